@@ -1,0 +1,89 @@
+"""Joint forces from a motion: RIDIM, and what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nlink.algorithms.sweep import Column, Driver
+from nlink.model.joints import Coordinates
+from nlink.model.mechanism import Joint
+from nlink.spatial import Matrix, Transform, Vector, Wrench, euler_tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Motion:
+    """How a body moves, in its own axes: angular velocity and acceleration, the inertial
+    acceleration of its origin (gravity included), and E = wd~ + w~ w~."""
+
+    w: Vector
+    wd: Vector
+    a: Vector
+    E: Matrix
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What the inward sweep needs of a body."""
+
+    X: Transform
+    f: Wrench
+
+
+def base_motion(gravity: Vector) -> Motion:
+    """The base falls upwards: its acceleration is -g, [Saha99, 32]."""
+    return Motion(Vector.zero(), Vector.zero(), -gravity, Matrix.zero())
+
+
+def move(joint: Joint, X: Transform, parent: Motion, q: Coordinates, qd: Coordinates,
+         qdd: Coordinates) -> Motion:
+    """A body's motion from its parent's, [Saha99, 5.1] in angular velocities only.
+
+    No linear velocity is ever computed: origins are followed by their accelerations. The
+    rise X.r along the joint axis belongs to both bodies, so the child's E may carry it.
+    """
+    s, sd = joint.rate(q, qd), joint.rate_change(q, qd, qdd)
+    w0 = X.R.to_child(parent.w)
+    w = w0 + s.angular
+    wd = X.R.to_child(parent.wd) + sd.angular + w0.cross(s.angular)
+    E = euler_tensor(w, wd)
+    a = X.R.to_child(parent.a + parent.E @ X.p) + E @ X.r
+    return Motion(w, wd, a + sd.linear + (w0 + w).cross(s.linear), E)
+
+
+def inverse_dynamics(mechanism: Driver, q: Column, qd: Column, qdd: Column, f_ext: Column,
+                     ) -> Column:
+    """Joint forces by the two sweeps of RIDIM [Saha99, 5.1].
+
+    tau = M(q) qdd + C(q, qd) qd + g(q) + friction(qd) + armature qdd - J^T f_ext.
+    `f_ext` is a wrench on each body about its origin, in its own axes.
+    """
+
+    def outward(joint: Joint, parent: Motion, q, qd, qdd, f_ext):
+        X = joint.transform(q)
+        motion = move(joint, X, parent, q, qd, qdd)
+        return motion, Body(X, joint.inertia.newton_euler(motion.E, motion.a) - f_ext)  # eq. (7)
+
+    def inward(joint: Joint, f: Wrench, body: Body, q, qd, qdd):
+        f = f + body.f  # eq. (30)
+        tau = zip(joint.project(q, f), joint.friction(qd), joint.rotor(qdd), strict=True)
+        return body.X.wrench_to_parent(f), tuple(s + fr + ro for s, fr, ro in tau)
+
+    bodies = mechanism.outward(outward, base_motion(mechanism.gravity), q, qd, qdd, f_ext)
+    tau, _ = mechanism.inward(inward, Wrench.zero(), bodies, q, qd, qdd)
+    return tau
+
+
+def bias(mechanism: Driver, q: Column, qd: Column) -> Column:
+    """C(q, qd) qd + g(q): the joint forces at qdd = 0, for ideal joints."""
+    no_wrench = mechanism.column(lambda joint: Wrench.zero())
+    return inverse_dynamics(mechanism, q, qd, rest(mechanism), no_wrench)
+
+
+def gravity_torque(mechanism: Driver, q: Column) -> Column:
+    """g(q): the joint forces that hold the mechanism still."""
+    return bias(mechanism, q, rest(mechanism))
+
+
+def rest(mechanism: Driver) -> Column:
+    """Zero rates, as structure."""
+    return mechanism.column(lambda joint: (0,) * joint.type.nv)

@@ -1,0 +1,104 @@
+"""Three ways to run an algorithm for a robot: as Python, over NumPy arrays, as machine code.
+
+All three run the same text. `Request` says what is to be computed; an engine turns it into
+`run(inputs, outputs, count)` on flat arrays, which `compiler.calling` feeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Literal
+
+import numpy as np
+
+from nlink.algorithms.catalogue import Algorithm, Options
+from nlink.algorithms.rolled import trace_rolled
+from nlink.algorithms.trace import ports, run, trace
+from nlink.compiler.calling import Flat, Run
+from nlink.model.mechanism import Attachment, Mechanism
+from nlink.scalars.program import LoopProgram, Port, Program
+
+Engine = Literal["compiled", "numpy", "python"]
+
+UNROLLED_JOINTS = 40
+"""Beyond this many joints, straight-line code costs more to compile than it saves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An algorithm, for one mechanism, about one frame, with or without external wrenches."""
+
+    algorithm: Algorithm
+    mechanism: Mechanism
+    frame: Attachment
+    wrenches: bool
+
+    @property
+    def ports(self) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
+        return ports(self.algorithm, self.mechanism, wrenches=self.wrenches)
+
+    @property
+    def options(self) -> Options:
+        return Options(self.frame, self.mechanism.links)
+
+    @property
+    def rolled(self) -> bool:
+        return (self.algorithm.rolls and not self.wrenches
+                and len(self.mechanism.joints) > UNROLLED_JOINTS)
+
+    def program(self) -> Program | LoopProgram:
+        """Trace, by the driver that suits the size."""
+        if self.rolled:
+            return trace_rolled(self.algorithm, self.mechanism, self.options)
+        return trace(self.algorithm, self.mechanism, self.options, wrenches=self.wrenches)
+
+    def recipe(self) -> str:
+        """All that decides the program, as a digest."""
+        parts = (self.algorithm.name, self.algorithm.formulation, self.mechanism, self.frame,
+                 self.wrenches)
+        return sha256(repr(parts).encode()).hexdigest()
+
+
+def python_engine(request: Request) -> Run:
+    """The text itself, state by state, on Python floats: the reference."""
+    algorithm, mechanism = request.algorithm, request.algorithm.prepare(request.mechanism)
+
+    def compute(inputs: Flat, outputs: Flat, count: int) -> None:
+        for i in range(count):
+            try:
+                flat = run(algorithm, mechanism, request.options, [x[i].tolist() for x in inputs])
+            except ZeroDivisionError:  # a zero pivot; the other engines say inf or nan
+                flat = [np.nan] * sum(out.shape[1] for out in outputs)
+            at = 0
+            for out in outputs:
+                out[i] = flat[at:at + out.shape[1]]
+                at += out.shape[1]
+
+    return compute
+
+
+def numpy_engine(request: Request) -> Run:
+    """The traced graph, each node an array over the batch."""
+    program = request.program()
+
+    def compute(inputs: Flat, outputs: Flat, count: int) -> None:
+        columns = [list(np.ascontiguousarray(x.T)) for x in inputs]
+        with np.errstate(all="ignore"):
+            for out, values in zip(outputs, program(*columns), strict=True):
+                for k, value in enumerate(values):
+                    out[:, k] = value
+
+    return compute
+
+
+def compiled_engine(request: Request) -> Run:
+    """Machine code, from the kernel cache or compiled now."""
+    from nlink.compiler.loading import load_kernel
+
+    return load_kernel(request.recipe(), request.program).run
+
+
+ENGINES: dict[str, Callable[[Request], Run]] = {
+    "compiled": compiled_engine, "numpy": numpy_engine, "python": python_engine}

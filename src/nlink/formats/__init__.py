@@ -1,0 +1,1 @@
+"""Readers and writers: DH and MDH tables and general trees in TOML; bundled robots."""

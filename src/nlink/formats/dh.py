@@ -1,0 +1,281 @@
+"""DH rows, as mappings in Python and as tables in TOML, to descriptions and back.
+
+A row describes a link and the joint that carries it. Rows with `placement` instead of DH
+parameters, and with `parent`, describe any tree, so every robot can be written; reading
+back gives an equal description, number for number.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from nlink.model.description import (
+    Description,
+    Frame,
+    Friction,
+    Joint,
+    Limits,
+    Link,
+    Physical,
+)
+from nlink.model.joints import JOINT_TYPES, JointType
+from nlink.model.pose import DH, Convention, Mount, Placement, Pose
+
+_TOP_KEYS = {"name", "convention", "gravity", "source", "link", "frame"}
+_ROW_KEYS = {
+    "joint", "a", "b", "alpha", "theta", "alpha_deg", "theta_deg", "mass", "com", "inertia",
+    "friction", "armature", "limits", "name", "joint_name", "parent", "placement", "after", "axis",
+}
+
+
+def from_rows(rows: Sequence[Mapping[str, Any]], *, convention: Convention = "standard",
+              gravity: Sequence[float] = (0.0, 0.0, -9.81), name: str = "robot",
+              source: str = "", frames: Sequence[Frame] = (), report: Sequence[str] = (),
+              physical: Physical = "warn") -> Description:
+    """A description from rows; see API.md for the keys of a row."""
+    if isinstance(rows, Mapping | str) or not isinstance(rows, Sequence):
+        raise TypeError(f"rows: {type(rows).__name__}, expected a sequence of mappings")
+    links, joints = [], []
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, Mapping):
+            raise TypeError(f"row {number}: {type(row).__name__}, expected a mapping")
+        try:
+            link, joint = _read_row(row, number, convention, [known.name for known in links])
+        except (ValueError, TypeError) as error:
+            raise type(error)(f"row {number}: {error}") from None
+        links.append(link)
+        joints.append(joint)
+    return Description(
+        name=name, links=tuple(links), joints=tuple(joints), frames=tuple(frames),
+        gravity=_vector("gravity", gravity), source=source, report=tuple(report),
+        physical=physical)
+
+
+def _read_row(row: Mapping[str, Any], number: int, convention: Convention,
+              known: list[str]) -> tuple[Link, Joint]:
+    unknown = sorted(set(row) - _ROW_KEYS)
+    if unknown:
+        raise ValueError(f"unknown key {unknown[0]!r}, expected some of {', '.join(sorted(_ROW_KEYS))}")
+    name = row.get("name", f"link{number}")
+    link = Link(
+        name=name,
+        mass=_number(row, "mass"),
+        com=_vector("com", row.get("com", (0.0, 0.0, 0.0))),
+        inertia=_inertia(row.get("inertia", (0.0, 0.0, 0.0))),
+    )
+    friction, limits = _table(row, "friction", {"viscous", "coulomb"}), _table(
+        row, "limits", {"position", "velocity", "effort"})
+    joint = Joint(
+        name=row.get("joint_name", f"joint{number}"),
+        type=_joint_type(row),
+        parent=_parent(row.get("parent"), number, known),
+        placement=_placement(row, convention),
+        friction=Friction(_number(friction, "viscous"), _number(friction, "coulomb")),
+        armature=_number(row, "armature"),
+        limits=Limits(
+            _pair("position limits", limits.get("position", (-math.inf, math.inf))),
+            _number(limits, "velocity", math.inf), _number(limits, "effort", math.inf)),
+    )
+    return link, joint
+
+
+def _joint_type(row: Mapping[str, Any]) -> JointType:
+    kind = row.get("joint", "revolute")
+    if kind not in JOINT_TYPES:
+        raise ValueError(f"joint {kind!r}, expected one of {', '.join(JOINT_TYPES)}")
+    if "axis" not in row:
+        return JOINT_TYPES[kind]()
+    if kind == "fixed":
+        raise ValueError("a fixed joint has no axis")
+    return JOINT_TYPES[kind](axis=_vector("axis", row["axis"]))  # type: ignore[call-arg]
+
+
+def _placement(row: Mapping[str, Any], convention: Convention) -> Placement:
+    if "placement" in row or "after" in row:
+        extra = {"a", "b", "alpha", "theta", "alpha_deg", "theta_deg"} & set(row)
+        if extra:
+            raise ValueError(f"{min(extra)!r} and a placement exclude each other")
+        return Mount(_pose(row.get("placement", {})), _pose(row.get("after", {})))
+    return DH(_number(row, "a"), _number(row, "b"), _angle(row, "alpha"), _angle(row, "theta"),
+              convention)
+
+
+def _pose(table: Any) -> Pose:
+    if not isinstance(table, Mapping) or set(table) - {"xyz", "rotation"}:
+        raise ValueError("placement: expected a table with xyz and rotation (3x3)")
+    return Pose(tuple(_vector("rotation", r) for r in table.get("rotation", Pose().rotation)),
+                _vector("xyz", table.get("xyz", (0.0, 0.0, 0.0))))
+
+
+def _parent(parent: Any, number: int, known: list[str]) -> int:
+    if parent is None:
+        return number - 1
+    if parent == "base":
+        return 0
+    if parent not in known:
+        raise ValueError(f"parent {parent!r} is not 'base' nor an earlier link")
+    return known.index(parent) + 1
+
+
+def _angle(row: Mapping[str, Any], key: str) -> float:
+    if f"{key}_deg" not in row:
+        return _number(row, key)
+    if key in row:
+        raise ValueError(f"both {key} and {key}_deg are given")
+    return math.radians(_number(row, f"{key}_deg"))
+
+
+def _number(row: Mapping[str, Any], key: str, default: float = 0.0) -> float:
+    value = row.get(key, default)
+    if isinstance(value, bool) or not hasattr(value, "__float__"):
+        raise TypeError(f"{key}: {value!r}, expected a number")
+    return float(value)
+
+
+def _vector(what: str, values: Any) -> tuple[float, float, float]:
+    try:
+        x, y, z = (float(v) for v in values)
+    except (TypeError, ValueError):
+        raise ValueError(f"{what}: {values!r}, expected three numbers") from None
+    return x, y, z
+
+
+def _pair(what: str, values: Any) -> tuple[float, float]:
+    try:
+        low, high = (float(v) for v in values)
+    except (TypeError, ValueError):
+        raise ValueError(f"{what}: {values!r}, expected two numbers") from None
+    return low, high
+
+
+def _inertia(values: Any) -> tuple[tuple[float, float, float], ...]:
+    """Three principal moments, or the full 3x3 tensor."""
+    if len(values) == 3 and all(hasattr(v, "__float__") for v in values):
+        xx, yy, zz = _vector("inertia", values)
+        return (xx, 0.0, 0.0), (0.0, yy, 0.0), (0.0, 0.0, zz)
+    if len(values) != 3:
+        raise ValueError(f"inertia: {len(values)} rows, expected 3 moments or a 3x3 tensor")
+    return tuple(_vector("inertia", row) for row in values)
+
+
+def _table(row: Mapping[str, Any], key: str, keys: set[str]) -> Mapping[str, Any]:
+    table = row.get(key, {})
+    if not isinstance(table, Mapping) or set(table) - keys:
+        raise ValueError(f"{key}: {table!r}, expected a table of {', '.join(sorted(keys))}")
+    return table
+
+
+def parse_toml(text: str, *, origin: str = "<toml>", physical: Physical = "warn") -> Description:
+    """A description from TOML text."""
+    try:
+        data = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ValueError(f"{origin}: not valid TOML: {error}") from None
+    unknown = sorted(set(data) - _TOP_KEYS)
+    if unknown:
+        raise ValueError(f"{origin}: unknown key {unknown[0]!r}, "
+                         f"expected some of {', '.join(sorted(_TOP_KEYS))}")
+    rows, frames = data.get("link", []), data.get("frame", [])
+    if not isinstance(rows, list) or not rows or not isinstance(frames, list):
+        raise ValueError(f"{origin}: expected one [[link]] table for each link")
+    for key in ("name", "source"):
+        if not isinstance(data.get(key, ""), str):
+            raise ValueError(f"{origin}: {key}: {data[key]!r}, expected a string")
+    try:
+        names = ["base", *(row.get("name", f"link{k}") for k, row in enumerate(rows, 1))]
+        return from_rows(
+            rows, convention=cast(Convention, data.get("convention", "standard")),
+            gravity=data.get("gravity", (0.0, 0.0, -9.81)),
+            name=data.get("name", "robot"), source=data.get("source", ""),
+            frames=[_frame(frame, names) for frame in frames], physical=physical)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"{origin}: {error}") from None
+
+
+def _frame(table: Any, names: list[str]) -> Frame:
+    if not isinstance(table, Mapping) or set(table) - {"name", "link", "xyz", "rotation"}:
+        raise ValueError("frame: expected a table with name, link, xyz and rotation")
+    link = table.get("link", names[-1])
+    if link not in names:
+        raise ValueError(f"frame {table.get('name')!r}: link {link!r} does not exist")
+    pose = {key: table[key] for key in ("xyz", "rotation") if key in table}
+    return Frame(table.get("name", ""), names.index(link), _pose(pose))
+
+
+def to_toml(description: Description) -> str:
+    """TOML text that `parse_toml` reads back to an equal description."""
+    conventions = {j.placement.convention for j in description.joints if isinstance(j.placement, DH)}
+    if len(conventions) > 1:
+        raise ValueError(f"{description.name}: rows of both DH conventions, expected one")
+    lines = [f"name = {_quote(description.name)}"]
+    if conventions:
+        lines.append(f"convention = {_quote(conventions.pop())}")
+    lines.append(f"gravity = {_list(description.gravity)}")
+    if description.source:
+        lines.append(f"source = {_quote(description.source)}")
+    names = ["base", *(link.name for link in description.links)]
+    for number, (link, joint) in enumerate(
+            zip(description.links, description.joints, strict=True), 1):
+        lines += ["", "[[link]]", *_write_row(number, link, joint, names)]
+    for frame in description.frames:
+        lines += ["", "[[frame]]", f"name = {_quote(frame.name)}",
+                  f"link = {_quote(names[frame.link])}", *_write_pose(frame.pose)]
+    return "\n".join(lines) + "\n"
+
+
+def _write_row(number: int, link: Link, joint: Joint, names: list[str]) -> list[str]:
+    lines = [f"name = {_quote(link.name)}"]
+    if joint.name != f"joint{number}":
+        lines.append(f"joint_name = {_quote(joint.name)}")
+    lines.append(f"joint = {_quote(joint.type.name)}")
+    if joint.parent != number - 1:
+        lines.append(f"parent = {_quote(names[joint.parent])}")
+    if joint.type.axis not in (None, (0.0, 0.0, 1.0)):
+        lines.append(f"axis = {_list(joint.type.axis)}")
+    place = joint.placement
+    if isinstance(place, DH):
+        lines += [f"a = {place.a!r}", f"b = {place.b!r}",
+                  _write_angle("alpha", place.alpha), _write_angle("theta", place.theta)]
+    else:
+        for key, pose in (("placement", place.before), ("after", place.after)):
+            lines.append(f"{key} = {{ {', '.join(_write_pose(pose))} }}")
+    lines += [f"mass = {link.mass!r}", f"com = {_list(link.com)}"]
+    moments = tuple(link.inertia[k][k] for k in range(3))
+    diagonal = all(link.inertia[i][j] == 0 for i in range(3) for j in range(3) if i != j)
+    tensor = ", ".join(_list(row) for row in link.inertia)
+    lines.append(f"inertia = {_list(moments) if diagonal else f'[{tensor}]'}")
+    if joint.friction != Friction():
+        lines.append(f"friction = {{ viscous = {joint.friction.viscous!r}, "
+                     f"coulomb = {joint.friction.coulomb!r} }}")
+    if joint.armature:
+        lines.append(f"armature = {joint.armature!r}")
+    if joint.limits != Limits():
+        low_high, velocity, effort = (joint.limits.position, joint.limits.velocity,
+                                      joint.limits.effort)
+        lines.append(f"limits = {{ position = {_list(low_high)}, velocity = {velocity!r}, "
+                     f"effort = {effort!r} }}")
+    return lines
+
+
+def _write_pose(pose: Pose) -> list[str]:
+    rows = ", ".join(_list(row) for row in pose.rotation)
+    return [f"xyz = {_list(pose.origin)}", f"rotation = [{rows}]"]
+
+
+def _write_angle(key: str, angle: float) -> str:
+    degrees = round(math.degrees(angle), 9)
+    if math.radians(degrees) == angle:  # the table's own number, and still exact
+        return f"{key}_deg = {degrees!r}"
+    return f"{key} = {angle!r}"
+
+
+def _list(values: Sequence[float]) -> str:
+    return f"[{', '.join(repr(float(v)) for v in values)}]"
+
+
+def _quote(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c >= " " and c != "\x7f" else f"\\u{ord(c):04x}" for c in escaped) + '"'

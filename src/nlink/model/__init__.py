@@ -1,0 +1,1 @@
+"""What a mechanism is: joints, bodies, frames; validated once, immutable."""

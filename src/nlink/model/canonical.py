@@ -1,0 +1,196 @@
+"""From the author's description to frames that lie on the joints.
+
+Inputs are numbers; this runs once per robot. A body's frame may be slid along its joint
+axis by h and turned about it by phi without changing anything the joint does. Both are
+used up to reach the first child by a shift a along x, a tilt alpha about x and a rise b
+along the child's own axis; any other child needs a full offset and one more turn.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from nlink.model.description import Description, Link
+from nlink.model.joints import Fixed, JointType
+from nlink.model.mechanism import NO_TURN, Attachment, Joint, Mechanism
+from nlink.model.pose import Pose
+from nlink.spatial import Matrix, RigidInertia, Symmetric, Turn, Vector
+
+FAR = 30.0
+"""A common normal whose foot is this many mechanism sizes away is not used: two axes that
+are parallel but for a rounded angle would put it at the horizon and lose all digits."""
+
+
+@dataclass(slots=True)
+class _Body:
+    """A moving body while its frame is being chosen; frame A has z on the joint axis."""
+
+    number: int
+    link: int
+    parent: int
+    seat: Pose  # A at q = 0, in the parent's A
+    slide: Pose  # the chosen frame in A: Tz(h) Rz(phi)
+    children: list[int]
+
+
+def canonical(description: Description) -> Mechanism:
+    """The mechanism of a description; see the module's docstring."""
+    bodies, places = _moving_bodies(description)
+    for body in reversed(bodies):
+        body.slide = _choose_slide(description, bodies, body)
+    root = bodies[0].children[0] if bodies[0].children else None
+    base = Pose() if root is None else bodies[root].seat @ bodies[root].slide
+    bodies[0].slide = base
+
+    joints = []
+    for body in bodies[1:]:
+        joint = description.joints[body.link]
+        inertia = RigidInertia.zero()
+        for link, (number, pose) in zip(description.links, places[1:], strict=True):
+            if number == body.number:
+                inertia += _inertia(link, body.slide.inverse() @ pose)
+        nv = joint.type.nv
+        joints.append(Joint(
+            joint.type, *_seat(joint.type, bodies, body),
+            inertia=inertia,
+            armature=(joint.armature,) * nv,
+            viscous=(joint.friction.viscous,) * nv,
+            coulomb=(joint.friction.coulomb,) * nv,
+        ))
+    return Mechanism(
+        joints=tuple(joints),
+        parents=tuple(body.parent for body in bodies[1:]),
+        gravity=_vector(base.R.T @ np.array(description.gravity, dtype=float)),
+        base=_attachment(0, base),
+        links=tuple(_attachment(k, bodies[k].slide.inverse() @ pose) for k, pose in places),
+    )
+
+
+def attach(mechanism: Mechanism, link: int, pose: Pose) -> Attachment:
+    """A frame given in a link, as seen from the moving body that carries the link."""
+    at = mechanism.links[link]
+    place = Pose.of(np.array(at.R.rows, dtype=float), np.array(at.p.components, dtype=float))
+    return _attachment(at.body, place @ pose)
+
+
+def _moving_bodies(description: Description) -> tuple[list[_Body], list[tuple[int, Pose]]]:
+    """Merge fixed joints; for each link (base first) its body and its pose in that body's A."""
+    bodies = [_Body(0, -1, -1, Pose(), Pose(), [])]
+    places: list[tuple[int, Pose]] = [(0, Pose())]
+    for i, joint in enumerate(description.joints):
+        parent, place = places[joint.parent]
+        seat = place @ joint.placement.before
+        if isinstance(joint.type, Fixed):
+            places.append((parent, seat @ joint.placement.after))
+            continue
+        align = _align(joint.type.axis)
+        body = _Body(len(bodies), i, parent, seat @ align, Pose(), [])
+        bodies[parent].children.append(body.number)
+        bodies.append(body)
+        places.append((body.number, align.inverse() @ joint.placement.after))
+    return bodies, places
+
+
+def _align(axis: tuple[float, float, float] | None) -> Pose:
+    """A rotation that takes z to the axis; a permutation of axes if it is one of them."""
+    if axis is None:
+        return Pose()
+    z = np.array(axis)
+    k = int(np.argmin(np.abs(z)))  # the coordinate axis farthest from z, x first
+    x = np.eye(3)[k] - z * z[k]
+    x /= np.linalg.norm(x)
+    return Pose.of(np.column_stack([x, np.cross(z, x), z]), np.zeros(3))
+
+
+def _choose_slide(description: Description, bodies: list[_Body], body: _Body) -> Pose:
+    if body.number == 0 or description.joints[body.link].type.axis is None:
+        return Pose()
+    if not body.children:
+        return Pose()
+    child = bodies[body.children[0]]
+    o, z = (child.seat @ child.slide).p, child.seat.R[:, 2]
+    x = np.array([-z[1], z[0]])  # e_z cross z
+    if np.hypot(*x) < 1e-12:  # parallel axes: x along the perpendicular, if there is one
+        x = o[:2] if np.hypot(*o[:2]) > 1e-12 * (1 + abs(o[2])) else np.array([1.0, 0.0])
+    if x[0] < 0 or (x[0] == 0 and x[1] < 0):
+        x = -x  # the sense nearest to the author's x
+    c, s = _clean(*(x / np.hypot(*x)))
+    frame = Pose(((c, -s, 0.0), (s, c, 0.0), (0.0, 0.0, 1.0)))
+    _, rise = _offset(frame.R.T @ o, frame.R.T @ z, bodies)
+    return Pose(origin=(0.0, 0.0, o[2] - z[2] * rise)) @ frame
+
+
+def _offset(o: np.ndarray, z: np.ndarray, bodies: list[_Body]) -> tuple[bool, float]:
+    """Whether origin o on axis z is reached by a shift along x and a rise b, and that b."""
+    size = max((float(np.linalg.norm(b.seat.p)) for b in bodies[1:]), default=0.0)
+    rise = o[1] / z[1] if abs(z[1]) > 1e-12 else math.inf
+    if abs(o[1]) <= 1e-15 * size:
+        return True, 0.0
+    return (True, float(rise)) if abs(rise) <= FAR * size else (False, 0.0)
+
+
+def _seat(type: JointType, bodies: list[_Body], body: _Body,
+          ) -> tuple[Vector, tuple[Turn, ...], Turn, float, tuple[float, ...]]:
+    """p, fixed turns, last turn, rise and zero of a joint between chosen frames."""
+    parent = bodies[body.parent]
+    first = body.number == parent.children[0]
+    zeros = (0,) * type.nq
+    if body.parent == 0 and first:  # the base frame was chosen to be this joint's
+        return Vector(0, 0, 0), (), NO_TURN, 0, zeros
+    seat = parent.slide.inverse() @ body.seat
+    swing, tilt, spin = _zxz(seat.R, first=first)
+    if type.axis is None:
+        return _vector(seat.p), (swing, tilt, spin), NO_TURN, 0, zeros
+    o = (seat @ body.slide).p
+    aligned, rise = _offset(o, seat.R[:, 2], bodies) if swing == NO_TURN else (False, 0.0)
+    p = Vector(_tidy(o[0]), 0, 0) if aligned else _vector(o)
+    last = spin @ Turn("z", *body.slide.R[:2, 0].tolist())
+    zero, last, rise = type.absorb(Turn("z", *_clean(last.c, last.s)), _tidy(rise))
+    return p, (swing, tilt), last, rise, zero
+
+
+def _zxz(R: np.ndarray, *, first: bool) -> tuple[Turn, Turn, Turn]:
+    """R = Rz Rx Rz; a first child's frame was chosen so that the first turn is none."""
+    swing = NO_TURN
+    tilt = math.hypot(R[0, 2], R[1, 2])
+    if not first and tilt > 1e-12:
+        swing = Turn("z", *_clean(-R[1, 2] / tilt, R[0, 2] / tilt))
+        if swing.c < 0 or (swing.c == 0 and swing.s < 0):
+            swing = Turn("z", -swing.c, -swing.s)
+    c, s = swing.c, swing.s
+    R = np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]]) @ R
+    ca, sa = _clean(R[2, 2], -R[1, 2])
+    spin = _clean(R[0, 0], ca * R[1, 0] + sa * R[2, 0])
+    return swing, Turn("x", ca, sa), Turn("z", *spin)
+
+
+def _clean(c: float, s: float) -> tuple[float, float]:
+    """A unit (cos, sin) pair, exact where it is a quarter turn to rounding."""
+    if min(abs(c), abs(s)) < 1e-15:
+        return (math.copysign(1.0, c), 0.0) if abs(c) > abs(s) else (0.0, math.copysign(1.0, s))
+    norm = math.hypot(c, s)
+    return float(c / norm), float(s / norm)
+
+
+def _tidy(x: float) -> float:
+    """Rounding residue of a subtraction of lengths is a zero that was meant."""
+    return 0.0 if abs(x) < 1e-16 else float(x)
+
+
+def _vector(v: np.ndarray) -> Vector:
+    return Vector(*(_tidy(x) for x in v))
+
+
+def _attachment(body: int, pose: Pose) -> Attachment:
+    return Attachment(body, Matrix.from_rows(pose.rotation), _vector(pose.p))
+
+
+def _inertia(link: Link, pose: Pose) -> RigidInertia:
+    """A link's inertia in the frame in which `pose` places it."""
+    R = pose.R
+    tensor = R @ np.array(link.inertia, dtype=float) @ R.T
+    com = _vector(R @ np.array(link.com, dtype=float) + pose.p)
+    return RigidInertia.from_com(float(link.mass), com, Symmetric.from_rows(tensor.tolist()))

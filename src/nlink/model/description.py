@@ -1,0 +1,198 @@
+"""What a user says a mechanism is: links, joints, frames. Validated once, then immutable."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from nlink.model.joints import Fixed, JointType, Revolute
+from nlink.model.pose import Mount, Placement, Pose
+
+Physical = Literal["warn", "error", "ignore"]
+Vector3 = tuple[float, float, float]
+
+
+class NonPhysicalWarning(UserWarning):
+    """A mechanism is computed as given although no real body has these numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Friction:
+    """Joint friction: viscous * qd + coulomb * sign(qd)."""
+
+    viscous: float = 0.0
+    coulomb: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of a joint, as data: algorithms do not enforce them."""
+
+    position: tuple[float, float] = (-math.inf, math.inf)
+    velocity: float = math.inf
+    effort: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A rigid body: mass, mass centre and inertia about it, in the link's own frame."""
+
+    name: str
+    mass: float = 0.0
+    com: Vector3 = (0.0, 0.0, 0.0)
+    inertia: tuple[Vector3, Vector3, Vector3] = ((0.0, 0.0, 0.0),) * 3
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """What holds a link to its parent (0 is the base, i the i-th link)."""
+
+    name: str
+    type: JointType = Revolute()
+    parent: int = 0
+    placement: Placement = Mount()
+    friction: Friction = Friction()
+    armature: float = 0.0
+    limits: Limits = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A named frame fixed in a link (0 is the base)."""
+
+    name: str
+    link: int
+    pose: Pose = Pose()
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A kinematic tree as its author gave it: `joints[i]` carries `links[i]`.
+
+    >>> Description("x", (Link("a", mass=-1.0),), (Joint("j"),))
+    Traceback (most recent call last):
+    ...
+    ValueError: link 'a': mass -1.0, expected a finite number >= 0
+    """
+
+    name: str
+    links: tuple[Link, ...]
+    joints: tuple[Joint, ...]
+    frames: tuple[Frame, ...] = ()
+    gravity: Vector3 = (0.0, 0.0, -9.81)
+    source: str = ""
+    report: tuple[str, ...] = field(default=(), compare=False)
+    """What a reader ignored, merged or repaired."""
+    physical: Physical = field(default="warn", compare=False)
+    """What to do about numbers no real body has: warn, refuse, or say nothing."""
+
+    def __post_init__(self) -> None:
+        if self.physical not in ("warn", "error", "ignore"):
+            raise ValueError(f"physical: {self.physical!r}, expected 'warn', 'error' or 'ignore'")
+        if len(self.links) != len(self.joints):
+            raise ValueError(f"{len(self.links)} links and {len(self.joints)} joints, "
+                             "expected one joint for each link")
+        _numbers("gravity", self.gravity, (3,))
+        names = ["base", *(link.name for link in self.links), *(f.name for f in self.frames)]
+        _unique("frame", names)
+        _unique("joint", [joint.name for joint in self.joints])
+        for number, joint in enumerate(self.joints, 1):
+            _check_joint(joint, number)
+        for frame in self.frames:
+            if not 0 <= frame.link <= len(self.links):
+                raise ValueError(f"frame {frame.name!r}: link {frame.link}, "
+                                 f"expected 0 to {len(self.links)}")
+        for link in self.links:
+            _check_link(link)
+        if self.physical != "ignore":
+            self._check_physics()
+
+    def _check_physics(self) -> None:
+        massless = [link.mass == 0 and not np.any(link.inertia) for link in self.links]
+        still = [True] * len(self.links)  # no mass on the link nor beyond it
+        for i in reversed(range(len(self.links))):
+            joint = self.joints[i]
+            still[i] = still[i] and massless[i]
+            if joint.parent:
+                still[joint.parent - 1] = still[joint.parent - 1] and still[i]
+            if still[i] and joint.type.nv and joint.armature == 0:
+                raise ValueError(f"joint {joint.name!r}: moves no mass, so the mass matrix is "
+                                 "singular; expected a mass on its link or beyond")
+        complaints = [c for link in self.links if (c := _complaint(link))]
+        if complaints:
+            message = f"{self.name}: not a physical mechanism: {'; '.join(complaints)}"
+            if self.physical == "error":
+                raise ValueError(message)
+            warnings.warn(message, NonPhysicalWarning, stacklevel=4)
+
+
+def _numbers(what: str, values: object, shape: tuple[int, ...]) -> np.ndarray:
+    try:
+        array = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{what}: {values!r}, expected numbers of shape {shape}") from None
+    if array.shape != shape:
+        raise ValueError(f"{what}: shape {array.shape}, expected {shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{what}: {values!r} contains a number that is not finite")
+    return array
+
+
+def _unique(what: str, names: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"{what}: name {name!r}, expected a non-empty string")
+        if name in seen:
+            raise ValueError(f"{what} {name!r}: the name is used twice")
+        seen.add(name)
+
+
+def _check_joint(joint: Joint, number: int) -> None:
+    who = f"joint {joint.name!r}"
+    if not isinstance(joint.type, JointType):
+        raise TypeError(f"{who}: type {joint.type!r}, expected a JointType")
+    if not 0 <= joint.parent < number:
+        raise ValueError(f"{who}: parent[{number}] = {joint.parent} must be < {number} and >= 0: "
+                         "a link hangs from the base or from an earlier link, so there are no cycles")
+    for name, value in (("armature", joint.armature), ("viscous friction", joint.friction.viscous),
+                        ("coulomb friction", joint.friction.coulomb)):
+        if not (math.isfinite(value) and value >= 0):
+            raise ValueError(f"{who}: {name} {value}, expected a finite number >= 0")
+    low, high = joint.limits.position
+    if not low <= high:
+        raise ValueError(f"{who}: position limits {joint.limits.position}, expected low <= high")
+    for name, value in (("velocity", joint.limits.velocity), ("effort", joint.limits.effort)):
+        if not value >= 0:
+            raise ValueError(f"{who}: {name} limit {value}, expected a number >= 0")
+    if isinstance(joint.type, Fixed) and (joint.armature or joint.friction != Friction()):
+        raise ValueError(f"{who}: a fixed joint has no friction and no armature")
+
+
+def _check_link(link: Link) -> None:
+    who = f"link {link.name!r}"
+    if not (isinstance(link.mass, int | float) and math.isfinite(link.mass) and link.mass >= 0):
+        raise ValueError(f"{who}: mass {link.mass}, expected a finite number >= 0")
+    _numbers(f"{who}: com", link.com, (3,))
+    inertia = _numbers(f"{who}: inertia", link.inertia, (3, 3))
+    if np.abs(inertia - inertia.T).max() > 1e-9 * np.abs(inertia).max():
+        raise ValueError(f"{who}: inertia is not symmetric")
+
+
+def _complaint(link: Link) -> str:
+    """Why no body has this inertia, or nothing: principal moments a, b >= 0 with a + b >= c."""
+    moments = np.linalg.eigvalsh(np.array(link.inertia, dtype=float))
+    slack = 1e-9 * max(np.abs(moments).max(), 1e-300)
+    if moments[0] < -slack:
+        return f"link {link.name!r} has the negative moment of inertia {moments[0]:.6g}"
+    if moments[0] + moments[1] < moments[2] - slack:
+        return (f"link {link.name!r} violates the triangle inequality: "
+                f"{moments[0]:.6g} + {moments[1]:.6g} < {moments[2]:.6g}")
+    if link.mass == 0 and moments[2] > slack:
+        return f"link {link.name!r} has inertia but no mass"
+    return ""

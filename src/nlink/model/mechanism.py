@@ -1,0 +1,136 @@
+"""The mechanism as algorithms see it: moving bodies only, each frame on its own joint.
+
+Every body's frame has its z axis along the joint that carries it and is slid and turned
+along that axis so that the first child is reached by a shift along x and a tilt about x
+(Khalil and Kleinfinger). Fixed joints are gone; the author's frames are constant placements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nlink.model.joints import Coordinates, JointType
+from nlink.scalars.functions import Scalar, sign
+from nlink.spatial import Matrix, RigidInertia, Rotation, Transform, Turn, Twist, Vector, Wrench
+
+NO_TURN = Turn("z", 1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """A joint and the body it carries, in frames that lie on the joint.
+
+    From the parent's frame: shift by p, the fixed turns (about z, then x), the joint's motion
+    by q + zero, then a constant turn `last` about z and a `rise` along it.
+    """
+
+    type: JointType
+    p: Vector
+    fixed: tuple[Turn, ...]
+    last: Turn
+    rise: Scalar
+    zero: Coordinates
+    inertia: RigidInertia
+    armature: Coordinates
+    viscous: Coordinates
+    coulomb: Coordinates
+
+    def transform(self, q: Coordinates) -> Transform:
+        """From the body to its parent."""
+        moved = self.type.displacement(self._coordinates(q))
+        *turns, final = moved.turns or (NO_TURN,)
+        r = self.last.to_child(moved.r) + Vector(0, 0, self.rise)
+        R = Rotation((*self.fixed, *turns, final @ self.last))
+        return Transform(self.p + Rotation(self.fixed).to_parent(moved.p), R, r)
+
+    def rate(self, q: Coordinates, qd: Coordinates) -> Twist:
+        """S qd: the body's twist relative to its parent, in its own axes."""
+        return self._to_body(self.type.rate(self._coordinates(q), qd))
+
+    def rate_change(self, q: Coordinates, qd: Coordinates, qdd: Coordinates) -> Twist:
+        """The derivative of the components of S qd."""
+        return self._to_body(self.type.rate_change(self._coordinates(q), qd, qdd))
+
+    def project(self, q: Coordinates, f: Wrench) -> Coordinates:
+        """S^T f."""
+        f = Wrench(self.last.to_parent(f.moment), self.last.to_parent(f.force))
+        return self.type.project(self._coordinates(q), f)
+
+    def friction(self, qd: Coordinates) -> Coordinates:
+        """The joint force that friction takes: viscous qd + coulomb sign(qd)."""
+        return tuple(v * x + c * sign(x)
+                     for v, c, x in zip(self.viscous, self.coulomb, qd, strict=True))
+
+    def rotor(self, qdd: Coordinates) -> Coordinates:
+        """The joint force that accelerates the armature."""
+        return tuple(a * x for a, x in zip(self.armature, qdd, strict=True))
+
+    def _coordinates(self, q: Coordinates) -> Coordinates:
+        return tuple(x + x0 for x, x0 in zip(q, self.zero, strict=True))
+
+    def _to_body(self, t: Twist) -> Twist:
+        return Twist(self.last.to_child(t.angular), self.last.to_child(t.linear))
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A frame of the author's, fixed in moving body `body` (0 is the base)."""
+
+    body: int
+    R: Matrix
+    p: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """Moving bodies 1..n with parent[i - 1] < i; numbers or any other scalar.
+
+    `gravity` is in the base frame of this structure, which `base` places in the world.
+    `links` are the author's link frames, the base first.
+    """
+
+    joints: tuple[Joint, ...]
+    parents: tuple[int, ...]
+    gravity: Vector
+    base: Attachment
+    links: tuple[Attachment, ...]
+
+    @property
+    def nq(self) -> int:
+        return sum(joint.type.nq for joint in self.joints)
+
+    @property
+    def nv(self) -> int:
+        return sum(joint.type.nv for joint in self.joints)
+
+    def split(self, values: Any, width: str) -> list[Coordinates]:
+        """A flat sequence as one tuple a joint; `width` is "nq" or "nv"."""
+        flat = iter(values)
+        return [tuple(next(flat) for _ in range(getattr(joint.type, width)))
+                for joint in self.joints]
+
+    def frictionless(self) -> Mechanism:
+        """The same mechanism with ideal joints."""
+        return replace(self, joints=tuple(
+            replace(joint, viscous=(0,) * joint.type.nv, coulomb=(0,) * joint.type.nv)
+            for joint in self.joints))
+
+    def regrouped(self) -> Mechanism:
+        """The same equations of motion from fewer numbers (base parameters).
+
+        What a body's motion about its own joint does not show is given to its parent,
+        tip to base. Joint forces, accelerations, M and C are unchanged; energies of rest,
+        reaction wrenches and the papers' own objects need the original.
+        """
+        inertias = [joint.inertia for joint in self.joints]
+        for i in reversed(range(len(inertias))):
+            joint, parent = self.joints[i], self.parents[i]
+            inertias[i], moved = joint.type.regroup(inertias[i])
+            if parent:
+                rest = Transform(joint.p, Rotation((*joint.fixed, joint.last)),
+                                 Vector(0, 0, joint.rise))
+                inertias[parent - 1] += moved.to_parent(rest)
+        return replace(self, joints=tuple(
+            replace(joint, inertia=inertia)
+            for joint, inertia in zip(self.joints, inertias, strict=True)))

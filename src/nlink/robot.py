@@ -1,0 +1,251 @@
+"""Robot: the object users hold. Words outside, symbols inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nlink.algorithms.catalogue import find
+from nlink.compiler.calling import Run, call
+from nlink.engines import ENGINES, Engine, Request
+from nlink.formats.dh import from_rows, to_toml
+from nlink.formats.files import write_text
+from nlink.formats.load import load_description
+from nlink.model.canonical import attach, canonical
+from nlink.model.description import Description, Joint, Link, Physical
+from nlink.model.mechanism import Attachment, Mechanism
+from nlink.model.pose import Convention
+
+Array = np.ndarray
+
+
+class Robot:
+    """A mechanism and its dynamics; immutable.
+
+    Every function takes any leading batch shape, broadcasts like a NumPy gufunc, accepts
+    `out=` and returns float64 arrays. `engine` is "compiled" (machine code, the default),
+    "numpy" or "python"; `algorithm` names a formulation, the default being the one with the
+    fewest operations. Coordinates are in SI units and radians.
+
+    >>> import nlink
+    >>> robot = nlink.load("planar3")
+    >>> robot
+    <Robot planar3: 3 joints, 3 rates, fixed base>
+    >>> robot.inverse_dynamics([0, 0, 0], [0, 0, 0], [0, 0, 0])
+    array([44.145, 19.62 ,  4.905])
+    """
+
+    def __init__(self, description: Description) -> None:
+        self.description = description
+        self._mechanism = canonical(description)
+        self._runs: dict[tuple[Any, ...], tuple[Any, Run]] = {}
+
+    @classmethod
+    def from_dh(cls, rows: Sequence[Mapping[str, Any]], convention: Convention = "standard",
+                gravity: Sequence[float] = (0.0, 0.0, -9.81), name: str = "robot",
+                physical: Physical = "warn") -> Robot:
+        """A robot from rows of a DH table.
+
+        A row is a mapping: `joint` ("revolute", "prismatic" or "fixed"), `a, b, alpha, theta`
+        (m, rad; the joint variable is added to `theta` or `b`; also `alpha_deg`, `theta_deg`),
+        `mass`, `com`, `inertia` (3x3 or three moments, about the mass centre) in the link's own
+        frame, optional `friction`, `armature`, `limits`, `name`.
+
+        >>> rod = dict(joint="revolute", a=1.0, mass=1.0, com=(-0.5, 0, 0), inertia=(0, 1/12, 1/12))
+        >>> Robot.from_dh([rod, rod], gravity=(0, -9.81, 0)).gravity_torque([0, 0])
+        array([19.62 ,  4.905])
+        """
+        return cls(from_rows(rows, convention=convention, gravity=gravity, name=name,
+                             physical=physical))
+
+    def __repr__(self) -> str:
+        moving = len(self._mechanism.joints)
+        return f"<Robot {self.name}: {moving} joints, {self.n} rates, fixed base>"
+
+    @property
+    def name(self) -> str:
+        return self.description.name
+
+    @cached_property
+    def n(self) -> int:
+        """The number of rates (degrees of freedom), nv."""
+        return self._mechanism.nv
+
+    @cached_property
+    def nq(self) -> int:
+        """The number of coordinates; differs from `n` where a joint has a quaternion."""
+        return self._mechanism.nq
+
+    @property
+    def joints(self) -> tuple[Joint, ...]:
+        """The joints, one for each link, as given."""
+        return self.description.joints
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """The links, base excluded, as given."""
+        return self.description.links
+
+    @property
+    def frames(self) -> tuple[str, ...]:
+        """Names that `frame=` accepts: base, links, named frames."""
+        d = self.description
+        return ("base", *(link.name for link in d.links), *(frame.name for frame in d.frames))
+
+    @property
+    def gravity(self) -> Array:
+        """The gravity vector in the base frame."""
+        return np.array(self.description.gravity)
+
+    @property
+    def report(self) -> list[str]:
+        """What the reader ignored, merged or repaired; empty means lossless."""
+        return list(self.description.report)
+
+    @property
+    def neutral(self) -> Array:
+        """A valid configuration."""
+        return np.array([x for joint in self._mechanism.joints for x in joint.type.neutral])
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The moving bodies in frames that lie on their joints: what algorithms see."""
+        return self._mechanism
+
+    def random_state(self, rng: np.random.Generator | int | None = None,
+                     shape: tuple[int, ...] = ()) -> tuple[Array, Array]:
+        """q and qd at random: q within the joint limits (or a turn, or a metre), qd normal."""
+        rng = np.random.default_rng(rng)
+        q = np.empty((*shape, self.nq))
+        moving = [joint for joint in self.joints if joint.type.nv]
+        for k, joint in enumerate(moving):
+            reach = np.pi if joint.type.name == "revolute" else 1.0
+            low, high = joint.limits.position
+            low, high = (low if np.isfinite(low) else -reach), (high if np.isfinite(high) else reach)
+            q[..., k] = rng.uniform(low, high, shape)
+        return q, rng.normal(size=(*shape, self.n))
+
+    def to_toml(self, path: str | Path | None = None) -> str:
+        """The robot as TOML text that reads back to an equal one; written to `path` if given."""
+        text = to_toml(self.description)
+        if path is not None:
+            write_text(path, text)
+        return text
+
+    def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
+                         f_ext: ArrayLike | None = None, **how: Any) -> Array:
+        """Joint forces: tau = M qdd + C qd + g + friction + armature qdd - J^T f_ext.
+
+        `f_ext` is a wrench on each link, (..., links, 6), (moment, force) about the origin of
+        the link's frame, in world axes.
+        """
+        return self._compute("inverse_dynamics", q, qd, qdd, f_ext=f_ext, **how)
+
+    def bias(self, q: ArrayLike, qd: ArrayLike, **how: Any) -> Array:
+        """C(q, qd) qd + g(q), without friction."""
+        return self._compute("bias", q, qd, **how)
+
+    def gravity_torque(self, q: ArrayLike, **how: Any) -> Array:
+        """g(q): the joint forces that hold the robot still.
+
+        >>> import nlink
+        >>> nlink.load("planar3").gravity_torque([[0, 0, 0], [np.pi / 2, 0, 0]]).round(12)
+        array([[44.145, 19.62 ,  4.905],
+               [ 0.   ,  0.   ,  0.   ]])
+        """
+        return self._compute("gravity_torque", q, **how)
+
+    def pose(self, q: ArrayLike, frame: int | str = -1, **how: Any) -> Array:
+        """The 4x4 homogeneous transform of a frame: a link's number (0 the base) or any name."""
+        return self._compute("pose", q, frame=frame, **how)
+
+    def jacobian(self, q: ArrayLike, frame: int | str = -1, **how: Any) -> Array:
+        """(..., 6, n): the twist (angular, linear) of the frame's origin, world axes."""
+        return self._compute("jacobian", q, frame=frame, **how)
+
+    def jacobian_dot_qd(self, q: ArrayLike, qd: ArrayLike, frame: int | str = -1,
+                        **how: Any) -> Array:
+        """Jdot qd: the acceleration (angular, linear) of the frame's origin when qdd = 0."""
+        return self._compute("jacobian_dot_qd", q, qd, frame=frame, **how)
+
+    def kinetic_energy(self, q: ArrayLike, qd: ArrayLike, **how: Any) -> Array:
+        """1/2 qd^T M(q) qd, armature included."""
+        return self._compute("kinetic_energy", q, qd, **how)
+
+    def potential_energy(self, q: ArrayLike, **how: Any) -> Array:
+        """-sum m g . c, zero with all mass at the base frame's origin."""
+        return self._compute("potential_energy", q, **how)
+
+    def compile(self, name: str, *, algorithm: str | None = None, frame: int | str = -1,
+                f_ext: bool = False) -> Callable[..., Any]:
+        """The bare kernel of an algorithm, at the lowest cost of a call.
+
+        `fn(q, qd, qdd, out)` takes contiguous float64 arrays of exactly these shapes, or
+        arrays with one leading dimension; outputs are written in place.
+
+        >>> import nlink
+        >>> robot = nlink.load("planar3")
+        >>> fn = robot.compile("gravity_torque")
+        >>> out = np.empty(3)
+        >>> _ = fn(np.zeros(3), out)
+        >>> out
+        array([44.145, 19.62 ,  4.905])
+        """
+        from nlink.compiler.loading import load_kernel
+
+        request = self.request(name, algorithm=algorithm, frame=frame, wrenches=f_ext)
+        return load_kernel(request.recipe(), request.program).bare
+
+    def request(self, name: str, *, algorithm: str | None = None, frame: int | str = -1,
+                wrenches: bool = False) -> Request:
+        """What engines, counters and printers need to know about a computation."""
+        entry = find(name, algorithm)
+        if wrenches and "f_ext" not in dict(entry.inputs):
+            raise ValueError(f"{name} has no argument f_ext")
+        return Request(entry, self._mechanism, self._attachment(frame), wrenches)
+
+    def _attachment(self, frame: int | str) -> Attachment:
+        links = self._mechanism.links
+        if isinstance(frame, str):
+            if frame not in self.frames:
+                raise ValueError(f"frame: {frame!r}, expected one of {', '.join(self.frames)}")
+            number = self.frames.index(frame)
+            if number < len(links):
+                return links[number]
+            named = self.description.frames[number - len(links)]
+            return attach(self._mechanism, named.link, named.pose)
+        try:
+            return links[frame]
+        except (IndexError, TypeError):
+            raise ValueError(f"frame: {frame!r}, expected a name or an index from "
+                             f"{-len(links)} to {len(links) - 1}") from None
+
+    def _compute(self, name: str, *arrays: ArrayLike, f_ext: ArrayLike | None = None,
+                 frame: int | str = -1, algorithm: str | None = None,
+                 engine: Engine = "compiled", out: Any = None) -> Any:
+        key = (name, algorithm, frame, f_ext is not None, engine)
+        known = self._runs.get(key)
+        if known is None:
+            if engine not in ENGINES:
+                raise ValueError(f"engine: {engine!r}, expected one of {', '.join(ENGINES)}")
+            request = self.request(name, algorithm=algorithm, frame=frame,
+                                   wrenches=f_ext is not None)
+            known = self._runs[key] = request.ports, ENGINES[engine](request)
+        (inputs, outputs), run = known
+        given = arrays if f_ext is None else (*arrays, f_ext)
+        return call(inputs, outputs, given, out, run)
+
+
+def load(name_or_path: str | Path, *, physical: Physical = "warn") -> Robot:
+    """A robot by its bundled name, or from a .toml file.
+
+    `physical` says what to do about inertias no real body has: "warn", "error" or "ignore".
+    """
+    return Robot(load_description(name_or_path, physical=physical))
+
+

@@ -1,0 +1,1 @@
+"""The scalars an algorithm can run on: numbers, counting, graph nodes, symbols."""

@@ -1,0 +1,94 @@
+"""The counting scalar: an algorithm's operations as its text performs them.
+
+It has no value, only a tally. Literal zeros and ones cost nothing, changes of sign are
+free (they merge with the next addition), and what parameters alone determine is computed
+off-line, which is how the papers count. Unlike the graph it shares nothing: the difference
+of the two counts is what common subexpressions save.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass
+class Tally:
+    """Operations performed so far."""
+
+    mul: int = 0
+    add: int = 0
+    div: int = 0
+    sqrt: int = 0
+    trig: int = 0
+    sign: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counted:
+    """A scalar that counts; `offline` ones are parameters and cost nothing among themselves.
+
+    >>> tally = Tally()
+    >>> x, p = Counted(tally), Counted(tally, offline=True)
+    >>> _ = x * 0 + x * 1 + x * (p * p)
+    >>> tally.mul, tally.add
+    (1, 1)
+    """
+
+    tally: Tally = field(repr=False)
+    offline: bool = False
+
+    __array_ufunc__ = None
+
+    def _operate(self, kind: str, other: Any) -> Counted:
+        if not isinstance(other, Counted | int | float | np.number):
+            return NotImplemented
+        offline = self.offline and (not isinstance(other, Counted) or other.offline)
+        if not offline:
+            setattr(self.tally, kind, getattr(self.tally, kind) + 1)
+        return Counted(self.tally, offline)
+
+    def _function(self, kind: str) -> Counted:
+        return self._operate(kind, 0.0)
+
+    def __add__(self, other: Any) -> Counted:
+        return self if _literal(other, 0) else self._operate("add", other)
+
+    def __mul__(self, other: Any) -> Any:
+        if _literal(other, 0):
+            return 0
+        return self if _literal(other, 1) or _literal(other, -1) else self._operate("mul", other)
+
+    def __truediv__(self, other: Any) -> Counted:
+        if isinstance(other, Counted):
+            return self._operate("div", other)
+        return self * other  # times the reciprocal of a constant
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return 0 if _literal(other, 0) else self._operate("div", other)
+
+    def __neg__(self) -> Counted:
+        return self
+
+    __radd__ = __sub__ = __rsub__ = __add__
+    __rmul__ = __mul__
+
+    def sin(self) -> Counted:
+        return self._function("trig")
+
+    cos = sin
+
+    def sqrt(self) -> Counted:
+        return self._function("sqrt")
+
+    def sign(self) -> Counted:
+        return self._function("sign")
+
+    def __bool__(self) -> bool:
+        raise TypeError("a counting scalar has no truth value: branch on structure, not on values")
+
+
+def _literal(x: Any, value: float) -> bool:
+    return not isinstance(x, Counted) and x == value

@@ -1,0 +1,78 @@
+"""Twists and wrenches: six numbers each, and never added to one another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from nlink.scalars.functions import Scalar
+from nlink.spatial.vector import Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Twist:
+    """A motion: angular part, and linear part of the frame's origin.
+
+    Also its rate, in the sense each algorithm states (inertial or local derivative).
+    """
+
+    angular: Vector
+    linear: Vector
+
+    @classmethod
+    def zero(cls) -> Self:
+        return cls(Vector.zero(), Vector.zero())
+
+    @property
+    def components(self) -> tuple[Scalar, ...]:
+        return *self.angular.components, *self.linear.components
+
+    def __add__(self, other: Twist) -> Twist:
+        if not isinstance(other, Twist):
+            return NotImplemented
+        return Twist(self.angular + other.angular, self.linear + other.linear)
+
+    def __sub__(self, other: Twist) -> Twist:
+        if not isinstance(other, Twist):
+            return NotImplemented
+        return Twist(self.angular - other.angular, self.linear - other.linear)
+
+    def __mul__(self, factor: Scalar) -> Twist:
+        return Twist(self.angular * factor, self.linear * factor)
+
+    def dot(self, wrench: Wrench) -> Scalar:
+        """Power: moment on rotation plus force on translation."""
+        return self.angular.dot(wrench.moment) + self.linear.dot(wrench.force)
+
+
+@dataclass(frozen=True, slots=True)
+class Wrench:
+    """A force system: moment about the frame's origin, and force."""
+
+    moment: Vector
+    force: Vector
+
+    @classmethod
+    def zero(cls) -> Self:
+        return cls(Vector.zero(), Vector.zero())
+
+    @property
+    def components(self) -> tuple[Scalar, ...]:
+        return *self.moment.components, *self.force.components
+
+    def __add__(self, other: Wrench) -> Wrench:
+        if not isinstance(other, Wrench):
+            return NotImplemented
+        return Wrench(self.moment + other.moment, self.force + other.force)
+
+    def __sub__(self, other: Wrench) -> Wrench:
+        if not isinstance(other, Wrench):
+            return NotImplemented
+        return Wrench(self.moment - other.moment, self.force - other.force)
+
+    def __mul__(self, factor: Scalar) -> Wrench:
+        return Wrench(self.moment * factor, self.force * factor)
+
+    def shift(self, r: Vector) -> Wrench:
+        """The same force system about a point at -r: the origin was at r from there."""
+        return Wrench(self.moment + r.cross(self.force), self.force)
