@@ -1,4 +1,65 @@
-"""nlink: the dynamics of robots and other multibody mechanisms, O(n), from Python."""
-from nlink.robot import Robot, load
-from nlink.formats.load import bundled as robots
+"""nlink: the dynamics of robots and other multibody mechanisms, O(n), from Python.
+
+Names are loaded when they are first used, so that `import nlink` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+_HOMES = {
+    "nlink.formats.load": ("robots",),
+    "nlink.model.description": (
+        "Description", "Frame", "Friction", "Joint", "Limits", "Link", "NonPhysicalWarning"),
+    "nlink.model.joints": ("Fixed", "JointType", "Prismatic", "Revolute"),
+    "nlink.model.pose": ("DH", "Mount", "Pose"),
+    "nlink.reports.complexity": ("Count", "count"),
+    "nlink.robot": ("Robot", "load", "symbolic"),
+    "nlink.scalars.functions": ("cos", "sign", "sin", "sqrt"),
+    "nlink.testing": ("check",),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME)  # noqa: PLE0605
+
+if TYPE_CHECKING:
+    from nlink.formats.load import robots as robots
+    from nlink.model.description import Description as Description
+    from nlink.model.description import Frame as Frame
+    from nlink.model.description import Friction as Friction
+    from nlink.model.description import Joint as Joint
+    from nlink.model.description import Limits as Limits
+    from nlink.model.description import Link as Link
+    from nlink.model.description import NonPhysicalWarning as NonPhysicalWarning
+    from nlink.model.joints import Fixed as Fixed
+    from nlink.model.joints import JointType as JointType
+    from nlink.model.joints import Prismatic as Prismatic
+    from nlink.model.joints import Revolute as Revolute
+    from nlink.model.pose import DH as DH
+    from nlink.model.pose import Mount as Mount
+    from nlink.model.pose import Pose as Pose
+    from nlink.reports.complexity import Count as Count
+    from nlink.reports.complexity import count as count
+    from nlink.robot import Robot as Robot
+    from nlink.robot import load as load
+    from nlink.robot import symbolic as symbolic
+    from nlink.scalars.functions import cos as cos
+    from nlink.scalars.functions import sign as sign
+    from nlink.scalars.functions import sin as sin
+    from nlink.scalars.functions import sqrt as sqrt
+    from nlink.testing import check as check
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'nlink' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_HOME]

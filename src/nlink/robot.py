@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.algorithms.catalogue import find
+from nlink.algorithms.trace import trace
 from nlink.compiler.calling import Run, call
 from nlink.engines import ENGINES, Engine, Request
 from nlink.formats.dh import from_rows, to_toml
@@ -19,7 +20,9 @@ from nlink.formats.load import load_description
 from nlink.model.canonical import attach, canonical
 from nlink.model.description import Description, Joint, Link, Physical
 from nlink.model.mechanism import Attachment, Mechanism
+from nlink.model.parameters import named
 from nlink.model.pose import Convention
+from nlink.scalars.symbolic import Symbolic
 
 Array = np.ndarray
 
@@ -249,3 +252,23 @@ def load(name_or_path: str | Path, *, physical: Physical = "warn") -> Robot:
     return Robot(load_description(name_or_path, physical=physical))
 
 
+
+
+def symbolic(robot: Robot, name: str, *, parameters: Literal["numbers", "names"] = "numbers",
+             algorithm: str | None = None, frame: int | str = -1) -> Symbolic:
+    """Closed-form expressions of anything the robot computes, as SymPy.
+
+    `parameters="names"` keeps the robot's zeros and names its other numbers (m_1, a_1, g, ...).
+
+    >>> import nlink
+    >>> print(symbolic(nlink.load("double_pendulum"), "gravity_torque", parameters="names"
+    ...                ).simplified())
+    tau_1 = c_2*g*m_2*cos(q_1 + q_2) + g*(a_1*m_2 + c_1*m_1)*cos(q_1)
+    tau_2 = c_2*g*m_2*cos(q_1 + q_2)
+    """
+    if parameters not in ("numbers", "names"):
+        raise ValueError(f"parameters: {parameters!r}, expected 'numbers' or 'names'")
+    request = robot.request(name, algorithm=algorithm, frame=frame)
+    lift = None if parameters == "numbers" else (
+        lambda graph, mechanism: named(mechanism, graph.parameter))
+    return Symbolic(trace(request.algorithm, request.mechanism, request.options, lift=lift))

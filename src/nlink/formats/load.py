@@ -12,7 +12,7 @@ from nlink.model.description import Description, Physical
 _BUNDLED = resources.files("nlink.formats") / "robots"
 
 
-def bundled() -> tuple[str, ...]:
+def robots() -> tuple[str, ...]:
     """Names of the robots that come with the package."""
     return tuple(sorted(item.name.removesuffix(".toml") for item in _BUNDLED.iterdir()
                         if item.name.endswith(".toml")))
@@ -23,9 +23,9 @@ def load_description(name_or_path: str | Path, *, physical: Physical = "warn") -
     text = str(name_or_path)
     path = Path(name_or_path)
     if not path.suffix and path.name == text:
-        if text not in bundled():
+        if text not in robots():
             raise ValueError(f"robot: {text!r} is not bundled, expected a path or one of "
-                             f"{', '.join(bundled())}")
+                             f"{', '.join(robots())}")
         return parse_toml((_BUNDLED / f"{text}.toml").read_text("utf-8"), origin=text,
                           physical=physical)
     if path.suffix != ".toml":

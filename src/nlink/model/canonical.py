@@ -109,7 +109,7 @@ def _choose_slide(description: Description, bodies: list[_Body], body: _Body) ->
     if body.number == 0 or description.joints[body.link].type.axis is None:
         return Pose()
     if not body.children:
-        return Pose()
+        return Pose(origin=(0.0, 0.0, _foot(bodies, body)))
     child = bodies[body.children[0]]
     o, z = (child.seat @ child.slide).p, child.seat.R[:, 2]
     x = np.array([-z[1], z[0]])  # e_z cross z
@@ -123,9 +123,26 @@ def _choose_slide(description: Description, bodies: list[_Body], body: _Body) ->
     return Pose(origin=(0.0, 0.0, o[2] - z[2] * rise)) @ frame
 
 
+def _foot(bodies: list[_Body], body: _Body) -> float:
+    """Where on a last joint's axis the common normal from its parent's axis arrives, so that
+    the joint has no rise; 0 if that is nowhere near or the parent has no axis."""
+    back = body.seat.inverse()
+    c, d = back.p, back.R[:, 2]
+    across = d[0] ** 2 + d[1] ** 2
+    if body.parent == 0 or across < 1e-24:
+        return 0.0
+    height = float(c[2] - (c[0] * d[0] + c[1] * d[1]) / across * d[2])
+    return _tidy(height) if abs(height) <= FAR * _size(bodies) else 0.0
+
+
+def _size(bodies: list[_Body]) -> float:
+    """The largest distance between two neighbouring joints."""
+    return max((float(np.linalg.norm(b.seat.p)) for b in bodies[1:]), default=0.0)
+
+
 def _offset(o: np.ndarray, z: np.ndarray, bodies: list[_Body]) -> tuple[bool, float]:
     """Whether origin o on axis z is reached by a shift along x and a rise b, and that b."""
-    size = max((float(np.linalg.norm(b.seat.p)) for b in bodies[1:]), default=0.0)
+    size = _size(bodies)
     rise = o[1] / z[1] if abs(z[1]) > 1e-12 else math.inf
     if abs(o[1]) <= 1e-15 * size:
         return True, 0.0

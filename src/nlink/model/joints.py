@@ -81,11 +81,13 @@ class JointType(ABC):
 
 
 def unit_axis(axis: Sequence[float]) -> tuple[float, float, float]:
-    """The direction of an axis given with any length; exact for coordinate axes."""
+    """The direction of an axis given with any length; exact for coordinate axes, idempotent."""
     x, y, z = (float(c) for c in axis)
     norm = math.sqrt(x * x + y * y + z * z)
     if not (math.isfinite(norm) and norm > 0):
         raise ValueError(f"axis: {tuple(axis)} has no direction, expected a finite non-zero vector")
+    if abs(norm - 1) <= 4e-16:  # a unit vector to rounding is one: a second reading is the same
+        return x, y, z
     return x / norm, y / norm, z / norm
 
 

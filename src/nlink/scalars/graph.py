@@ -276,9 +276,11 @@ def reachable(results: Iterable[Node]) -> list[Node]:
     return [seen[i] for i in sorted(seen)]
 
 
-def evaluate(results: Sequence[Node], bindings: Mapping[str, Scalar]) -> list[Scalar]:
+def evaluate(results: Sequence[Node], bindings: Mapping[str, Scalar],
+             constant: Callable[[float], Scalar] = float) -> list[Scalar]:
     """The values of nodes on any scalar: floats, arrays, complex, SymPy, another graph.
 
+    `constant` makes a scalar of the graph's numbers, where a plain float does not do.
     Intermediate values are dropped after their last use, so a batch of arrays needs
     little more memory than its width in the graph.
     """
@@ -289,7 +291,7 @@ def evaluate(results: Sequence[Node], bindings: Mapping[str, Scalar]) -> list[Sc
     values: dict[int, Scalar] = {}
     for node in live:
         if node.op == "const":
-            values[node.index] = node.value
+            values[node.index] = constant(node.value)
         elif node.op == "input":
             if node.name not in bindings:
                 raise KeyError(f"no value for input {node.name!r}")

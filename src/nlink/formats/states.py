@@ -1,0 +1,83 @@
+"""Tables of states, one a row: CSV text or NPY, from a file or from standard input."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+_NPY_MAGIC = b"\x93NUMPY"
+
+
+def read_table(source: str, widths: Sequence[int], what: str) -> list[np.ndarray]:
+    """The columns of a table in groups of the given widths; "-" is standard input.
+
+    `what` names the groups in the error for a table of another width. CSV may start with a
+    line of column names; lines that start with # are comments.
+    """
+    data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+    name = "standard input" if source == "-" else source
+    table = _read_npy(data, name) if data.startswith(_NPY_MAGIC) else _read_csv(data, name)
+    if table.ndim == 1:
+        table = table[np.newaxis]
+    if table.ndim != 2 or table.shape[1] != sum(widths):
+        raise ValueError(f"{name}: shape {table.shape}, expected (states, {sum(widths)}): {what}")
+    return np.split(table, np.cumsum(widths)[:-1], axis=1)
+
+
+def read_numbers(name: str, text: str, size: int) -> np.ndarray:
+    """Exactly `size` numbers from a comma list.
+
+    >>> read_numbers("q", "0, 0.5,1e-3", 3)
+    array([0.   , 0.5  , 0.001])
+    """
+    try:
+        values = np.array([float(part) for part in text.split(",")])
+    except ValueError:
+        raise ValueError(f"{name}: {text!r}, expected {size} numbers with commas between") from None
+    if len(values) != size:
+        raise ValueError(f"{name}: {len(values)} numbers, expected {size}")
+    return values
+
+
+def _read_npy(data: bytes, name: str) -> np.ndarray:
+    try:
+        table = np.load(io.BytesIO(data), allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{name}: not a readable NPY file: {error}") from None
+    if not np.can_cast(table.dtype, np.float64, casting="safe"):
+        raise TypeError(f"{name}: dtype {table.dtype}, expected real numbers")
+    return table.astype(np.float64)
+
+
+def _read_csv(data: bytes, name: str) -> np.ndarray:
+    try:
+        lines = data.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise ValueError(f"{name}: neither UTF-8 text nor NPY") from None
+    rows = [(number, line.split(",")) for number, line in enumerate(lines, 1)
+            if line.strip() and not line.lstrip().startswith("#")]
+    if rows and not any(_is_number(cell) for cell in rows[0][1]):
+        del rows[0]
+    if not rows:
+        raise ValueError(f"{name}: no states")
+    width = len(rows[0][1])
+    for number, cells in rows:
+        if len(cells) != width:
+            raise ValueError(f"{name}, line {number}: {len(cells)} columns, "
+                             f"expected {width} as above")
+        wrong = next((cell for cell in cells if not _is_number(cell)), None)
+        if wrong is not None:
+            raise ValueError(f"{name}, line {number}: {wrong.strip()!r}, expected a number")
+    return np.array([cells for _, cells in rows], dtype=np.float64)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,203 @@
+"""What the command line prints: tables for people, JSON and CSV for programs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from nlink.algorithms.catalogue import ALGORITHMS as ALGORITHMS
+from nlink.model.pose import DH
+from nlink.reports.complexity import INVERSE_DYNAMICS_TABLE, Count, Law, count, law
+from nlink.robot import Robot
+
+HEADING = "bold cyan"
+
+
+def console(*, stderr: bool = False, width: int | None = None) -> Console:
+    """A console that prints text as it is: brackets in it are citations, not markup."""
+    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, width=width)
+
+
+def grid(*columns: str, title: str | None = None, text: Iterable[str] = (),
+         caption: str | None = None) -> Table:
+    """A table of right-aligned numbers, the columns named in `text` left-aligned."""
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_style="bold", title_justify="left",
+                  caption=caption, caption_style="dim", caption_justify="left",
+                  header_style=HEADING, pad_edge=False)
+    words = set(text)
+    for name in columns:
+        table.add_column(name, justify="left" if name in words else "right",
+                         no_wrap=name not in words)
+    return table
+
+
+def print_json(value: Any) -> None:
+    """One JSON document; numbers that JSON has no word for become null."""
+    print(json.dumps(_plain(value), indent=2, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, bool | int | str | None) else str(value)
+
+
+def print_csv(names: Sequence[str], rows: np.ndarray) -> None:
+    """A line of names, then the numbers with all their digits."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(map(repr, row) for row in rows.tolist())
+
+
+def number_table(names: Sequence[str], rows: np.ndarray) -> Table:
+    """Rows of numbers to six digits."""
+    table = grid(*names)
+    for row in rows:
+        table.add_row(*(f"{x:.6g}" for x in row))
+    return table
+
+
+def describe(robot: Robot) -> dict[str, Any]:
+    """A robot as plain data, for `nlink info --json`."""
+    rows = []
+    for link, joint in zip(robot.links, robot.joints, strict=True):
+        place = joint.placement
+        seat: dict[str, Any] = (
+            {"a": place.a, "b": place.b, "alpha": place.alpha, "theta": place.theta,
+             "convention": place.convention} if isinstance(place, DH)
+            else {"placement": place.before.matrix, "after": place.after.matrix})
+        rows.append({
+            "link": link.name, "mass": link.mass, "com": link.com, "inertia": link.inertia,
+            "joint": joint.name, "type": joint.type.name, "axis": joint.type.axis,
+            "parent": robot.frames[joint.parent], **seat, "armature": joint.armature,
+            "viscous": joint.friction.viscous, "coulomb": joint.friction.coulomb,
+            "limits": {"position": joint.limits.position, "velocity": joint.limits.velocity,
+                       "effort": joint.limits.effort}})
+    return {"name": robot.name, "n": robot.n, "nq": robot.nq, "gravity": robot.gravity,
+            "source": " ".join(robot.description.source.split()), "frames": robot.frames,
+            "report": robot.report, "links": rows}
+
+
+def summary(robot: Robot) -> dict[str, Any]:
+    """A robot in a line: its joints as letters, and the first sentence of its source."""
+    letters = "".join(joint.type.name[0].upper() for joint in robot.joints)
+    source = " ".join(robot.description.source.split())
+    return {"n": robot.n, "joints": letters, "source": f"{source.split('. ')[0].rstrip('.')}."}
+
+
+def print_robot(robot: Robot) -> None:
+    """What `nlink info` shows."""
+    screen = console()
+    gravity = ", ".join(f"{x:g}" for x in robot.gravity)
+    screen.print(robot.name, style="bold", end="")
+    screen.print(f": {robot.n} rates, gravity ({gravity}) m/s^2, "
+                 f"mass {sum(link.mass for link in robot.links):.4g} kg")
+    screen.print(" ".join(robot.description.source.split()), style="dim")
+    screen.print(link_table(robot))
+    for line in robot.report:
+        screen.print(f"reader: {line}")
+
+
+def link_table(robot: Robot) -> Table:
+    """One row a link: how it is joined, where, and its mass."""
+    table = grid("link", "joint", "parent", "a, m", "b, m", "alpha, deg", "theta, deg", "mass, kg",
+                 "mass centre, m", text=("link", "joint", "parent"))
+    for link, joint in zip(robot.links, robot.joints, strict=True):
+        place = joint.placement
+        seat = ((place.a, place.b, math.degrees(place.alpha), math.degrees(place.theta))
+                if isinstance(place, DH) else None)
+        table.add_row(link.name, joint.type.name, robot.frames[joint.parent],
+                      *(f"{x:.4g}" for x in seat) if seat else ("-",) * 4, f"{link.mass:.4g}",
+                      " ".join(f"{x:.3g}" for x in link.com))
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Operation counts of a robot by name; the general-purpose ones on request."""
+
+    robot: Robot
+    customized: dict[str, Count]
+    general: dict[str, Count] | None
+    laws: dict[str, Law | None]
+
+    @classmethod
+    def of(cls, robot: Robot, names: Sequence[str], algorithm: str | None, *,
+           general: bool) -> Counts:
+        return cls(
+            robot,
+            {name: count(robot, name, algorithm) for name in names},
+            {name: count(robot, name, algorithm, customize=False) for name in names}
+            if general else None,
+            {name: _law(name, algorithm) for name in names} if general else {})
+
+    def data(self) -> dict[str, Any]:
+        """For `nlink count --json`."""
+        rows = {}
+        for name, here in self.customized.items():
+            rows[name] = {"robot": asdict(here) | {"total": here.total}}
+            if self.general is not None:
+                there = self.general[name]
+                rows[name] |= {"general": asdict(there) | {"total": there.total},
+                               "law": None if self.laws[name] is None else str(self.laws[name])}
+        return {"robot": self.robot.name, "n": self.robot.n, "counts": rows}
+
+    def table(self) -> Table:
+        """One row a name."""
+        columns = [f"{self.robot.name}", "total"]
+        if self.general is not None:
+            columns += ["any robot", "total ", "n revolute joints"]
+        table = grid("", *columns, text=("", "n revolute joints"))
+        for name, here in self.customized.items():
+            cells = [name, str(here), str(here.total)]
+            if self.general is not None:
+                there = self.general[name]
+                cells += [str(there), str(there.total), str(self.laws[name] or "no cubic law")]
+            table.add_row(*cells)
+        return table
+
+
+def _law(name: str, algorithm: str | None) -> Law | None:
+    try:
+        return law(name, algorithm)
+    except ArithmeticError:
+        return None
+
+
+def published(robot: Robot) -> list[dict[str, Any]]:
+    """[Saha99] Table 1 at the robot's number of joints, as data."""
+    return [{"algorithm": row.algorithm, "law": row.law,
+             **dict(zip(("mul", "add"), row.at(robot.n), strict=True))}
+            for row in INVERSE_DYNAMICS_TABLE]
+
+
+def published_table(robot: Robot) -> Table:
+    """Inverse dynamics beside [Saha99] Table 1, for as many joints as the robot has."""
+    n = robot.n
+    title = f"Inverse dynamics, operations beside [Saha99] Table 1 (n = {n})"
+    table = grid("algorithm", "M", "A", "law", title=title, text=("algorithm", "law"))
+    for row in sorted(INVERSE_DYNAMICS_TABLE, key=lambda row: -sum(row.at(n))):
+        table.add_row(row.algorithm, *(str(x) for x in row.at(n)), row.law)
+    table.add_section()
+    general = law("inverse_dynamics")
+    at_n, here = general(n), count(robot, "inverse_dynamics")
+    table.add_row("nlink, any robot", str(at_n.mul), str(at_n.add), str(general), style="bold")
+    table.add_row(f"nlink, {robot.name}", str(here.mul), str(here.add),
+                  "its own zeros and ones folded", style="bold green")
+    return table
