@@ -149,6 +149,43 @@ class Robot:
         """
         return self._compute("inverse_dynamics", q, qd, qdd, f_ext=f_ext, **how)
 
+    def forward_dynamics(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
+                         f_ext: ArrayLike | None = None, **how: Any) -> Array:
+        """Joint accelerations from joint forces, in O(n).
+
+        `algorithm` is "articulated" (the bias inside the sweeps), "denoc" (the three steps of
+        [Saha03], bias by inverse dynamics) or "composite" (Walker and Orin, O(n^3)).
+
+        >>> import nlink
+        >>> robot = nlink.load("planar3")
+        >>> robot.forward_dynamics([0, 0, 0], [0, 0, 0], [44.145, 19.62, 4.905]).round(9) + 0.0
+        array([0., 0., 0.])
+        """
+        return self._compute("forward_dynamics", q, qd, tau, f_ext=f_ext, **how)
+
+    def mass_matrix(self, q: ArrayLike, **how: Any) -> Array:
+        """M(q), (..., n, n): the generalized inertia matrix, armatures on the diagonal."""
+        return self._compute("mass_matrix", q, **how)
+
+    def factor_mass_matrix(self, q: ArrayLike, **how: Any) -> tuple[Array, Array]:
+        """U, D with M = U diag(D) U^T, U unit upper triangular; D are the articulated inertias
+        about the joints.
+
+        >>> import nlink
+        >>> U, D = nlink.load("planar3").factor_mass_matrix([0.1, 0.2, 0.3])
+        >>> U.shape, D.shape
+        ((3, 3), (3,))
+        """
+        return self._compute("factor_mass_matrix", q, **how)
+
+    def inverse_mass_matrix(self, q: ArrayLike, **how: Any) -> Array:
+        """M(q)^-1, (..., n, n), from the factors of M in closed form."""
+        return self._compute("inverse_mass_matrix", q, **how)
+
+    def coriolis_matrix(self, q: ArrayLike, qd: ArrayLike, **how: Any) -> Array:
+        """C(q, qd), (..., n, n), with C qd the velocity forces and Mdot - 2 C skew."""
+        return self._compute("coriolis_matrix", q, qd, **how)
+
     def bias(self, q: ArrayLike, qd: ArrayLike, **how: Any) -> Array:
         """C(q, qd) qd + g(q), without friction."""
         return self._compute("bias", q, qd, **how)

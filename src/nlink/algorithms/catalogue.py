@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from nlink.algorithms import forward_dynamics as accelerations
 from nlink.algorithms import inverse_dynamics as dynamics
-from nlink.algorithms import kinematics
+from nlink.algorithms import coriolis, kinematics, matrices
 from nlink.algorithms.sweep import Unrolled
 from nlink.model.mechanism import Attachment, Mechanism
 
@@ -48,10 +49,6 @@ Q, QD, QDD = ("q", ("nq",)), ("qd", ("n",)), ("qdd", ("n",))
 TAU, F_EXT = ("tau", ("n",)), ("f_ext", ("links", 6))
 
 
-def _ideal(mechanism: Mechanism) -> Mechanism:
-    return mechanism.frictionless().regrouped()
-
-
 def _jacobian(driver: Unrolled, o: Options, q: Any) -> Any:
     columns = [twist.components for twist in kinematics.jacobian(driver, q, o.frame)]
     return tuple(zip(*columns, strict=True)) if columns else ((),) * 6
@@ -65,10 +62,41 @@ _ENTRIES = (
         Mechanism.regrouped, rolls=True),
     Algorithm(
         "bias", "ridim", (Q, QD), (TAU,),
-        lambda m, o, q, qd: dynamics.bias(m, q, qd), _ideal, rolls=True),
+        lambda m, o, q, qd: dynamics.bias(m, q, qd, dynamics.no_wrenches(m)), Mechanism.regrouped,
+        rolls=True),
     Algorithm(
         "gravity_torque", "ridim", (Q,), (TAU,),
-        lambda m, o, q: dynamics.gravity_torque(m, q), _ideal, rolls=True),
+        lambda m, o, q: dynamics.gravity_torque(m, q), Mechanism.regrouped, rolls=True),
+    Algorithm(
+        "forward_dynamics", "articulated", (Q, QD, TAU, F_EXT), (QDD,),
+        lambda m, o, q, qd, tau, f: accelerations.forward_dynamics(
+            m, q, qd, tau, kinematics.body_wrenches(m, q, o.links, f)),
+        Mechanism.regrouped, rolls=True),
+    Algorithm(
+        "forward_dynamics", "denoc", (Q, QD, TAU, F_EXT), (QDD,),
+        lambda m, o, q, qd, tau, f: accelerations.denoc(
+            m, q, qd, tau, kinematics.body_wrenches(m, q, o.links, f)),
+        Mechanism.regrouped, rolls=True),
+    Algorithm(
+        "forward_dynamics", "composite", (Q, QD, TAU, F_EXT), (QDD,),
+        lambda m, o, q, qd, tau, f: matrices.composite_dynamics(
+            m, q, qd, tau, kinematics.body_wrenches(m, q, o.links, f)),
+        Mechanism.regrouped),
+    Algorithm(
+        "mass_matrix", "composite", (Q,), (("M", ("n", "n")),),
+        lambda m, o, q: matrices.mass_matrix(m, q), Mechanism.regrouped),
+    Algorithm(
+        "factor_mass_matrix", "denoc", (Q,), (("U", ("n", "n")), ("D", ("n",))),
+        lambda m, o, q: matrices.factor(m, q), Mechanism.regrouped),
+    Algorithm(
+        "inverse_mass_matrix", "denoc", (Q,), (("Minv", ("n", "n")),),
+        lambda m, o, q: matrices.inverse_mass_matrix(m, q), Mechanism.regrouped),
+    Algorithm(
+        "coriolis_matrix", "points", (Q, QD), (("C", ("n", "n")),),
+        lambda m, o, q, qd: coriolis.coriolis_matrix(m, q, qd), Mechanism.regrouped),
+    Algorithm(
+        "solve", "denoc", (Q, TAU), (QDD,),
+        lambda m, o, q, tau: accelerations.solve(m, q, tau), Mechanism.regrouped, rolls=True),
     Algorithm(
         "pose", "recursive", (Q,), (("pose", (4, 4)),),
         lambda m, o, q: kinematics.pose(m, q, o.frame)),

@@ -50,11 +50,9 @@ def move(joint: Joint, X: Transform, parent: Motion, q: Coordinates, qd: Coordin
     return Motion(w, wd, a + sd.linear + (w0 + w).cross(s.linear), E)
 
 
-def inverse_dynamics(mechanism: Driver, q: Column, qd: Column, qdd: Column, f_ext: Column,
-                     ) -> Column:
-    """Joint forces by the two sweeps of RIDIM [Saha99, 5.1].
+def rigid_forces(mechanism: Driver, q: Column, qd: Column, qdd: Column, f_ext: Column) -> Column:
+    """M qdd + C qd + g - J^T f_ext by the two sweeps of RIDIM [Saha99, 5.1].
 
-    tau = M(q) qdd + C(q, qd) qd + g(q) + friction(qd) + armature qdd - J^T f_ext.
     `f_ext` is a wrench on each body about its origin, in its own axes.
     """
 
@@ -63,27 +61,42 @@ def inverse_dynamics(mechanism: Driver, q: Column, qd: Column, qdd: Column, f_ex
         motion = move(joint, X, parent, q, qd, qdd)
         return motion, Body(X, joint.inertia.newton_euler(motion.E, motion.a) - f_ext)  # eq. (7)
 
-    def inward(joint: Joint, f: Wrench, body: Body, q, qd, qdd):
+    def inward(joint: Joint, f: Wrench, body: Body, q):
         f = f + body.f  # eq. (30)
-        tau = zip(joint.project(q, f), joint.friction(qd), joint.rotor(qdd), strict=True)
-        return body.X.wrench_to_parent(f), tuple(s + fr + ro for s, fr, ro in tau)
+        return body.X.wrench_to_parent(f), joint.project(q, f)
 
     bodies = mechanism.outward(outward, base_motion(mechanism.gravity), q, qd, qdd, f_ext)
-    tau, _ = mechanism.inward(inward, Wrench.zero(), bodies, q, qd, qdd)
+    tau, _ = mechanism.inward(inward, Wrench.zero(), bodies, q)
     return tau
 
 
-def bias(mechanism: Driver, q: Column, qd: Column) -> Column:
-    """C(q, qd) qd + g(q): the joint forces at qdd = 0, for ideal joints."""
-    no_wrench = mechanism.column(lambda joint: Wrench.zero())
-    return inverse_dynamics(mechanism, q, qd, rest(mechanism), no_wrench)
+def inverse_dynamics(mechanism: Driver, q: Column, qd: Column, qdd: Column, f_ext: Column,
+                     ) -> Column:
+    """tau = M qdd + C qd + g + friction(qd) + armature qdd - J^T f_ext."""
+
+    def losses(joint: Joint, tau, qd, qdd):
+        extra = zip(tau, joint.friction(qd), joint.rotor(qdd), strict=True)
+        return tuple(t + friction + rotor for t, friction, rotor in extra)
+
+    tau = rigid_forces(mechanism, q, qd, qdd, f_ext)
+    return mechanism.each(losses, tau, qd, qdd)
+
+
+def bias(mechanism: Driver, q: Column, qd: Column, f_ext: Column) -> Column:
+    """C(q, qd) qd + g(q) - J^T f_ext: the joint forces at qdd = 0, without friction."""
+    return rigid_forces(mechanism, q, qd, rest(mechanism), f_ext)
 
 
 def gravity_torque(mechanism: Driver, q: Column) -> Column:
     """g(q): the joint forces that hold the mechanism still."""
-    return bias(mechanism, q, rest(mechanism))
+    return bias(mechanism, q, rest(mechanism), no_wrenches(mechanism))
 
 
 def rest(mechanism: Driver) -> Column:
     """Zero rates, as structure."""
-    return mechanism.column(lambda joint: (0,) * joint.type.nv)
+    return mechanism.each(lambda joint: (0,) * joint.type.nv)
+
+
+def no_wrenches(mechanism: Driver) -> Column:
+    """No external wrench on any body, as structure."""
+    return mechanism.each(lambda joint: Wrench.zero())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nlink.algorithms.inverse_dynamics import Motion, move
+from nlink.algorithms.inverse_dynamics import Motion, move, no_wrenches
 from nlink.algorithms.sweep import Column, Driver, Unrolled
 from nlink.model.mechanism import Attachment, Joint
 from nlink.scalars.functions import Scalar
@@ -145,7 +145,7 @@ def body_wrenches(mechanism: Driver, q: Column, links: tuple[Attachment, ...],
     Given are wrenches at the origins of the author's links, in world axes, or None.
     """
     if f_ext is None:
-        return mechanism.column(lambda joint: Wrench.zero())
+        return no_wrenches(mechanism)
     places = forward_kinematics(mechanism, q)
     total = [Wrench.zero() for _ in places]
     for link, f in zip(links[1:], f_ext, strict=True):

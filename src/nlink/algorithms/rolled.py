@@ -77,8 +77,9 @@ class Rolled:
         self.kinds = [_kind([j for j in joints if type(j.type) is t]) for t in types]
         self.sweeps: list[_Traced] = []
 
-    def column(self, make: Callable[[Joint], Any]) -> Any:
-        return Given(tuple(make(kind.joint) for kind in self.kinds))
+    def each(self, step: Callable[..., Any], *columns: Any) -> Any:
+        return Given(tuple(step(kind.joint, *(c.values[k] for c in columns))
+                           for k, kind in enumerate(self.kinds)))
 
     def port(self, name: str, width: str) -> Given:
         """The per-joint slices of an input port."""

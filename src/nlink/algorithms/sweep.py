@@ -27,8 +27,8 @@ class Driver(Protocol):
     @property
     def base(self) -> Attachment: ...
 
-    def column(self, make: Callable[[Joint], Any]) -> Column:
-        """A value that depends on the joint alone, for each joint."""
+    def each(self, step: Callable[..., Any], *columns: Column) -> Column:
+        """result(i) = step(joint, column(i), ...): nothing goes along the tree."""
         ...
 
     def outward(self, step: Callable[..., tuple[Any, Any]], base: Any, *columns: Column) -> Column:
@@ -57,8 +57,8 @@ class Unrolled:
         self.gravity = mechanism.gravity
         self.base = mechanism.base
 
-    def column(self, make: Callable[[Joint], Any]) -> Column:
-        return [make(joint) for joint in self.joints]
+    def each(self, step: Callable[..., Any], *columns: Column) -> Column:
+        return [step(joint, *row) for joint, *row in zip(self.joints, *columns, strict=True)]
 
     def outward(self, step: Callable[..., tuple[Any, Any]], base: Any, *columns: Column) -> Column:
         values, results = [base], []

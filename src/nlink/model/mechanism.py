@@ -52,6 +52,11 @@ class Joint:
         """The derivative of the components of S qd."""
         return self._to_body(self.type.rate_change(self._coordinates(q), qd, qdd))
 
+    def subspace(self, q: Coordinates) -> tuple[Twist, ...]:
+        """The columns of S: one twist for a unit of each rate."""
+        nv = self.type.nv
+        return tuple(self.rate(q, tuple(int(j == k) for j in range(nv))) for k in range(nv))
+
     def project(self, q: Coordinates, f: Wrench) -> Coordinates:
         """S^T f."""
         f = Wrench(self.last.to_parent(f.moment), self.last.to_parent(f.force))
@@ -109,12 +114,6 @@ class Mechanism:
         flat = iter(values)
         return [tuple(next(flat) for _ in range(getattr(joint.type, width)))
                 for joint in self.joints]
-
-    def frictionless(self) -> Mechanism:
-        """The same mechanism with ideal joints."""
-        return replace(self, joints=tuple(
-            replace(joint, viscous=(0,) * joint.type.nv, coulomb=(0,) * joint.type.nv)
-            for joint in self.joints))
 
     def regrouped(self) -> Mechanism:
         """The same equations of motion from fewer numbers (base parameters).

@@ -47,6 +47,16 @@ _MATH = {
 }
 
 
+def literal(x: Scalar) -> float | None:
+    """The value of a scalar that is known to be a number, None if it is not.
+
+    This is structure, not a value: a zero that was written down, or that folding left.
+    """
+    if isinstance(x, int | float):
+        return float(x)
+    return x.value if getattr(x, "op", None) == "const" else None
+
+
 def divide(a: Scalar, b: Scalar) -> Scalar:
     """a / b with IEEE results for floats: 1/0 is inf and 0/0 is nan, as in arrays and kernels."""
     try:

@@ -5,7 +5,7 @@ structure: graph and counting scalars fold it away, so these types are written o
 full and never ask whether a number happens to be zero.
 """
 
-from nlink.spatial.inertia import ArticulatedInertia, RigidInertia
+from nlink.spatial.inertia import ArticulatedInertia, Pivot, RigidInertia
 from nlink.spatial.motion import Twist, Wrench
 from nlink.spatial.transform import Rotation, Transform, Turn
 from nlink.spatial.vector import Matrix, Symmetric, Vector, euler_tensor
@@ -13,6 +13,7 @@ from nlink.spatial.vector import Matrix, Symmetric, Vector, euler_tensor
 __all__ = [
     "ArticulatedInertia",
     "Matrix",
+    "Pivot",
     "RigidInertia",
     "Rotation",
     "Symmetric",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
-from nlink.scalars.functions import Scalar
+from nlink.scalars.functions import Scalar, literal
 from nlink.spatial.motion import Twist, Wrench
 from nlink.spatial.transform import Transform
 from nlink.spatial.vector import Matrix, Symmetric, Vector
@@ -124,9 +124,9 @@ class ArticulatedInertia:
             r.y * (a.z.x + b.z.x) - r.z * (a.y.x + b.y.x),
             r.z * (a.x.y + b.x.y) - r.x * (a.z.y + b.z.y),
             r.x * (a.y.z + b.y.z) - r.y * (a.x.z + b.x.z),
-            r.y * b.z.y - r.z * b.y.y + r.z * a.x.x - r.x * a.z.x,
-            r.y * b.z.z - r.z * b.y.z + r.x * a.y.x - r.y * a.x.x,
-            r.z * b.x.z - r.x * b.z.z + r.x * a.y.y - r.y * a.x.y,
+            r.y * b.z.y - r.x * a.z.x + r.z * (a.x.x - b.y.y),
+            r.x * a.y.x - r.z * b.y.z + r.y * (b.z.z - a.x.x),
+            r.z * b.x.z - r.y * a.x.y + r.x * (a.y.y - b.z.z),
         )
         return ArticulatedInertia(J, H, M)
 
@@ -136,3 +136,64 @@ class ArticulatedInertia:
         R = X.R
         return ArticulatedInertia(
             R.to_parent(I.J), R.to_parent(I.H), R.to_parent(I.M)).shift(X.p)
+
+    def eliminate(self, S: Twist, extra: Scalar) -> tuple[ArticulatedInertia, Pivot]:
+        """What the parent feels when a joint is free along S: I - U U^T / D, [Saha99, 50].
+
+        U = I S, D = S^T U + extra (`extra` is the armature). Along a coordinate axis and
+        without armature, that row and column are zero by structure.
+        """
+        U = self @ S
+        D = S.dot(U) + extra
+        inverse = 1 / D
+        K = U * inverse
+        n, f, k, l = U.moment, U.force, K.moment, K.force
+        J = self.J - _outer(n, k)
+        M = self.M - _outer(f, l)
+        H = self.H - Matrix(k * f.x, k * f.y, k * f.z)
+        axis = S.axis if literal(extra) == 0 else None
+        if axis is None:
+            return ArticulatedInertia(J, H, M), Pivot(S, None, D, inverse, K)
+        return (ArticulatedInertia(J, H, M)._without(axis),
+                Pivot(S, axis, D, inverse, K.replace(axis, 1)))
+
+    def _without(self, axis: str) -> ArticulatedInertia:
+        kind, c = axis.split(".")
+        if kind == "angular":
+            rows = {c: (0, 0, 0)}
+            H = Matrix.from_rows([rows.get(r, row)
+                                  for r, row in zip("xyz", self.H.rows, strict=True)])
+            return ArticulatedInertia(self.J.without(c), H, self.M)
+        H = replace(self.H, **{c: Vector.zero()})
+        return ArticulatedInertia(self.J, H, self.M.without(c))
+
+
+@dataclass(frozen=True, slots=True)
+class Pivot:
+    """One step of the elimination: D = m^ and K = psi = I S / D of [Saha99, 47-48].
+
+    `axis` names the coordinate that S moves, where the elimination was exact along it.
+    """
+
+    S: Twist
+    axis: str | None
+    D: Scalar
+    inverse: Scalar
+    K: Wrench
+
+    def accelerate(self, A: Twist, u: Scalar) -> tuple[Twist, Scalar]:
+        """From the acceleration a body would have with this rate held: what it has, and qdd.
+
+        qdd = u/D - K . A. Along an exact axis K is 1, and what the body has there is u/D
+        less the other components.
+        """
+        if self.axis is None:
+            qdd = u * self.inverse - A.dot(self.K)
+            return A + self.S * qdd, qdd
+        here = u * self.inverse - A.dot(self.K.replace(self.axis, 0))
+        return A.replace(self.axis, here), here - A.component(self.axis)
+
+
+def _outer(a: Vector, b: Vector) -> Symmetric:
+    """a b^T, known to be symmetric."""
+    return Symmetric(a.x * b.x, a.y * b.y, a.z * b.z, a.x * b.y, a.x * b.z, a.y * b.z)

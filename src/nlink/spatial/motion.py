@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from nlink.scalars.functions import Scalar
+from nlink.scalars.functions import Scalar, literal
 from nlink.spatial.vector import Vector
+
+
+AXES = ("angular.x", "angular.y", "angular.z", "linear.x", "linear.y", "linear.z")
+"""The components of a twist by name; a wrench's are dual to them, in the same order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,23 @@ class Twist:
     def __mul__(self, factor: Scalar) -> Twist:
         return Twist(self.angular * factor, self.linear * factor)
 
+    @property
+    def axis(self) -> str | None:
+        """"angular.x" ... "linear.z" if this is the unit along it by structure, else None."""
+        values = [literal(x) for x in self.components]
+        if values.count(0) == 5 and values.count(1) == 1:
+            return AXES[values.index(1)]
+        return None
+
+    def component(self, axis: str) -> Scalar:
+        return self.components[AXES.index(axis)]
+
+    def replace(self, axis: str, value: Scalar) -> Twist:
+        """The same but for one component."""
+        parts = [value if name == axis else x
+                 for name, x in zip(AXES, self.components, strict=True)]
+        return Twist(Vector(*parts[:3]), Vector(*parts[3:]))
+
     def dot(self, wrench: Wrench) -> Scalar:
         """Power: moment on rotation plus force on translation."""
         return self.angular.dot(wrench.moment) + self.linear.dot(wrench.force)
@@ -72,6 +93,12 @@ class Wrench:
 
     def __mul__(self, factor: Scalar) -> Wrench:
         return Wrench(self.moment * factor, self.force * factor)
+
+    def replace(self, axis: str, value: Scalar) -> Wrench:
+        """The same but for the component dual to a twist's axis."""
+        parts = [value if name == axis else x
+                 for name, x in zip(AXES, self.components, strict=True)]
+        return Wrench(Vector(*parts[:3]), Vector(*parts[3:]))
 
     def shift(self, r: Vector) -> Wrench:
         """The same force system about a point at -r: the origin was at r from there."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from nlink.scalars.functions import Scalar
+from nlink.scalars.functions import Scalar, literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,28 +95,19 @@ class Matrix:
         return self.x * v.x + self.y * v.y + self.z * v.z
 
     def rotate_x(self, c: Scalar, s: Scalar) -> Matrix:
-        """Rx H Rx^T: the z rotation below, with (y, z) in the place of (x, y)."""
-        y, z = self.y, self.z
-        k = s * (y.y - z.z) + c * (y.z + z.y)
-        top = Vector(self.x.x, y.x, z.x).rotate_x(c, s)
+        """Rx H Rx^T."""
+        top = Vector(self.x.x, self.y.x, self.z.x).rotate_x(c, s)
         left = self.x.rotate_x(c, s)
-        return Matrix(
-            Vector(top.x, left.y, left.z),
-            Vector(top.y, y.y - s * k, c * k - z.y),
-            Vector(top.z, c * k - y.z, z.z + s * k),
-        )
+        yy, zz, yz, zy = _turn_block(self.y.y, self.z.z, self.z.y, self.y.z, c, s)
+        return Matrix(Vector(top.x, left.y, left.z), Vector(top.y, yy, zy), Vector(top.z, yz, zz))
 
     def rotate_z(self, c: Scalar, s: Scalar) -> Matrix:
-        """Rz H Rz^T; k is shared by the four entries of the turned 2x2 block."""
-        x, y = self.x, self.y
-        k = s * (x.x - y.y) + c * (x.y + y.x)
-        bottom = Vector(x.z, y.z, self.z.z).rotate_z(c, s)
+        """Rz H Rz^T."""
+        bottom = Vector(self.x.z, self.y.z, self.z.z).rotate_z(c, s)
         right = self.z.rotate_z(c, s)
+        xx, yy, xy, yx = _turn_block(self.x.x, self.y.y, self.y.x, self.x.y, c, s)
         return Matrix(
-            Vector(x.x - s * k, c * k - y.x, bottom.x),
-            Vector(c * k - x.y, y.y + s * k, bottom.y),
-            Vector(right.x, right.y, bottom.z),
-        )
+            Vector(xx, yx, bottom.x), Vector(xy, yy, bottom.y), Vector(right.x, right.y, bottom.z))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +146,11 @@ class Symmetric:
     def components(self) -> tuple[Scalar, ...]:
         return self.xx, self.yy, self.zz, self.xy, self.xz, self.yz
 
+    def without(self, axis: str) -> Symmetric:
+        """Row and column of an axis zero."""
+        return Symmetric(*(0 if axis in name else x for name, x in zip(
+            ("xx", "yy", "zz", "xy", "xz", "yz"), self.components, strict=True)))
+
     def __add__(self, other: Symmetric) -> Symmetric:
         return Symmetric(*(a + b for a, b in zip(self.components, other.components, strict=True)))
 
@@ -169,20 +165,29 @@ class Symmetric:
         )
 
     def rotate_x(self, c: Scalar, s: Scalar) -> Symmetric:
-        """Rx J Rx^T in 8 M 7 A (and 2c): the z rotation with axes renamed."""
-        k = s * (self.yy - self.zz) + (c + c) * self.yz
-        return Symmetric(
-            self.xx, self.yy - s * k, self.zz + s * k,
-            c * self.xy - s * self.xz, s * self.xy + c * self.xz, c * k - self.yz,
-        )
+        """Rx J Rx^T in 8 M 7 A (and 2c)."""
+        yy, zz, yz, _ = _turn_block(self.yy, self.zz, self.yz, self.yz, c, s)
+        xy, xz = c * self.xy - s * self.xz, s * self.xy + c * self.xz
+        return Symmetric(self.xx, yy, zz, xy, xz, yz)
 
     def rotate_z(self, c: Scalar, s: Scalar) -> Symmetric:
         """Rz J Rz^T in 8 M 7 A (and 2c)."""
-        k = s * (self.xx - self.yy) + (c + c) * self.xy
-        return Symmetric(
-            self.xx - s * k, self.yy + s * k, self.zz,
-            c * k - self.xy, c * self.xz - s * self.yz, s * self.xz + c * self.yz,
-        )
+        xx, yy, xy, _ = _turn_block(self.xx, self.yy, self.xy, self.xy, c, s)
+        xz, yz = c * self.xz - s * self.yz, s * self.xz + c * self.yz
+        return Symmetric(xx, yy, self.zz, xy, xz, yz)
+
+
+def _turn_block(xx: Scalar, yy: Scalar, xy: Scalar, yx: Scalar, c: Scalar, s: Scalar,
+                ) -> tuple[Scalar, Scalar, Scalar, Scalar]:
+    """(xx, yy, xy, yx) of R [xx xy; yx yy] R^T, the four entries sharing k.
+
+    A quarter turn is a permutation: written out, its zeros and ones fold.
+    """
+    if literal(s * c) == 0:
+        cc, ss = c * c, s * s
+        return cc * xx + ss * yy, ss * xx + cc * yy, cc * xy - ss * yx, cc * yx - ss * xy
+    k = s * (xx - yy) + ((c + c) * xy if xy is yx else c * (xy + yx))
+    return xx - s * k, yy + s * k, c * k - yx, c * k - xy
 
 
 def euler_tensor(w: Vector, wd: Vector) -> Matrix:

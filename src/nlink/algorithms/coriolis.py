@@ -1,0 +1,134 @@
+"""The Coriolis matrix: C with C qd the velocity forces and Mdot - 2 C skew-symmetric.
+
+The points of the mechanism have velocities J qd, so M = sum m J^T J and C = sum m J^T Jdot
+has both properties, since Mdot - 2 C = sum m (Jdot^T J - J^T Jdot). The sums over points
+become composite moments about each joint: h and S of the bodies that it carries, and their
+rates. It equals the convective matrix of [Saha99, 25-29] up to a skew matrix with K qd = 0,
+and does not change when inertia is regrouped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nlink.algorithms.matrices import Dense, path, rates, zeros
+from nlink.algorithms.sweep import Column, Unrolled
+from nlink.model.mechanism import Joint
+from nlink.scalars.functions import Scalar
+from nlink.spatial import Matrix, RigidInertia, Rotation, Transform, Twist, Vector, Wrench
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Mass moments of a composite body about a point, and their rates.
+
+    With r and v the position and velocity of its points relative to that point:
+    I holds m, h = sum m r and S = sum m r r^T; hd = sum m v; P = sum m r v^T.
+    """
+
+    I: RigidInertia
+    hd: Vector
+    P: Matrix
+
+    @classmethod
+    def zero(cls) -> Moments:
+        return cls(RigidInertia.zero(), Vector.zero(), Matrix.zero())
+
+    @classmethod
+    def of(cls, I: RigidInertia, w: Vector) -> Moments:
+        """Of a rigid body that turns with w about the point: v = w x r, so P = S w~^T."""
+        x, y, z = (Vector(*row) for row in I.S.rows)
+        P = Matrix(z * w.y - y * w.z, x * w.z - z * w.x, y * w.x - x * w.y)
+        return cls(I, w.cross(I.h), P)
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(self.I + other.I, self.hd + other.hd, self.P + other.P)
+
+    def shift(self, r: Vector, v: Vector) -> Moments:
+        """About a point from which the old one is at r and moves with v."""
+        h, m, hd = self.I.h, self.I.m, self.hd + v * self.I.m
+        P = self.P + Matrix(*(r * a + h * b for a, b in zip(hd.components, v.components,
+                                                           strict=True)))
+        return Moments(self.I.shift(r), hd, P)
+
+    def turn(self, R: Rotation) -> Moments:
+        I = RigidInertia(self.I.m, R.to_parent(self.I.h), R.to_parent(self.I.S))
+        return Moments(I, R.to_parent(self.hd), R.to_parent(self.P))
+
+
+@dataclass(frozen=True, slots=True)
+class Forces:
+    """A column of C and a row of it on their way to the base, for one rate.
+
+    `f1` is sum m Jdot_j over the points beyond the joint, as a wrench, `f2` is sum m J_j, and
+    `n3` is sum m v x J_j.
+    """
+
+    f1: Wrench
+    f2: Wrench
+    n3: Vector
+
+    def shift(self, r: Vector, v: Vector) -> Forces:
+        return Forces(self.f1.shift(r), self.f2.shift(r), self.n3 + v.cross(self.f2.force))
+
+    def turn(self, R: Rotation) -> Forces:
+        def wrench(f: Wrench) -> Wrench:
+            return Wrench(R.to_parent(f.moment), R.to_parent(f.force))
+
+        return Forces(wrench(self.f1), wrench(self.f2), R.to_parent(self.n3))
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """A body: its transform, and how its origin moves relative to its parent's, in two parts
+    as the transform has: `rise` in the body's axes, `offset` in the parent's."""
+
+    X: Transform
+    w: Vector
+    rise: Vector
+    offset: Vector
+
+    def to_parent(self, thing):
+        return thing.shift(self.X.r, self.rise).turn(self.X.R).shift(self.X.p, self.offset)
+
+
+def coriolis_matrix(mechanism: Unrolled, q: Column, qd: Column) -> Dense:
+    """C(q, qd), element by element from composite moments."""
+
+    def outward(joint: Joint, parent: Vector, q, qd):
+        X, s = joint.transform(q), joint.rate(q, qd)
+        w = X.R.to_child(parent) + s.angular
+        return w, Moving(X, w, w.cross(X.r) + s.linear, parent.cross(X.p))
+
+    def inward(joint: Joint, carried: Moments, body: Moving):
+        moments = carried + Moments.of(joint.inertia, body.w)
+        return body.to_parent(moments), moments
+
+    bodies = mechanism.outward(outward, Vector.zero(), q, qd)
+    moments, _ = mechanism.inward(inward, Moments.zero(), bodies)
+    number = rates(mechanism)
+    S = [joint.subspace(x) for joint, x in zip(mechanism.joints, q, strict=True)]
+    # inertial rates of the columns: constant in the body's axes, which turn with w
+    Sd = [[Twist(body.w.cross(s.angular), body.w.cross(s.linear)) for s in columns]
+          for body, columns in zip(bodies, S, strict=True)]
+    C = zeros(sum(map(len, number)))
+    for j in range(len(bodies)):
+        for k, s, sd in zip(number[j], S[j], Sd[j], strict=True):
+            forces = _forces(moments[j], s, sd)
+            for i in path(mechanism, j):
+                for row, a, ad in zip(number[i], S[i], Sd[i], strict=True):
+                    C[row][k] = a.dot(forces.f1)
+                    if i != j:
+                        C[k][row] = ad.dot(forces.f2) + a.angular.dot(forces.n3)
+                forces = bodies[i].to_parent(forces)
+    return C
+
+
+def _forces(moments: Moments, s: Twist, sd: Twist) -> Forces:
+    """Sums over the points r of a composite body that rate s moves with s.linear + s.angular x r."""
+    I, hd, P = moments.I, moments.hd, moments.P
+    trace: Scalar = P.x.x + P.y.y + P.z.z
+    w = s.angular
+    inner = I @ sd
+    f1 = Wrench(inner.moment + w * trace - P.T @ w, inner.force + w.cross(hd))
+    return Forces(f1, I @ s, hd.cross(s.linear) + w * trace - P @ w)

@@ -1,0 +1,177 @@
+"""The inertia matrix, its factors and its inverse, element by element.
+
+Elements couple every joint with its ancestors, so these are loops over paths, not sweeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+
+from nlink.algorithms.forward_dynamics import Carried, Yield, articulate
+from nlink.algorithms.inverse_dynamics import bias
+from nlink.algorithms.sweep import Column, Unrolled
+from nlink.model.mechanism import Joint
+from nlink.scalars.functions import Scalar
+from nlink.spatial import RigidInertia, Transform, Wrench
+
+Dense = list[list[Scalar]]
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """A body, the transform to its parent, and the inertia of all that it carries."""
+
+    X: Transform
+    I: RigidInertia
+
+
+def composites(mechanism: Unrolled, q: Column) -> Column:
+    """Composite inertias, Mtilde_i = M_i + sum B^T Mtilde_child B [Saha99, 23b]."""
+
+    def inward(joint: Joint, carried: RigidInertia, q):
+        X, I = joint.transform(q), carried + joint.inertia
+        return I.to_parent(X), Composite(X, I)
+
+    return mechanism.inward(inward, RigidInertia.zero(), q)[0]
+
+
+def rates(mechanism: Unrolled) -> list[range]:
+    """The numbers of each joint's rates."""
+    ends = list(accumulate(joint.type.nv for joint in mechanism.joints))
+    return [range(end - joint.type.nv, end)
+            for joint, end in zip(mechanism.joints, ends, strict=True)]
+
+
+def path(mechanism: Unrolled, body: int) -> Iterator[int]:
+    """The bodies (from 0) from one to the base, itself first."""
+    while body >= 0:
+        yield body
+        body = mechanism.parents[body] - 1
+
+
+def mass_matrix(mechanism: Unrolled, q: Column) -> Dense:
+    """I_ij = p_i^T Mtilde_i B_ij p_j [Saha99, 24], with the armatures on the diagonal."""
+    bodies, number = composites(mechanism, q), rates(mechanism)
+    S = [joint.subspace(x) for joint, x in zip(mechanism.joints, q, strict=True)]
+    M = zeros(sum(map(len, number)))
+    for j in range(len(bodies)):
+        for k, twist in zip(number[j], S[j], strict=True):
+            f = bodies[j].I @ twist
+            for i in path(mechanism, j):
+                for row, column in zip(number[i], S[i], strict=True):
+                    if row <= k:
+                        M[row][k] = M[k][row] = column.dot(f)
+                f = bodies[i].X.wrench_to_parent(f)
+    for i, joint in enumerate(mechanism.joints):
+        for k, extra in zip(number[i], joint.armature, strict=True):
+            M[k][k] = M[k][k] + extra
+    return M
+
+
+def pivots(mechanism: Unrolled, q: Column) -> Column:
+    """The elimination of every joint, without forces."""
+
+    def inward(joint: Joint, carried: Carried, q):
+        return articulate(joint, joint.transform(q), carried, Wrench.zero(), q,
+                          (0,) * joint.type.nv)
+
+    return mechanism.inward(inward, Carried.zero(), q)[0]
+
+
+def factor(mechanism: Unrolled, q: Column) -> tuple[Dense, list[Scalar]]:
+    """U and D of M = U D U^T: U_ij = alpha_ij = p_i^T B_ji^T psi_j, D_j = m^_j [Saha99, 46]."""
+    steps, number = pivots(mechanism, q), rates(mechanism)
+    U = identity(sum(map(len, number)))
+    for j, step in enumerate(steps):
+        for k, pivot in zip(number[j], step.pivots, strict=True):
+            f = pivot.K
+            for i in path(mechanism, j):
+                for row, other in zip(number[i], steps[i].pivots, strict=True):
+                    if row < k:
+                        U[row][k] = other.S.dot(f)
+                f = steps[i].X.wrench_to_parent(f)
+    return U, [pivot.D for step in steps for pivot in step.pivots]
+
+
+def inverse_mass_matrix(mechanism: Unrolled, q: Column) -> Dense:
+    """M^-1 = U^-T D^-1 U^-1 with the columns of U^-1 from the recursion [Saha99b, 36-41].
+
+    Column j of U^-1 is what a unit force at joint j leaves at each joint below: a wrench
+    goes down the tree and every joint on its way yields to it.
+    """
+    steps, number = pivots(mechanism, q), rates(mechanism)
+    n = sum(map(len, number))
+    V = identity(n)
+    for j, step in enumerate(steps):
+        for k, pivot in zip(number[j], step.pivots, strict=True):
+            f = pivot.K
+            for i in path(mechanism, j):
+                f = _yield_to(steps[i], number[i], k, f, V)
+                f = steps[i].X.wrench_to_parent(f)
+    inverse = [pivot.inverse for step in steps for pivot in step.pivots]
+    scaled = [[V[k][j] * inverse[k] for j in range(n)] for k in range(n)]
+    result = zeros(n)
+    for i in range(n):
+        for j in range(i, n):
+            terms = (V[k][i] * scaled[k][j] for k in range(i, -1, -1))
+            result[i][j] = result[j][i] = _sum(terms)
+    return result
+
+
+def _yield_to(step: Yield, number: range, k: int, f: Wrench, V: Dense) -> Wrench:
+    """Let the rates of a joint before rate k yield to a wrench, and note by how much."""
+    for row, pivot in reversed(list(zip(number, step.pivots, strict=True))):
+        if row < k:
+            V[row][k] = u = -pivot.S.dot(f)
+            f = f + pivot.K * u
+            if pivot.axis is not None:  # what is left along a free axis is nothing
+                f = f.replace(pivot.axis, 0)
+    return f
+
+
+def composite_dynamics(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_ext: Column,
+                       ) -> list[Scalar]:
+    """Joint accelerations by Walker and Orin's O(n^3) method: M from composite inertias, the
+    bias from inverse dynamics, then a dense elimination without square roots."""
+    forces = bias(mechanism, q, qd, f_ext)
+    b = [t - friction - c for joint, ts, xs, cs in zip(mechanism.joints, tau, qd, forces,
+                                                       strict=True)
+         for t, friction, c in zip(ts, joint.friction(xs), cs, strict=True)]
+    return dense_solve(mass_matrix(mechanism, q), b)
+
+
+def dense_solve(M: Dense, b: list[Scalar]) -> list[Scalar]:
+    """M x = b for symmetric M by L D L^T."""
+    M, x, n = [row[:] for row in M], b[:], len(b)
+    for k in range(n):
+        inverse = 1 / M[k][k]
+        for i in range(k + 1, n):
+            ratio = M[k][i] * inverse
+            for j in range(i, n):
+                M[i][j] = M[i][j] - ratio * M[k][j]
+            x[i] = x[i] - ratio * x[k]
+            M[i][k] = ratio
+        x[k] = x[k] * inverse
+    for k in reversed(range(n)):
+        for i in range(k + 1, n):
+            x[k] = x[k] - M[i][k] * x[i]
+    return x
+
+
+def zeros(n: int) -> Dense:
+    return [[0] * n for _ in range(n)]
+
+
+def identity(n: int) -> Dense:
+    return [[int(i == j) for j in range(n)] for i in range(n)]
+
+
+def _sum(terms: Iterator[Scalar]) -> Scalar:
+    total: Scalar = next(terms)
+    for term in terms:
+        total = total + term
+    return total
+
+
