@@ -148,21 +148,34 @@ def trace_rolled(algorithm: Algorithm, mechanism: Mechanism, options: Options) -
     wanted = len(algorithm.inputs) - len(inputs)
     result = algorithm.text(driver, options, *columns, *[None] * wanted)
     (port,) = outputs
-    tabulated, table = _tabulate(driver)
+    written = None if isinstance(result, Total) else _written(driver, result)
+    *tabulated, writes, table = _tabulate(driver, written)
     sweeps = []
     for number, (traced, (keeps, passes)) in enumerate(zip(driver.sweeps, tabulated, strict=True)):
-        steps, totals = [], ()
-        for k in range(len(driver.kinds)):
-            writes: tuple[tuple[str, int, Node], ...] = ()
-            if isinstance(result, Slots) and result.sweep == number:
-                writes = tuple((port.name, j, keeps[k][slot]) for j, slot in enumerate(result.slots))
-            steps.append(Step(tuple(keeps[k]), tuple(passes[k]), writes))
-        if isinstance(result, Total) and result.sweep == number:
-            totals = tuple((port.name, j, j) for j in range(port.size))
-        sweeps.append(Sweep(traced.outward, tuple(steps), traced.base, totals))
+        last = number == len(driver.sweeps) - 1 and written is not None
+        steps = tuple(
+            Step(tuple(keeps[k]), tuple(passes[k]),
+                 tuple((port.name, j, node) for j, node in enumerate(writes[k])) if last else ())
+            for k in range(len(driver.kinds)))
+        totals = tuple((port.name, j, j) for j in range(port.size)) if (
+            isinstance(result, Total) and result.sweep == number) else ()
+        sweeps.append(Sweep(traced.outward, steps, traced.base, totals))
     return LoopProgram(
         algorithm.name, inputs, outputs, mechanism.parents, driver.kind, table,
         {p.name: _starts(mechanism, p) for p in (*inputs, *outputs)}, tuple(sweeps))
+
+
+def _written(driver: Rolled, result: Given | Slots) -> list[list[Node]]:
+    """The nodes of an algorithm's result, kind by kind, as the last sweep can write them:
+    what that sweep keeps is at hand, so reading it back becomes the value itself."""
+    number, last = len(driver.sweeps) - 1, driver.sweeps[-1]
+    written = []
+    for kind, value, keeps in zip(driver.kinds, result.values, last.keeps, strict=True):
+        nodes = [kind.graph.lift(x) for x in leaves(value)]
+        at_hand = {kind.graph.input(f"s{number}[{slot}]").index: node
+                   for slot, node in enumerate(keeps)}
+        written.append(substitute(nodes, kind.graph, at_hand))
+    return written
 
 
 def _uniform(joint: Joint) -> Joint:
@@ -195,12 +208,18 @@ def _read(graph: Graph, like: Any, name: str, known: dict[int, float], slots: Se
                           for j, slot in enumerate(slots)))
 
 
-def _tabulate(driver: Rolled) -> tuple[list[tuple[list[list[Node]], list[list[Node]]]], np.ndarray]:
-    """Replace, kind by kind, what is off-line by columns of one table of numbers."""
-    new = [([], []) for _ in driver.sweeps]
+def _tabulate(driver: Rolled, written: list[list[Node]] | None) -> list[Any]:
+    """Replace, kind by kind, what is off-line by columns of one table of numbers.
+
+    Returns (keeps, passes) of each sweep and the written nodes, each by kind, and the table.
+    """
+    sweeps = [([], []) for _ in driver.sweeps]
+    writes: list[list[Node]] = []
     tables = []
     for k, kind in enumerate(driver.kinds):
+        wanted = written[k] if written else []
         nodes = [n for sweep in driver.sweeps for n in (*sweep.keeps[k], *sweep.passes[k])]
+        nodes += wanted
         frontier = [n for n in _frontier(nodes) if n.op != "const"]
         values = evaluate(frontier, kind.numbers)
         rows = len(next(iter(kind.numbers.values()), np.empty(1)))
@@ -208,13 +227,14 @@ def _tabulate(driver: Rolled) -> tuple[list[tuple[list[list[Node]], list[list[No
         graph = Graph()
         replaced = {n.index: graph.input(f"p[{j}]") for j, n in enumerate(frontier)}
         copies = iter(substitute(nodes, graph, replaced))
-        for sweep, (keeps, passes) in zip(driver.sweeps, new, strict=True):
+        for sweep, (keeps, passes) in zip(driver.sweeps, sweeps, strict=True):
             keeps.append([next(copies) for _ in sweep.keeps[k]])
             passes.append([next(copies) for _ in sweep.passes[k]])
+        writes.append(list(copies))
     table = np.zeros((len(driver.kind), max((t.shape[1] for t in tables), default=0)))
     for k, rows in enumerate(tables):
         table[np.array(driver.kind) == k, :rows.shape[1]] = rows
-    return new, table
+    return [*sweeps, writes, table]
 
 
 def _frontier(nodes: list[Node]) -> list[Node]:

@@ -39,23 +39,23 @@ class _Body:
 def canonical(description: Description) -> Mechanism:
     """The mechanism of a description; see the module's docstring."""
     bodies, places = _moving_bodies(description)
+    size = max((float(np.linalg.norm(b.seat.p)) for b in bodies[1:]), default=0.0)
     for body in reversed(bodies):
-        body.slide = _choose_slide(description, bodies, body)
+        body.slide = _choose_slide(description, bodies, body, size)
     root = bodies[0].children[0] if bodies[0].children else None
     base = Pose() if root is None else bodies[root].seat @ bodies[root].slide
     bodies[0].slide = base
 
+    inertias = [RigidInertia.zero() for _ in bodies]
+    for link, (number, pose) in zip(description.links, places[1:], strict=True):
+        inertias[number] += _inertia(link, bodies[number].slide.inverse() @ pose)
     joints = []
     for body in bodies[1:]:
         joint = description.joints[body.link]
-        inertia = RigidInertia.zero()
-        for link, (number, pose) in zip(description.links, places[1:], strict=True):
-            if number == body.number:
-                inertia += _inertia(link, body.slide.inverse() @ pose)
         nv = joint.type.nv
         joints.append(Joint(
-            joint.type, *_seat(joint.type, bodies, body),
-            inertia=inertia,
+            joint.type, *_seat(joint.type, bodies, body, size),
+            inertia=inertias[body.number],
             armature=(joint.armature,) * nv,
             viscous=(joint.friction.viscous,) * nv,
             coulomb=(joint.friction.coulomb,) * nv,
@@ -105,11 +105,11 @@ def _align(axis: tuple[float, float, float] | None) -> Pose:
     return Pose.of(np.column_stack([x, np.cross(z, x), z]), np.zeros(3))
 
 
-def _choose_slide(description: Description, bodies: list[_Body], body: _Body) -> Pose:
+def _choose_slide(description: Description, bodies: list[_Body], body: _Body, size: float) -> Pose:
     if body.number == 0 or description.joints[body.link].type.axis is None:
         return Pose()
     if not body.children:
-        return Pose(origin=(0.0, 0.0, _foot(bodies, body)))
+        return Pose(origin=(0.0, 0.0, _foot(body, size)))
     child = bodies[body.children[0]]
     o, z = (child.seat @ child.slide).p, child.seat.R[:, 2]
     x = np.array([-z[1], z[0]])  # e_z cross z
@@ -119,11 +119,11 @@ def _choose_slide(description: Description, bodies: list[_Body], body: _Body) ->
         x = -x  # the sense nearest to the author's x
     c, s = _clean(*(x / np.hypot(*x)))
     frame = Pose(((c, -s, 0.0), (s, c, 0.0), (0.0, 0.0, 1.0)))
-    _, rise = _offset(frame.R.T @ o, frame.R.T @ z, bodies)
+    _, rise = _offset(frame.R.T @ o, frame.R.T @ z, size)
     return Pose(origin=(0.0, 0.0, o[2] - z[2] * rise)) @ frame
 
 
-def _foot(bodies: list[_Body], body: _Body) -> float:
+def _foot(body: _Body, size: float) -> float:
     """Where on a last joint's axis the common normal from its parent's axis arrives, so that
     the joint has no rise; 0 if that is nowhere near or the parent has no axis."""
     back = body.seat.inverse()
@@ -132,24 +132,18 @@ def _foot(bodies: list[_Body], body: _Body) -> float:
     if body.parent == 0 or across < 1e-24:
         return 0.0
     height = float(c[2] - (c[0] * d[0] + c[1] * d[1]) / across * d[2])
-    return _tidy(height) if abs(height) <= FAR * _size(bodies) else 0.0
+    return _tidy(height) if abs(height) <= FAR * size else 0.0
 
 
-def _size(bodies: list[_Body]) -> float:
-    """The largest distance between two neighbouring joints."""
-    return max((float(np.linalg.norm(b.seat.p)) for b in bodies[1:]), default=0.0)
-
-
-def _offset(o: np.ndarray, z: np.ndarray, bodies: list[_Body]) -> tuple[bool, float]:
+def _offset(o: np.ndarray, z: np.ndarray, size: float) -> tuple[bool, float]:
     """Whether origin o on axis z is reached by a shift along x and a rise b, and that b."""
-    size = _size(bodies)
     rise = o[1] / z[1] if abs(z[1]) > 1e-12 else math.inf
     if abs(o[1]) <= 1e-15 * size:
         return True, 0.0
     return (True, float(rise)) if abs(rise) <= FAR * size else (False, 0.0)
 
 
-def _seat(type: JointType, bodies: list[_Body], body: _Body,
+def _seat(type: JointType, bodies: list[_Body], body: _Body, size: float,
           ) -> tuple[Vector, tuple[Turn, ...], Turn, float, tuple[float, ...]]:
     """p, fixed turns, last turn, rise and zero of a joint between chosen frames."""
     parent = bodies[body.parent]
@@ -162,7 +156,7 @@ def _seat(type: JointType, bodies: list[_Body], body: _Body,
     if type.axis is None:
         return _vector(seat.p), (swing, tilt, spin), NO_TURN, 0, zeros
     o = (seat @ body.slide).p
-    aligned, rise = _offset(o, seat.R[:, 2], bodies) if swing == NO_TURN else (False, 0.0)
+    aligned, rise = _offset(o, seat.R[:, 2], size) if swing == NO_TURN else (False, 0.0)
     p = Vector(_tidy(o[0]), 0, 0) if aligned else _vector(o)
     last = spin @ Turn("z", *body.slide.R[:2, 0].tolist())
     zero, last, rise = type.absorb(Turn("z", *_clean(last.c, last.s)), _tidy(rise))

@@ -10,6 +10,13 @@ from typing import Literal
 import numpy as np
 
 Convention = Literal["standard", "modified"]
+Rows = tuple[tuple[float, ...], ...]
+
+_UPRIGHT: Rows = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+
+
+def _dot(a: Sequence[float], b: Sequence[float]) -> float:
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
 def cos_sin(angle: float) -> tuple[float, float]:
@@ -28,7 +35,7 @@ def cos_sin(angle: float) -> tuple[float, float]:
 class Pose:
     """A frame in another: rotation matrix (rows) and origin, as plain numbers."""
 
-    rotation: tuple[tuple[float, float, float], ...] = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+    rotation: Rows = _UPRIGHT
     origin: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     def __post_init__(self) -> None:
@@ -38,7 +45,8 @@ class Pose:
                              "expected shapes (3, 3) and (3,)")
         if not (np.isfinite(R).all() and np.isfinite(p).all()):
             raise ValueError("placement: contains a number that is not finite")
-        if np.abs(R @ R.T - np.eye(3)).max() > 1e-9 or np.linalg.det(R) < 0:
+        if self.rotation is not _UPRIGHT and (
+                np.abs(R @ R.T - np.eye(3)).max() > 1e-9 or np.linalg.det(R) < 0):
             raise ValueError("placement: rotation is not a proper orthogonal matrix (to 1e-9)")
         object.__setattr__(self, "rotation", tuple(tuple(map(float, row)) for row in R))
         object.__setattr__(self, "origin", tuple(map(float, p)))
@@ -48,17 +56,25 @@ class Pose:
         return cls(tuple(map(tuple, rotation)), tuple(origin))  # type: ignore[arg-type]
 
     @classmethod
+    def _valid(cls, rotation: Rows, origin: tuple[float, float, float]) -> Pose:
+        """A product of valid poses needs no new check."""
+        pose = object.__new__(cls)
+        object.__setattr__(pose, "rotation", rotation)
+        object.__setattr__(pose, "origin", origin)
+        return pose
+
+    @classmethod
     def turn(cls, axis: Literal["x", "y", "z"], angle: float) -> Pose:
         c, s = cos_sin(angle)
-        return cls({
+        return cls._valid({
             "x": ((1.0, 0.0, 0.0), (0.0, c, -s), (0.0, s, c)),
             "y": ((c, 0.0, s), (0.0, 1.0, 0.0), (-s, 0.0, c)),
             "z": ((c, -s, 0.0), (s, c, 0.0), (0.0, 0.0, 1.0)),
-        }[axis])
+        }[axis], (0.0, 0.0, 0.0))
 
     @classmethod
     def shift(cls, x: float = 0.0, y: float = 0.0, z: float = 0.0) -> Pose:
-        return cls(origin=(x, y, z))
+        return cls._valid(_UPRIGHT, (x, y, z))
 
     @property
     def R(self) -> np.ndarray:
@@ -75,10 +91,16 @@ class Pose:
         return T
 
     def __matmul__(self, other: Pose) -> Pose:
-        return Pose.of(self.R @ other.R, self.p + self.R @ other.p)
+        columns = tuple(zip(*other.rotation, strict=True))
+        (a, b, c), (x, y, z) = self.rotation, self.origin
+        rotation = tuple(tuple(_dot(row, column) for column in columns) for row in (a, b, c))
+        p = other.origin
+        return Pose._valid(rotation, (x + _dot(a, p), y + _dot(b, p), z + _dot(c, p)))
 
     def inverse(self) -> Pose:
-        return Pose.of(self.R.T, -self.R.T @ self.p)
+        columns = tuple(zip(*self.rotation, strict=True))
+        x, y, z = (-_dot(column, self.origin) for column in columns)
+        return Pose._valid(columns, (x, y, z))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,116 @@
+"""The same mechanism in other libraries: for oracles, benchmarks and moving states across.
+
+Coordinates keep their order and meaning, so q, qd and tau are exchanged as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+
+from nlink.model.description import Description, Joint, Link
+from nlink.model.joints import Fixed, Prismatic, Revolute
+from nlink.model.pose import Pose
+
+
+def to_pinocchio(description: Description) -> Any:
+    """A `pinocchio.Model` with one joint for each moving joint, in the same order.
+
+    Pinocchio's crba and computeMinverse assume that subtrees are numbered contiguously
+    (depth first); its rnea and aba do not.
+    """
+    import pinocchio as pin
+
+    model = pin.Model()
+    model.name = description.name
+    model.gravity = pin.Motion(np.array(description.gravity), np.zeros(3))
+    places: list[tuple[int, Pose]] = [(0, Pose())]
+    armature = []
+    for link, joint in zip(description.links, description.joints, strict=True):
+        parent, place = places[joint.parent]
+        seat = place @ joint.placement.before
+        if isinstance(joint.type, Fixed):
+            places.append((parent, seat @ joint.placement.after))
+        else:
+            number = model.addJoint(parent, _pinocchio_joint(joint, pin),
+                                    pin.SE3(seat.R, seat.p), joint.name)
+            armature += [joint.armature] * joint.type.nv
+            places.append((number, joint.placement.after))
+        number, pose = places[-1]
+        model.appendBodyToJoint(
+            number, pin.Inertia(link.mass, np.array(link.com), np.array(link.inertia)),
+            pin.SE3(pose.R, pose.p))
+        model.addFrame(pin.Frame(link.name, number, 0, pin.SE3(pose.R, pose.p),
+                                 pin.FrameType.BODY))
+    model.armature = np.array(armature)
+    return model
+
+
+def _pinocchio_joint(joint: Joint, pin: Any) -> Any:
+    axis = np.array(joint.type.axis)
+    names = {Revolute: ("JointModelR", "JointModelRevoluteUnaligned"),
+             Prismatic: ("JointModelP", "JointModelPrismaticUnaligned")}
+    for kind, (aligned, unaligned) in names.items():
+        if isinstance(joint.type, kind):
+            for k, letter in enumerate("XYZ"):
+                if (axis == np.eye(3)[k]).all():
+                    return getattr(pin, aligned + letter)()
+            return getattr(pin, unaligned)(axis)
+    raise ValueError(f"joint {joint.name!r}: a {joint.type.name} joint has no Pinocchio twin here")
+
+
+def to_mjcf(description: Description) -> str:
+    """MJCF text of the mechanism: bodies, joints and inertias only, contacts off.
+
+    MuJoCo asks for positive definite inertias; `balanceinertia` stays off, so what it accepts
+    it takes as given.
+    """
+    children: dict[int, list[int]] = {}
+    for number, joint in enumerate(description.joints, 1):
+        children.setdefault(joint.parent, []).append(number)
+    gravity = _numbers(description.gravity)
+    return (
+        f"<mujoco model={quoteattr(description.name)}>"
+        '<compiler angle="radian" inertiafromgeom="false" boundmass="0" boundinertia="0"/>'
+        f'<option gravity="{gravity}" integrator="RK4" timestep="0.001">'
+        '<flag contact="disable" constraint="disable"/></option>'
+        f"<worldbody>{''.join(_body(description, children, n) for n in children.get(0, []))}"
+        "</worldbody></mujoco>")
+
+
+def _body(description: Description, children: dict[int, list[int]], number: int) -> str:
+    """A body whose frame is the link's own; the joint sits where the author's joint is."""
+    link, joint = description.links[number - 1], description.joints[number - 1]
+    before, after = joint.placement.before, joint.placement.after
+    pose = before @ after  # at q = 0
+    back = after.inverse()
+    parts = [f"<body name={quoteattr(link.name)} {_pose(pose)}>"]
+    if joint.type.nv:
+        kind = "hinge" if isinstance(joint.type, Revolute) else "slide"
+        axis = back.R @ np.array(joint.type.axis)
+        parts.append(f'<joint name={quoteattr(joint.name)} type="{kind}" axis="{_numbers(axis)}" '
+                     f'pos="{_numbers(back.p)}" armature="{joint.armature!r}" '
+                     f'damping="{joint.friction.viscous!r}"/>')
+    parts.append(_inertial(link))
+    parts += [_body(description, children, n) for n in children.get(number, [])]
+    return "".join(parts) + "</body>"
+
+
+def _inertial(link: Link) -> str:
+    """MuJoCo wants a mass: a body without one has no inertial element."""
+    if not link.mass:
+        return ""
+    I = link.inertia
+    full = _numbers((I[0][0], I[1][1], I[2][2], I[0][1], I[0][2], I[1][2]))
+    return f'<inertial pos="{_numbers(link.com)}" mass="{link.mass!r}" fullinertia="{full}"/>'
+
+
+def _pose(pose: Pose) -> str:
+    x, y = pose.R[:, 0], pose.R[:, 1]
+    return f'pos="{_numbers(pose.origin)}" xyaxes="{_numbers((*x, *y))}"'
+
+
+def _numbers(values: Any) -> str:
+    return " ".join(repr(float(v)) for v in values)

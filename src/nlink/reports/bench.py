@@ -1,0 +1,273 @@
+"""`nlink bench`: nlink and its peers side by side, in one run, on the same states.
+
+Every number is the best of many repeats; ratios within one run are what counts, since
+machines differ and are noisy. Per-call times cycle through different states.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from nlink.formats.bridges import to_mjcf, to_pinocchio
+from nlink.model.description import Description, Joint, Link
+from nlink.model.pose import DH
+from nlink.reports.complexity import count
+from nlink.robot import Robot, load
+
+BATCH = 4096
+LARGE_BATCH = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds for one state, by one method, of one computation on one robot."""
+
+    robot: str
+    what: str
+    method: str
+    seconds: float
+
+
+@dataclass(slots=True)
+class Bench:
+    """The timings of one run and where they were taken."""
+
+    cpu: str
+    versions: dict[str, str]
+    missing: list[str]
+    peak: float
+    """Measured FMA peak of one core, FLOP/s."""
+    timings: list[Timing] = field(default_factory=list)
+    operations: dict[str, int] = field(default_factory=dict)
+    """Arithmetic operations for one state, by "robot what"."""
+
+    def seconds(self, robot: str, what: str, method: str) -> float | None:
+        for timing in self.timings:
+            if (timing.robot, timing.what, timing.method) == (robot, what, method):
+                return timing.seconds
+        return None
+
+    def ratio(self, robot: str, what: str, method: str, peer: str) -> float | None:
+        """How many times faster `method` is than `peer`."""
+        ours, theirs = self.seconds(robot, what, method), self.seconds(robot, what, peer)
+        return theirs / ours if ours and theirs else None
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1)
+
+
+def best(function: Callable[[], Any], seconds: float = 0.25) -> float:
+    """The least time of one call within a budget, at least five calls."""
+    function()
+    least, calls, end = np.inf, 0, time.perf_counter() + seconds
+    while calls < 5 or time.perf_counter() < end:
+        begin = time.perf_counter()
+        function()
+        least, calls = min(least, time.perf_counter() - begin), calls + 1
+    return least
+
+
+def best_call(call: Callable[[int], Any], states: int, seconds: float = 0.25) -> float:
+    """The least time of one of many single calls, states cycled, in chunks of all states."""
+    def chunk() -> None:
+        for k in range(states):
+            call(k)
+
+    empty = best(lambda: [None for _ in range(states)], 0.02)
+    return max(best(chunk, seconds) - empty, 0.0) / states
+
+
+PLAIN = (
+    ("inverse_dynamics", ("q", "qd", "qdd")),
+    ("forward_dynamics", ("q", "qd", "tau")),
+    ("mass_matrix", ("q",)),
+    ("inverse_mass_matrix", ("q",)),
+    ("coriolis_matrix", ("q", "qd")),
+)
+
+
+def run_bench(robots: Sequence[str] = ("puma560", "ur5", "panda", "random7"), *,
+              seconds: float = 0.25, chains: Sequence[int] = (100, 200, 1000, 10_000),
+              progress: Callable[[str], None] = lambda _message: None) -> Bench:
+    """All timings; `progress` is told what is being measured."""
+    from nlink.compiler.peak import fma_peak
+
+    progress("the limit of this core")
+    bench = Bench(cpu_name(), versions(), missing(), fma_peak())
+    for name in robots:
+        robot = random_arm(7) if name == "random7" else load(name, physical="ignore")
+        progress(robot.name)
+        _bench_robot(bench, robot, seconds)
+    for n in chains:
+        progress(f"chain of {n} joints")
+        _bench_chain(bench, n, seconds)
+    return bench
+
+
+def _bench_robot(bench: Bench, robot: Robot, seconds: float) -> None:
+    states = _states(robot, BATCH)
+    model = to_pinocchio(robot.description) if "pin" not in bench.missing else None
+    for what, names in PLAIN:
+        key = f"{robot.name} {what}"
+        bench.operations[key] = count(robot, what).total
+        add = _adder(bench, robot.name, what)
+        inputs = [states[name] for name in names]
+        kernel = kernel_of(robot, what)
+        outs = [np.empty((BATCH, port.size)) for port in kernel.outputs]
+        add("nlink batch", best(lambda: kernel.run(inputs, outs, BATCH, 1), seconds) / BATCH)
+        few = [[x[k].copy() for x in inputs] + [np.empty(p.shape) for p in kernel.outputs]
+               for k in range(64)]
+        bare = kernel.bare
+        add("nlink call", best_call(lambda k: bare(*few[k]), len(few), seconds))
+        add("numpy batch", best(lambda: robot_call(robot, what, inputs, "numpy"), seconds) / BATCH)
+        if model is not None:
+            _bench_pinocchio(add, model, what, inputs, seconds)
+        if "mujoco" not in bench.missing and what in ("inverse_dynamics", "forward_dynamics"):
+            _bench_mujoco(add, robot.description, what, states, seconds)
+    large = _states(robot, LARGE_BATCH)
+    kernel = kernel_of(robot, "inverse_dynamics")
+    inputs = [large[name] for name in ("q", "qd", "qdd")]
+    out = [np.empty((LARGE_BATCH, robot.n))]
+    add = _adder(bench, robot.name, f"inverse_dynamics of {LARGE_BATCH}")
+    for threads in (1, 2):
+        add(f"nlink {threads} thread{'s' * (threads > 1)}",
+            best(lambda t=threads: kernel.run(inputs, out, LARGE_BATCH, t), seconds) / LARGE_BATCH)
+
+
+def _bench_pinocchio(add: Callable[[str, float], None], model: Any, what: str,
+                     inputs: list[np.ndarray], seconds: float) -> None:
+    import pinocchio as pin
+
+    data = model.createData()
+    function = {
+        "inverse_dynamics": pin.rnea, "forward_dynamics": pin.aba, "mass_matrix": pin.crba,
+        "inverse_mass_matrix": pin.computeMinverse,
+        "coriolis_matrix": pin.computeCoriolisMatrix}[what]
+    few = [[x[k].copy() for x in inputs] for k in range(64)]
+    add("Pinocchio call", best_call(lambda k: function(model, data, *few[k]), len(few), seconds))
+    parallel = {"inverse_dynamics": pin.rneaInParallel, "forward_dynamics": pin.abaInParallel}
+    if what in parallel:
+        columns = [np.asfortranarray(x.T) for x in inputs]
+        out = np.empty_like(columns[0])
+        for threads in (1, 2):
+            pool = pin.ModelPool(model, threads)
+            add(f"Pinocchio C++ batch, {threads} thread{'s' * (threads > 1)}",
+                best(lambda p=pool, t=threads: parallel[what](t, p, *columns, out), seconds)
+                / len(inputs[0]))
+
+
+def _bench_mujoco(add: Callable[[str, float], None], description: Description, what: str,
+                  states: dict[str, np.ndarray], seconds: float) -> None:
+    import mujoco
+
+    model = mujoco.MjModel.from_xml_string(to_mjcf(description))
+    data = mujoco.MjData(model)
+    solve = mujoco.mj_inverse if what == "inverse_dynamics" else mujoco.mj_forward
+
+    def call(k: int) -> None:
+        data.qpos[:], data.qvel[:] = states["q"][k], states["qd"][k]
+        if what == "inverse_dynamics":
+            data.qacc[:] = states["qdd"][k]
+        else:
+            data.qfrc_applied[:] = states["tau"][k]
+        solve(model, data)
+
+    add("MuJoCo call", best_call(call, 64, seconds))
+
+
+def _bench_chain(bench: Bench, n: int, seconds: float) -> None:
+    """Long chains by the rolled driver; times are for one state, all joints."""
+    robot = random_arm(n)
+    batch = max(8, 8192 // n * 8)
+    states = _states(robot, batch)
+    for what, names in PLAIN[:2]:
+        kernel = kernel_of(robot, what)
+        inputs = [states[name] for name in names]
+        outs = [np.empty((batch, robot.n))]
+        _adder(bench, robot.name, what)(
+            "nlink batch", best(lambda i=inputs, k=kernel, o=outs: k.run(i, o, batch, 1), seconds)
+            / batch)
+    if n <= 200 and "pin" not in bench.missing:
+        model = to_pinocchio(robot.description)
+        few = {key: value[:8] for key, value in states.items()}
+        for what, names in PLAIN[:2]:
+            _bench_pinocchio(_adder(bench, robot.name, what), model, what,
+                             [np.ascontiguousarray(np.resize(few[name], (64, robot.n)))
+                              for name in names], seconds)
+
+
+def _adder(bench: Bench, robot: str, what: str) -> Callable[[str, float], None]:
+    return lambda method, t: bench.timings.append(Timing(robot, what, method, t))
+
+
+def kernel_of(robot: Robot, what: str) -> Any:
+    from nlink.compiler.loading import load_kernel
+
+    request = robot.request(what)
+    return load_kernel(request.recipe(), request.program)
+
+
+def robot_call(robot: Robot, what: str, inputs: list[np.ndarray], engine: str) -> Any:
+    return getattr(robot, what)(*inputs, engine=engine)
+
+
+def _states(robot: Robot, batch: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    q, qd = robot.random_state(rng, (batch,))
+    return {"q": q, "qd": qd, "qdd": rng.normal(size=qd.shape), "tau": rng.normal(size=qd.shape)}
+
+
+def random_arm(n: int, seed: int = 0) -> Robot:
+    """A serial arm of revolute joints with random twists, lengths and offsets."""
+    rng = np.random.default_rng(seed)
+    links, joints = [], []
+    for k in range(n):
+        size = rng.uniform(0.05, 0.3, 3)
+        mass = rng.uniform(0.5, 3.0)
+        moments = np.diag(mass / 12 * (size @ size - size**2))
+        turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+        links.append(Link(f"link{k + 1}", mass, tuple(rng.uniform(-0.1, 0.1, 3)),
+                          tuple(map(tuple, turn @ moments @ turn.T))))
+        a, b = rng.uniform(-0.3, 0.3, 2)
+        joints.append(Joint(f"joint{k + 1}", parent=k, placement=DH(
+            a, b, rng.uniform(-np.pi, np.pi), 0.0)))
+    return Robot(Description(f"random{n}", tuple(links), tuple(joints)))
+
+
+def missing() -> list[str]:
+    """Peers that are not installed, by package name."""
+    absent = []
+    for package in ("pin", "mujoco"):
+        try:
+            metadata.version(package)
+        except metadata.PackageNotFoundError:
+            absent.append(package)
+    return absent
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in ("numpy", "llvmlite", "pin", "mujoco"):
+        if package not in missing():
+            found[package] = metadata.version(package)
+    return found
+
+
+def cpu_name() -> str:
+    """The processor, as the system names it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as stream:
+            for line in stream:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
