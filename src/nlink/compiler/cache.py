@@ -1,0 +1,193 @@
+"""Object code on disk, so that a second process neither traces nor compiles.
+
+The cache trusts nothing it did not write: an entry is signed with a secret that only
+its owner can read, and a directory that others could write to is not used at all. An
+entry that is truncated, altered, or of another key is no entry. Nothing here raises: a
+disk that is full, read-only or missing is a cache that is empty.
+
+`NLINK_CACHE` moves the directory, or switches the cache off ("off", "0" or empty).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+MAGIC = b"nlink kernel 1\n"
+SUFFIX = ".kernel"
+SECRET = "secret"
+SECRET_SIZE = 32
+BOUND = 256 * 2**20
+"""Bytes of entries kept; the oldest go first."""
+
+
+def directory() -> Path | None:
+    """Where entries are kept, or None when the cache is switched off."""
+    chosen = os.environ.get("NLINK_CACHE")
+    if chosen is not None:
+        return None if chosen.strip().lower() in ("", "0", "off") else Path(chosen).expanduser()
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return None
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA")
+        return (Path(base) if base else home / "AppData" / "Local") / "nlink" / "Cache"
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "nlink"
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base and Path(base).is_absolute() else home / ".cache") / "nlink"
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What the cache holds, for `nlink cache info`."""
+
+    directory: Path | None
+    entries: int
+    size: int
+    bound: int
+
+
+def info() -> Info:
+    """The state of the cache; entries of other versions of nlink are counted too."""
+    place = directory()
+    sizes = [size for _, size, _ in _entries(place)] if place else []
+    return Info(place, len(sizes), sum(sizes), BOUND)
+
+
+def clear() -> int:
+    """Remove all entries; how many there were."""
+    place = directory()
+    removed = 0
+    for path, _, _ in _entries(place) if place else ():
+        with contextlib.suppress(OSError):
+            path.unlink()
+            removed += 1
+    return removed
+
+
+def read(key: str) -> bytes | None:
+    """The entry of a key, if there is one and it is whole and our own."""
+    place = directory()
+    if place is None:
+        return None
+    try:
+        if not _private(place):
+            return None
+        entry = _path(place, key).read_bytes()
+        secret = (place / SECRET).read_bytes()
+    except OSError:
+        return None
+    head = len(MAGIC) + hashlib.sha256().digest_size
+    payload = entry[head:]
+    if len(secret) != SECRET_SIZE or not entry.startswith(MAGIC):
+        return None
+    signature = _signature(secret, key, payload)
+    return payload if hmac.compare_digest(entry[len(MAGIC):head], signature) else None
+
+
+def write(key: str, payload: bytes) -> None:
+    """Keep an entry, all of it or nothing; of processes that write at once one wins."""
+    place = directory()
+    if place is None:
+        return
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not _private(place):
+            return
+        secret = _secret(place)
+        _replace(_path(place, key), MAGIC + _signature(secret, key, payload) + payload)
+        _evict(place)
+    except OSError:
+        return
+
+
+def _path(place: Path, key: str) -> Path:
+    return place / (hashlib.sha256(key.encode()).hexdigest()[:40] + SUFFIX)
+
+
+def _signature(secret: bytes, key: str, payload: bytes) -> bytes:
+    # the digest of the key has a fixed length, so key and payload cannot be shifted
+    return hmac.digest(secret, hashlib.sha256(key.encode()).digest() + payload, "sha256")
+
+
+def _private(place: Path) -> bool:
+    """Whether the directory is ours and nobody else may write to it."""
+    status = place.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        return False
+    if os.name != "posix":  # the profile directory of a user is private by inheritance
+        return True
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
+
+
+def _secret(place: Path) -> bytes:
+    """The secret of this directory, made by the first process that needs it."""
+    path = place / SECRET
+    with contextlib.suppress(FileNotFoundError):
+        secret = path.read_bytes()
+        if len(secret) == SECRET_SIZE:
+            return secret
+        path.unlink(missing_ok=True)
+    fresh = _temporary(place, os.urandom(SECRET_SIZE))
+    try:
+        os.link(fresh, path)  # unlike a rename, this never replaces another's secret
+    except FileExistsError:
+        pass
+    except OSError:  # a file system without hard links: the last writer wins
+        os.replace(fresh, path)
+        return path.read_bytes()
+    finally:
+        fresh.unlink(missing_ok=True)
+    return path.read_bytes()
+
+
+def _temporary(place: Path, content: bytes) -> Path:
+    """A new private file with some content, on disk."""
+    import tempfile  # not needed to read, and slow to import
+
+    handle, name = tempfile.mkstemp(dir=place, prefix=".", suffix=".tmp")  # mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return Path(name)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    fresh = _temporary(path.parent, content)
+    try:
+        os.replace(fresh, path)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise
+
+
+def _entries(place: Path) -> Iterator[tuple[Path, int, float]]:
+    """Path, size and time of each entry."""
+    with contextlib.suppress(OSError), os.scandir(place) as found:
+        for item in found:
+            with contextlib.suppress(OSError):
+                if item.name.endswith(SUFFIX) and item.is_file(follow_symlinks=False):
+                    status = item.stat(follow_symlinks=False)
+                    yield Path(item.path), status.st_size, status.st_mtime
+
+
+def _evict(place: Path) -> None:
+    entries = sorted(_entries(place), key=lambda entry: entry[2])
+    excess = sum(size for _, size, _ in entries) - BOUND
+    for path, size, _ in entries:
+        if excess <= 0:
+            return
+        path.unlink(missing_ok=True)
+        excess -= size

@@ -1,0 +1,83 @@
+"""The host: what its processor can do, and machine code made for it and loaded into it.
+
+llvmlite is imported here and nowhere else, and this module when a kernel is needed.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from nlink.compiler.ir import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The processor the code is for, by the names LLVM gives it."""
+
+    cpu: str
+    features: str
+    target: Target
+
+    @property
+    def identity(self) -> str:
+        """Everything that decides whether object code made elsewhere will do here."""
+        version = ".".join(map(str, llvm.llvm_version_info))
+        return "|".join((llvm.get_default_triple(), self.cpu, self.features, str(self.target),
+                         f"llvmlite {llvmlite.__version__}", f"llvm {version}"))
+
+
+@functools.cache
+def host() -> Host:
+    """The host of this process."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    try:
+        found = llvm.get_host_cpu_features()
+    except RuntimeError:  # LLVM cannot tell on this platform: its baseline is safe
+        found = llvm.FeatureMap()
+    arm = llvm.get_default_triple().startswith(("aarch64", "arm64"))
+    width = 8 if found.get("avx512f") else 4 if found.get("avx") else 2
+    features = found.flatten() if found else ""
+    return Host(llvm.get_host_cpu_name(), features,
+                Target(width, fma=arm or bool(found.get("fma"))))
+
+
+def _machine() -> llvm.TargetMachine:
+    here = host()  # registers the targets
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=here.cpu, features=here.features, opt=2, codemodel="jitdefault", jit=True)
+
+
+def compile_object(ir: str) -> bytes:
+    """The object code of a module.
+
+    The passes have left nothing for LLVM's own optimizer to do; instruction selection,
+    scheduling and register allocation are what it is used for.
+    """
+    module = llvm.parse_assembly(ir)
+    module.verify()
+    return _machine().emit_object(module)
+
+
+def assembly(ir: str) -> str:
+    """The assembly of a module, for reading."""
+    return _machine().emit_assembly(llvm.parse_assembly(ir))
+
+
+class Image:
+    """Object code loaded into this process, for as long as this object lives."""
+
+    def __init__(self, code: bytes) -> None:
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
+
+    def address(self, symbol: str) -> int:
+        address = self._engine.get_function_address(symbol)
+        if not address:
+            raise LookupError(f"the object code has no symbol {symbol!r}")
+        return address

@@ -1,0 +1,187 @@
+"""LLVM IR as text: a function being written, and arithmetic on one or several lanes.
+
+Text, not `llvmlite.ir` objects: it is what one reads when a kernel is slow, it is
+written ten times faster, and it needs no import until it is compiled.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+ATTRIBUTES = 'nounwind "no-stack-arg-probe" "no-trapping-math"="true"'
+"""No unwinding and no stack probe: object code that refers to no symbol outside itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the emitters need to know of the host."""
+
+    width: int
+    """Doubles in a vector register."""
+    fma: bool
+    """Whether the hardware has fused multiply-add (a library call would be ruinous)."""
+
+
+@dataclass(slots=True)
+class Function:
+    """The body of one LLVM function, written top to bottom."""
+
+    lines: list[str] = field(default_factory=list)
+    label: str = "entry"
+    _count: int = 0
+
+    def fresh(self, stem: str = "") -> str:
+        self._count += 1
+        return f"{stem or 't'}{self._count}"
+
+    def do(self, text: str) -> None:
+        """An instruction without a value."""
+        self.lines.append(f"  {text}")
+
+    def let(self, text: str) -> str:
+        """An instruction with a value, and the value's name."""
+        name = f"%{self.fresh()}"
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def begin(self, label: str) -> None:
+        """Start a basic block."""
+        self.lines.append(f"{label}:")
+        self.label = label
+
+    def go(self, label: str) -> None:
+        self.do(f"br label %{label}")
+
+    def branch(self, condition: str, yes: str, no: str, *, unlikely: bool = False) -> None:
+        weights = ", !prof !0" if unlikely else ""
+        self.do(f"br i1 {condition}, label %{yes}, label %{no}{weights}")
+
+    def phi(self, kind: str, *arms: tuple[str, str]) -> str:
+        return self.let(f"phi {kind} " + ", ".join(f"[ {v}, %{b} ]" for v, b in arms))
+
+    def offset(self, pointer: str, offset: str | int) -> str:
+        """A pointer some bytes further."""
+        if offset == 0:
+            return pointer
+        return self.let(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+
+    def load(self, kind: str, pointer: str, offset: str | int = 0) -> str:
+        return self.let(f"load {kind}, ptr {self.offset(pointer, offset)}, align 8")
+
+    def store(self, kind: str, value: str, pointer: str, offset: str | int = 0) -> None:
+        self.do(f"store {kind} {value}, ptr {self.offset(pointer, offset)}, align 8")
+
+    def define(self, signature: str) -> str:
+        return "\n".join([f"define {signature} {ATTRIBUTES} {{", "entry:", *self.lines, "}", ""])
+
+
+MODULE_TAIL = '!0 = !{!"branch_weights", i32 1, i32 100000}\n'
+"""The metadata `Function.branch` refers to."""
+
+
+def number(value: float) -> str:
+    """A double, exactly."""
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+@dataclass(slots=True)
+class Lanes:
+    """Floating-point arithmetic on `width` lanes; every lane does what one lane would do.
+
+    No fast-math flag is ever set, and where a product is fused into a sum is decided by
+    the passes, so a scalar and a vector of it round alike.
+    """
+
+    function: Function
+    width: int
+    fma: bool
+
+    @property
+    def real(self) -> str:
+        return self.of("double")
+
+    @property
+    def integer(self) -> str:
+        return self.of("i64")
+
+    @property
+    def truth(self) -> str:
+        return self.of("i1")
+
+    def of(self, kind: str) -> str:
+        return kind if self.width == 1 else f"<{self.width} x {kind}>"
+
+    def splat(self, kind: str, text: str) -> str:
+        """A literal in every lane."""
+        if self.width == 1:
+            return text
+        return "<" + ", ".join([f"{kind} {text}"] * self.width) + ">"
+
+    def const(self, value: float) -> str:
+        return self.splat("double", number(value))
+
+    def int(self, value: int) -> str:
+        return self.splat("i64", str(value))
+
+    def broadcast(self, scalar: str) -> str:
+        """A run-time double in every lane."""
+        if self.width == 1:
+            return scalar
+        first = self.function.let(
+            f"insertelement {self.real} poison, double {scalar}, i32 0")
+        zeros = f"<{self.width} x i32> zeroinitializer"
+        return self.function.let(f"shufflevector {self.real} {first}, {self.real} poison, {zeros}")
+
+    def binary(self, op: str, a: str, b: str) -> str:
+        return self.function.let(f"{op} {self.real} {a}, {b}")
+
+    def add(self, a: str, b: str) -> str:
+        return self.binary("fadd", a, b)
+
+    def sub(self, a: str, b: str) -> str:
+        return self.binary("fsub", a, b)
+
+    def mul(self, a: str, b: str) -> str:
+        return self.binary("fmul", a, b)
+
+    def neg(self, a: str) -> str:
+        return self.function.let(f"fneg {self.real} {a}")
+
+    def muladd(self, a: str, b: str, c: str) -> str:
+        """a*b + c, with one rounding where the hardware can."""
+        if not self.fma:
+            return self.add(self.mul(a, b), c)
+        return self.intrinsic("fma", a, b, c)
+
+    def intrinsic(self, name: str, *args: str) -> str:
+        suffix = "f64" if self.width == 1 else f"v{self.width}f64"
+        typed = ", ".join(f"{self.real} {a}" for a in args)
+        return self.function.let(f"call {self.real} @llvm.{name}.{suffix}({typed})")
+
+    def compare(self, condition: str, a: str, b: str) -> str:
+        return self.function.let(f"fcmp {condition} {self.real} {a}, {b}")
+
+    def select(self, condition: str, a: str, b: str) -> str:
+        return self.function.let(
+            f"select {self.truth} {condition}, {self.real} {a}, {self.real} {b}")
+
+    def bits(self, op: str, a: str, b: str) -> str:
+        """An integer operation."""
+        return self.function.let(f"{op} {self.integer} {a}, {b}")
+
+    def as_bits(self, a: str) -> str:
+        return self.function.let(f"bitcast {self.real} {a} to {self.integer}")
+
+    def as_real(self, a: str) -> str:
+        return self.function.let(f"bitcast {self.integer} {a} to {self.real}")
+
+    def any(self, condition: str) -> str:
+        """Whether a condition holds in any lane, as one i1."""
+        if self.width == 1:
+            return condition
+        f, n = self.function, self.width
+        word = f.let(f"bitcast {self.truth} {condition} to i{n}")
+        return f.let(f"icmp ne i{n} {word}, 0")
+
+

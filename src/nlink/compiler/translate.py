@@ -1,0 +1,37 @@
+"""A program to machine code: the emitters in order, then LLVM."""
+
+from __future__ import annotations
+
+from nlink.compiler import native
+from nlink.compiler.bare import emit_bare
+from nlink.compiler.batch import emit_batch
+from nlink.compiler.emit import emit_program
+from nlink.compiler.ir import MODULE_TAIL, Target
+from nlink.compiler.kernel import Compiled
+from nlink.compiler.rolled import emit_loop_program
+from nlink.compiler.sincos import large_reduction
+from nlink.scalars.program import LoopProgram, Program
+
+
+def module(program: Program | LoopProgram, target: Target) -> tuple[str, int, int, bytes]:
+    """The whole LLVM module of a program, its operation count, scratch size and data."""
+    if isinstance(program, Program):
+        body, scratch, data = emit_program(program, target), 0, b""
+        operations = sum(n.op not in ("const", "input") for n in program.live())
+    else:
+        body, operations, scratch, data = emit_loop_program(program, target)
+    parts = [large_reduction(fma=target.fma), body,
+             emit_batch((*program.inputs, *program.outputs), target)]
+    if native.supported():
+        parts.append(emit_bare(program.inputs, program.outputs))
+    return "\n".join([*parts, MODULE_TAIL]), operations, scratch, data
+
+
+def compile_program(program: Program | LoopProgram) -> Compiled:
+    """Machine code of a program for the host."""
+    from nlink.compiler.host import compile_object, host
+
+    target = host().target
+    text, operations, scratch, data = module(program, target)
+    return Compiled(program.name, tuple(program.inputs), tuple(program.outputs), target.width,
+                    operations, scratch, data, compile_object(text))
