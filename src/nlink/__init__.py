@@ -15,9 +15,10 @@ _HOMES = {
     "nlink.model.description": (
         "Description", "Frame", "Friction", "Joint", "Limits", "Link", "NonPhysicalWarning"),
     "nlink.model.joints": ("Fixed", "JointType", "Prismatic", "Revolute"),
+    "nlink.model.multi_rate": ("Free", "Helical", "Planar", "Spherical", "Universal"),
     "nlink.model.pose": ("DH", "Mount", "Pose"),
     "nlink.reports.complexity": ("Count", "count"),
-    "nlink.robot": ("Robot", "load", "symbolic"),
+    "nlink.robot": ("Robot", "export_c", "load", "symbolic"),
     "nlink.scalars.functions": ("cos", "sign", "sin", "sqrt"),
     "nlink.testing": ("check",),
 }
@@ -38,12 +39,18 @@ if TYPE_CHECKING:
     from nlink.model.joints import JointType as JointType
     from nlink.model.joints import Prismatic as Prismatic
     from nlink.model.joints import Revolute as Revolute
+    from nlink.model.multi_rate import Free as Free
+    from nlink.model.multi_rate import Helical as Helical
+    from nlink.model.multi_rate import Planar as Planar
+    from nlink.model.multi_rate import Spherical as Spherical
+    from nlink.model.multi_rate import Universal as Universal
     from nlink.model.pose import DH as DH
     from nlink.model.pose import Mount as Mount
     from nlink.model.pose import Pose as Pose
     from nlink.reports.complexity import Count as Count
     from nlink.reports.complexity import count as count
     from nlink.robot import Robot as Robot
+    from nlink.robot import export_c as export_c
     from nlink.robot import load as load
     from nlink.robot import symbolic as symbolic
     from nlink.scalars.functions import cos as cos

@@ -1,7 +1,7 @@
 """Three ways to run an algorithm for a robot: as Python, over NumPy arrays, as machine code.
 
 All three run the same text. `Request` says what is to be computed; an engine turns it into
-`run(inputs, outputs, count)` on flat arrays, which `compiler.calling` feeds.
+a function of the user's arrays that behaves like a NumPy gufunc.
 """
 
 from __future__ import annotations
@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from nlink.algorithms.catalogue import Algorithm, Options
 from nlink.algorithms.rolled import trace_rolled
 from nlink.algorithms.trace import ports, run, trace
-from nlink.compiler.calling import Flat, Run
+from nlink.compiler.calling import Flat, Run, call
 from nlink.model.mechanism import Attachment, Mechanism
 from nlink.scalars.program import LoopProgram, Port, Program
+
+if TYPE_CHECKING:
+    from nlink.compiler.kernel import Kernel
 
 Engine = Literal["compiled", "numpy", "python"]
 
@@ -61,7 +64,16 @@ class Request:
         return sha256(repr(parts).encode()).hexdigest()
 
 
-def python_engine(request: Request) -> Run:
+Function = Callable[..., Any]
+"""function(*arrays, out=None), see `compiler.calling.call`."""
+
+
+def _gufunc(request: Request, run: Run) -> Function:
+    inputs, outputs = request.ports
+    return lambda *arrays, out=None: call(inputs, outputs, arrays, out, run)
+
+
+def python_engine(request: Request) -> Function:
     """The text itself, state by state, on Python floats: the reference."""
     algorithm, mechanism = request.algorithm, request.algorithm.prepare(request.mechanism)
 
@@ -76,10 +88,10 @@ def python_engine(request: Request) -> Run:
                 out[i] = flat[at:at + out.shape[1]]
                 at += out.shape[1]
 
-    return compute
+    return _gufunc(request, compute)
 
 
-def numpy_engine(request: Request) -> Run:
+def numpy_engine(request: Request) -> Function:
     """The traced graph, each node an array over the batch."""
     program = request.program()
 
@@ -90,15 +102,15 @@ def numpy_engine(request: Request) -> Run:
                 for k, value in enumerate(values):
                     out[:, k] = value
 
-    return compute
+    return _gufunc(request, compute)
 
 
-def compiled_engine(request: Request) -> Run:
-    """Machine code, from the kernel cache or compiled now."""
+def kernel(request: Request) -> Kernel:
+    """Machine code, from the kernel cache or compiled now: the engine "compiled"."""
     from nlink.compiler.loading import load_kernel
 
-    return load_kernel(request.recipe(), request.program).run
+    return load_kernel(request.recipe(), request.program)
 
 
-ENGINES: dict[str, Callable[[Request], Run]] = {
-    "compiled": compiled_engine, "numpy": numpy_engine, "python": python_engine}
+ENGINES: dict[str, Callable[[Request], Function]] = {
+    "compiled": kernel, "numpy": numpy_engine, "python": python_engine}

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 
 from nlink.algorithms.catalogue import find
 from nlink.algorithms.trace import trace
-from nlink.compiler.calling import Run, call
-from nlink.engines import ENGINES, Engine, Request
+from nlink.engines import ENGINES, Engine, Function, Request, kernel
 from nlink.formats.dh import from_rows, to_toml
 from nlink.formats.files import write_text
 from nlink.formats.load import load_description
@@ -46,7 +45,7 @@ class Robot:
     def __init__(self, description: Description) -> None:
         self.description = description
         self._mechanism = canonical(description)
-        self._runs: dict[tuple[Any, ...], tuple[Any, Run]] = {}
+        self._functions: dict[tuple[Any, ...], Function] = {}
 
     @classmethod
     def from_dh(cls, rows: Sequence[Mapping[str, Any]], convention: Convention = "standard",
@@ -236,10 +235,7 @@ class Robot:
         >>> out
         array([44.145, 19.62 ,  4.905])
         """
-        from nlink.compiler.loading import load_kernel
-
-        request = self.request(name, algorithm=algorithm, frame=frame, wrenches=f_ext)
-        return load_kernel(request.recipe(), request.program).bare
+        return kernel(self.request(name, algorithm=algorithm, frame=frame, wrenches=f_ext)).bare
 
     def request(self, name: str, *, algorithm: str | None = None, frame: int | str = -1,
                 wrenches: bool = False) -> Request:
@@ -269,16 +265,14 @@ class Robot:
                  frame: int | str = -1, algorithm: str | None = None,
                  engine: Engine = "compiled", out: Any = None) -> Any:
         key = (name, algorithm, frame, f_ext is not None, engine)
-        known = self._runs.get(key)
+        known = self._functions.get(key)
         if known is None:
             if engine not in ENGINES:
                 raise ValueError(f"engine: {engine!r}, expected one of {', '.join(ENGINES)}")
             request = self.request(name, algorithm=algorithm, frame=frame,
                                    wrenches=f_ext is not None)
-            known = self._runs[key] = request.ports, ENGINES[engine](request)
-        (inputs, outputs), run = known
-        given = arrays if f_ext is None else (*arrays, f_ext)
-        return call(inputs, outputs, given, out, run)
+            known = self._functions[key] = ENGINES[engine](request)
+        return known(*arrays, out=out) if f_ext is None else known(*arrays, f_ext, out=out)
 
 
 def load(name_or_path: str | Path, *, physical: Physical = "warn") -> Robot:
@@ -309,3 +303,17 @@ def symbolic(robot: Robot, name: str, *, parameters: Literal["numbers", "names"]
     lift = None if parameters == "numbers" else (
         lambda graph, mechanism: named(mechanism, graph.parameter))
     return Symbolic(trace(request.algorithm, request.mechanism, request.options, lift=lift))
+
+
+def export_c(robot: Robot, names: Sequence[str], directory: str | Path) -> tuple[Path, Path]:
+    """Write one C99 file and its header with a function for each named computation.
+
+    The functions need libm only and compute one state. Long chains are unrolled here too.
+    """
+    from nlink.compiler.c import export_c
+
+    programs = []
+    for name in names:
+        request = robot.request(name)
+        programs.append(trace(request.algorithm, request.mechanism, request.options))
+    return export_c(programs, robot.name, directory)

@@ -80,13 +80,15 @@ class Forces:
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """A body: its transform, and how its origin moves relative to its parent's, in two parts
-    as the transform has: `rise` in the body's axes, `offset` in the parent's."""
+    """A body: its transform, how its origin moves relative to its parent's, in two parts as the
+    transform has (`rise` in the body's axes, `offset` in the parent's), and how the components
+    of its joint's columns change."""
 
     X: Transform
     w: Vector
     rise: Vector
     offset: Vector
+    changes: tuple[Twist, ...]
 
     def to_parent(self, thing):
         return thing.shift(self.X.r, self.rise).turn(self.X.R).shift(self.X.p, self.offset)
@@ -98,7 +100,9 @@ def coriolis_matrix(mechanism: Unrolled, q: Column, qd: Column) -> Dense:
     def outward(joint: Joint, parent: Vector, q, qd):
         X, s = joint.transform(q), joint.rate(q, qd)
         w = X.R.to_child(parent) + s.angular
-        return w, Moving(X, w, w.cross(X.r) + s.linear, parent.cross(X.p))
+        still = (0,) * joint.type.nv
+        changes = tuple(joint.rate_change(q, qd, unit, still) for unit in joint.units)
+        return w, Moving(X, w, w.cross(X.r) + s.linear, parent.cross(X.p), changes)
 
     def inward(joint: Joint, carried: Moments, body: Moving):
         moments = carried + Moments.of(joint.inertia, body.w)
@@ -108,8 +112,9 @@ def coriolis_matrix(mechanism: Unrolled, q: Column, qd: Column) -> Dense:
     moments, _ = mechanism.inward(inward, Moments.zero(), bodies)
     number = rates(mechanism)
     S = [joint.subspace(x) for joint, x in zip(mechanism.joints, q, strict=True)]
-    # inertial rates of the columns: constant in the body's axes, which turn with w
-    Sd = [[Twist(body.w.cross(s.angular), body.w.cross(s.linear)) for s in columns]
+    # inertial rates of the columns: of their components, and of the axes, which turn with w
+    Sd = [[change + Twist(body.w.cross(s.angular), body.w.cross(s.linear))
+           for s, change in zip(columns, body.changes, strict=True)]
           for body, columns in zip(bodies, S, strict=True)]
     C = zeros(sum(map(len, number)))
     for j in range(len(bodies)):

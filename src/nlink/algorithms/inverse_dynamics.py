@@ -41,7 +41,7 @@ def move(joint: Joint, X: Transform, parent: Motion, q: Coordinates, qd: Coordin
     No linear velocity is ever computed: origins are followed by their accelerations. The
     rise X.r along the joint axis belongs to both bodies, so the child's E may carry it.
     """
-    s, sd = joint.rate(q, qd), joint.rate_change(q, qd, qdd)
+    s, sd = joint.rate(q, qd), joint.rate_change(q, qd, qd, qdd)
     w0 = X.R.to_child(parent.w)
     w = w0 + s.angular
     wd = X.R.to_child(parent.wd) + sd.angular + w0.cross(s.angular)

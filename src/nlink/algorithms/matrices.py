@@ -13,7 +13,7 @@ from nlink.algorithms.forward_dynamics import Carried, Yield, articulate
 from nlink.algorithms.inverse_dynamics import bias
 from nlink.algorithms.sweep import Column, Unrolled
 from nlink.model.mechanism import Joint
-from nlink.scalars.functions import Scalar
+from nlink.scalars.functions import Scalar, divide
 from nlink.spatial import RigidInertia, Transform, Wrench
 
 Dense = list[list[Scalar]]
@@ -146,7 +146,7 @@ def dense_solve(M: Dense, b: list[Scalar]) -> list[Scalar]:
     """M x = b for symmetric M by L D L^T."""
     M, x, n = [row[:] for row in M], b[:], len(b)
     for k in range(n):
-        inverse = 1 / M[k][k]
+        inverse = divide(1, M[k][k])
         for i in range(k + 1, n):
             ratio = M[k][i] * inverse
             for j in range(i, n):

@@ -16,6 +16,7 @@ import numpy as np
 
 from nlink.algorithms.catalogue import Algorithm, Options
 from nlink.algorithms.trace import ports
+from nlink.model.joints import JointType
 from nlink.model.mechanism import NO_TURN, Joint, Mechanism
 from nlink.scalars.graph import Graph, Node, evaluate, reachable, substitute
 from nlink.scalars.program import LoopProgram, Port, Step, Sweep
@@ -72,9 +73,12 @@ class Rolled:
     def __init__(self, mechanism: Mechanism) -> None:
         self.gravity, self.base = mechanism.gravity, mechanism.base
         joints = [_uniform(joint) for joint in mechanism.joints]
-        types = list(dict.fromkeys(type(joint.type) for joint in joints))
-        self.kind = tuple(types.index(type(joint.type)) for joint in joints)
-        self.kinds = [_kind([j for j in joints if type(j.type) is t]) for t in types]
+        kinds: dict[JointType, list[Joint]] = {}
+        for joint in joints:
+            kinds.setdefault(joint.type, []).append(joint)
+        numbers = {kind: k for k, kind in enumerate(kinds)}
+        self.kind = tuple(numbers[joint.type] for joint in joints)
+        self.kinds = [_kind(same) for same in kinds.values()]
         self.sweeps: list[_Traced] = []
 
     def each(self, step: Callable[..., Any], *columns: Any) -> Any:
@@ -123,6 +127,9 @@ class Rolled:
         self.sweeps.append(traced)
         nodes = [[kind.graph.lift(x) for x in leaves(result)]
                  for kind, result in zip(self.kinds, results, strict=True)]
+        width = max(map(len, nodes))
+        for kind, row in zip(self.kinds, nodes, strict=True):  # kinds differ in their rates
+            row += [kind.graph.const(0)] * (width - len(row))
         slots: list[int] = []
         known: dict[int, float] = {}
         held = {tuple(n.index for n in row): j for j, row in enumerate(zip(*traced.keeps, strict=True))}
@@ -179,9 +186,11 @@ def _written(driver: Rolled, result: Given | Slots) -> list[list[Node]]:
 
 
 def _uniform(joint: Joint) -> Joint:
-    """The same joint with its fixed turns written out, so that all joints have one shape."""
+    """The same joint with its axis, which is z here, and its fixed turns written out, so that
+    all joints of a type have one shape."""
     none = (NO_TURN, Turn("x", 1, 0), NO_TURN)
-    return replace(joint, fixed=(*joint.fixed, *none[len(joint.fixed):]))
+    kind = joint.type if joint.type.axis is None else replace(joint.type, axis=(0.0, 0.0, 1.0))
+    return replace(joint, type=kind, fixed=(*joint.fixed, *none[len(joint.fixed):]))
 
 
 def _kind(joints: list[Joint]) -> _Kind:

@@ -5,6 +5,8 @@ Coordinates keep their order and meaning, so q, qd and tau are exchanged as they
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
@@ -12,6 +14,7 @@ import numpy as np
 
 from nlink.model.description import Description, Joint, Link
 from nlink.model.joints import Fixed, Prismatic, Revolute
+from nlink.model.multi_rate import Free, Helical, Planar, Spherical, Universal
 from nlink.model.pose import Pose
 
 
@@ -49,16 +52,55 @@ def to_pinocchio(description: Description) -> Any:
 
 
 def _pinocchio_joint(joint: Joint, pin: Any) -> Any:
-    axis = np.array(joint.type.axis)
-    names = {Revolute: ("JointModelR", "JointModelRevoluteUnaligned"),
-             Prismatic: ("JointModelP", "JointModelPrismaticUnaligned")}
-    for kind, (aligned, unaligned) in names.items():
-        if isinstance(joint.type, kind):
-            for k, letter in enumerate("XYZ"):
-                if (axis == np.eye(3)[k]).all():
-                    return getattr(pin, aligned + letter)()
-            return getattr(pin, unaligned)(axis)
-    raise ValueError(f"joint {joint.name!r}: a {joint.type.name} joint has no Pinocchio twin here")
+    kind, axis = joint.type, np.array(joint.type.axis or (0.0, 0.0, 1.0))
+    aligned = next((letter for k, letter in enumerate("XYZ") if (axis == np.eye(3)[k]).all()), "")
+    if isinstance(kind, Revolute | Prismatic):
+        name = "Revolute" if isinstance(kind, Revolute) else "Prismatic"
+        if aligned:
+            return getattr(pin, f"JointModel{name[0]}{aligned}")()
+        return getattr(pin, f"JointModel{name}Unaligned")(axis)
+    if isinstance(kind, Helical):
+        return pin.JointModelHelicalUnaligned(axis, kind.pitch)
+    if isinstance(kind, Spherical):
+        return pin.JointModelSpherical()
+    if isinstance(kind, Free):
+        return pin.JointModelFreeFlyer()
+    chains = {Universal: (pin.JointModelRZ, pin.JointModelRX),
+              Planar: (pin.JointModelPX, pin.JointModelPY, pin.JointModelRZ)}
+    if type(kind) not in chains:
+        raise ValueError(f"joint {joint.name!r}: a {kind.name} joint has no twin in Pinocchio")
+    composite = pin.JointModelComposite()
+    for part in chains[type(kind)]:
+        composite.addJoint(part())
+    return composite
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Where another library keeps our coordinates and rates: its q is q[coordinates], its v is
+    qd[rates], and its M is M[rates][:, rates]; the inverse is np.argsort of these."""
+
+    coordinates: np.ndarray
+    rates: np.ndarray
+
+
+def _order(description: Description, blocks: dict[type, tuple[Sequence[int], Sequence[int]]],
+           ) -> Order:
+    coordinates: list[int] = []
+    rates: list[int] = []
+    for joint in description.joints:
+        nq, nv = joint.type.nq, joint.type.nv
+        q, v = blocks.get(type(joint.type), (range(nq), range(nv)))
+        at_q, at_v = len(coordinates), len(rates)
+        coordinates += [at_q + k for k in q]
+        rates += [at_v + k for k in v]
+    return Order(np.array(coordinates, dtype=int), np.array(rates, dtype=int))
+
+
+def pinocchio_order(description: Description) -> Order:
+    """Pinocchio puts a quaternion's scalar last and a free joint's linear rates first."""
+    return _order(description, {Spherical: ((1, 2, 3, 0), (0, 1, 2)),
+                                Free: ((0, 1, 2, 4, 5, 6, 3), (3, 4, 5, 0, 1, 2))})
 
 
 def to_mjcf(description: Description) -> str:

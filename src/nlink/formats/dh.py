@@ -10,7 +10,10 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any, cast
+
+import numpy as np
 
 from nlink.model.description import (
     Description,
@@ -21,13 +24,16 @@ from nlink.model.description import (
     Link,
     Physical,
 )
-from nlink.model.joints import JOINT_TYPES, JointType
+from nlink.model.joint_types import JOINT_TYPES
+from nlink.model.joints import JointType
+from nlink.model.multi_rate import Helical
 from nlink.model.pose import DH, Convention, Mount, Placement, Pose
 
 _TOP_KEYS = {"name", "convention", "gravity", "source", "link", "frame"}
 _ROW_KEYS = {
     "joint", "a", "b", "alpha", "theta", "alpha_deg", "theta_deg", "mass", "com", "inertia",
     "friction", "armature", "limits", "name", "joint_name", "parent", "placement", "after", "axis",
+    "pitch",
 }
 
 
@@ -86,11 +92,16 @@ def _joint_type(row: Mapping[str, Any]) -> JointType:
     kind = row.get("joint", "revolute")
     if kind not in JOINT_TYPES:
         raise ValueError(f"joint {kind!r}, expected one of {', '.join(JOINT_TYPES)}")
-    if "axis" not in row:
-        return JOINT_TYPES[kind]()
-    if kind == "fixed":
-        raise ValueError("a fixed joint has no axis")
-    return JOINT_TYPES[kind](axis=_vector("axis", row["axis"]))  # type: ignore[call-arg]
+    options: dict[str, Any] = {}
+    if "axis" in row:
+        options["axis"] = _vector("axis", row["axis"])
+    if "pitch" in row:
+        options["pitch"] = _number(row, "pitch")
+    known = {field.name for field in fields(JOINT_TYPES[kind])}  # type: ignore[arg-type]
+    for key in options:
+        if key not in known:
+            raise ValueError(f"a {kind} joint has no {key}")
+    return JOINT_TYPES[kind](**options)
 
 
 def _placement(row: Mapping[str, Any], convention: Convention) -> Placement:
@@ -153,11 +164,12 @@ def _pair(what: str, values: Any) -> tuple[float, float]:
 
 def _inertia(values: Any) -> tuple[tuple[float, float, float], ...]:
     """Three principal moments, or the full 3x3 tensor."""
-    if len(values) == 3 and all(hasattr(v, "__float__") for v in values):
+    shape = np.shape(values)
+    if shape == (3,):
         xx, yy, zz = _vector("inertia", values)
         return (xx, 0.0, 0.0), (0.0, yy, 0.0), (0.0, 0.0, zz)
-    if len(values) != 3:
-        raise ValueError(f"inertia: {len(values)} rows, expected 3 moments or a 3x3 tensor")
+    if shape != (3, 3):
+        raise ValueError(f"inertia: shape {shape}, expected three moments or a 3x3 tensor")
     return tuple(_vector("inertia", row) for row in values)
 
 
@@ -235,6 +247,8 @@ def _write_row(number: int, link: Link, joint: Joint, names: list[str]) -> list[
         lines.append(f"parent = {_quote(names[joint.parent])}")
     if joint.type.axis not in (None, (0.0, 0.0, 1.0)):
         lines.append(f"axis = {_list(joint.type.axis)}")
+    if isinstance(joint.type, Helical):
+        lines.append(f"pitch = {joint.type.pitch!r}")
     place = joint.placement
     if isinstance(place, DH):
         lines += [f"a = {place.a!r}", f"b = {place.b!r}",

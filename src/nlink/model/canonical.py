@@ -32,6 +32,7 @@ class _Body:
     link: int
     parent: int
     seat: Pose  # A at q = 0, in the parent's A
+    adjusted: bool  # whether the frame may be slid and turned along an axis
     slide: Pose  # the chosen frame in A: Tz(h) Rz(phi)
     children: list[int]
 
@@ -41,7 +42,7 @@ def canonical(description: Description) -> Mechanism:
     bodies, places = _moving_bodies(description)
     size = max((float(np.linalg.norm(b.seat.p)) for b in bodies[1:]), default=0.0)
     for body in reversed(bodies):
-        body.slide = _choose_slide(description, bodies, body, size)
+        body.slide = _choose_slide(bodies, body, size)
     root = bodies[0].children[0] if bodies[0].children else None
     base = Pose() if root is None else bodies[root].seat @ bodies[root].slide
     bodies[0].slide = base
@@ -78,7 +79,7 @@ def attach(mechanism: Mechanism, link: int, pose: Pose) -> Attachment:
 
 def _moving_bodies(description: Description) -> tuple[list[_Body], list[tuple[int, Pose]]]:
     """Merge fixed joints; for each link (base first) its body and its pose in that body's A."""
-    bodies = [_Body(0, -1, -1, Pose(), Pose(), [])]
+    bodies = [_Body(0, -1, -1, Pose(), False, Pose(), [])]
     places: list[tuple[int, Pose]] = [(0, Pose())]
     for i, joint in enumerate(description.joints):
         parent, place = places[joint.parent]
@@ -87,7 +88,7 @@ def _moving_bodies(description: Description) -> tuple[list[_Body], list[tuple[in
             places.append((parent, seat @ joint.placement.after))
             continue
         align = _align(joint.type.axis)
-        body = _Body(len(bodies), i, parent, seat @ align, Pose(), [])
+        body = _Body(len(bodies), i, parent, seat @ align, joint.type.axis is not None, Pose(), [])
         bodies[parent].children.append(body.number)
         bodies.append(body)
         places.append((body.number, align.inverse() @ joint.placement.after))
@@ -105,8 +106,8 @@ def _align(axis: tuple[float, float, float] | None) -> Pose:
     return Pose.of(np.column_stack([x, np.cross(z, x), z]), np.zeros(3))
 
 
-def _choose_slide(description: Description, bodies: list[_Body], body: _Body, size: float) -> Pose:
-    if body.number == 0 or description.joints[body.link].type.axis is None:
+def _choose_slide(bodies: list[_Body], body: _Body, size: float) -> Pose:
+    if not body.adjusted:
         return Pose()
     if not body.children:
         return Pose(origin=(0.0, 0.0, _foot(body, size)))
@@ -152,11 +153,12 @@ def _seat(type: JointType, bodies: list[_Body], body: _Body, size: float,
     if body.parent == 0 and first:  # the base frame was chosen to be this joint's
         return Vector(0, 0, 0), (), NO_TURN, 0, zeros
     seat = parent.slide.inverse() @ body.seat
+    first = first and parent.adjusted
     swing, tilt, spin = _zxz(seat.R, first=first)
     if type.axis is None:
         return _vector(seat.p), (swing, tilt, spin), NO_TURN, 0, zeros
     o = (seat @ body.slide).p
-    aligned, rise = _offset(o, seat.R[:, 2], size) if swing == NO_TURN else (False, 0.0)
+    aligned, rise = _offset(o, seat.R[:, 2], size) if first else (False, 0.0)
     p = Vector(_tidy(o[0]), 0, 0) if aligned else _vector(o)
     last = spin @ Turn("z", *body.slide.R[:2, 0].tolist())
     zero, last, rise = type.absorb(Turn("z", *_clean(last.c, last.s)), _tidy(rise))

@@ -38,17 +38,19 @@ class JointType(ABC):
        own axes). The model turns the frames, a type never sees any other axis than z.
     3. `displacement(q)`: the moved frame in the fixed one.
     4. `rate(q, qd)`: the body's twist relative to its parent, S(q) qd, in the moved axes.
-    5. `rate_change(q, qd, qdd)`: the derivative of those components, S qdd + Sdot qd.
+    5. `rate_change(q, qd, u, ud)`: the derivative of the components of S u along a motion with
+       rates qd, S ud + Sdot u. With u = qd it is the body's relative acceleration.
     6. `project(q, f)`: S(q)^T f for a wrench f in the moved axes, one number a rate.
     7. `regroup(inertia)`: (kept, moved) with kept + moved = inertia, where `moved` is the part
        whose motion does not depend on this joint's coordinates; it is added to the parent
        before run time. The default moves nothing.
 
-    8. `absorb(turn, rise)`: (zero, turn, rise), a constant turn about z and rise along z after
+    8. `velocity(q, qd)`: the rates of the coordinates themselves; qd unless nq != nv.
+    9. `absorb(turn, rise)`: (zero, turn, rise), a constant turn about z and rise along z after
        the motion, taken into the coordinates' zero as far as that saves work. The default
        takes nothing. Called once, with numbers.
 
-    Steps 3 to 7 use + - * / sin cos sqrt and literal zeros and ones, and no branches on values.
+    Steps 3 to 8 use + - * / sin cos sqrt and literal zeros and ones, and no branches on values.
     """
 
     nq: ClassVar[int]
@@ -63,7 +65,8 @@ class JointType(ABC):
     def rate(self, q: Coordinates, qd: Coordinates) -> Twist: ...
 
     @abstractmethod
-    def rate_change(self, q: Coordinates, qd: Coordinates, qdd: Coordinates) -> Twist: ...
+    def rate_change(self, q: Coordinates, qd: Coordinates, u: Coordinates, ud: Coordinates,
+                    ) -> Twist: ...
 
     @abstractmethod
     def project(self, q: Coordinates, f: Wrench) -> Coordinates: ...
@@ -73,6 +76,9 @@ class JointType(ABC):
 
     def absorb(self, turn: Turn, rise: float) -> tuple[tuple[float, ...], Turn, float]:
         return (0,) * self.nq, turn, rise
+
+    def velocity(self, q: Coordinates, qd: Coordinates) -> Coordinates:
+        return qd
 
     @property
     def neutral(self) -> tuple[float, ...]:
@@ -92,8 +98,8 @@ def unit_axis(axis: Sequence[float]) -> tuple[float, float, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Axial(JointType):
-    """What revolute and prismatic joints share: one coordinate along or about one axis."""
+class AxialJoint(JointType):
+    """What joints with one axis share: one coordinate along it, about it, or both."""
 
     axis: tuple[float, float, float] = (0.0, 0.0, 1.0)
 
@@ -103,12 +109,13 @@ class _Axial(JointType):
     def __post_init__(self) -> None:
         object.__setattr__(self, "axis", unit_axis(self.axis))
 
-    def rate_change(self, q: Coordinates, qd: Coordinates, qdd: Coordinates) -> Twist:
-        return self.rate(q, qdd)  # S is constant in the moved axes
+    def rate_change(self, q: Coordinates, qd: Coordinates, u: Coordinates, ud: Coordinates,
+                    ) -> Twist:
+        return self.rate(q, ud)  # S is constant in the moved axes
 
 
 @dataclass(frozen=True, slots=True)
-class Revolute(_Axial):
+class Revolute(AxialJoint):
     """Rotation about an axis, p_i = [e; e x d] of [Saha99, 13]."""
 
     name: ClassVar[str] = "revolute"
@@ -140,7 +147,7 @@ class Revolute(_Axial):
 
 
 @dataclass(frozen=True, slots=True)
-class Prismatic(_Axial):
+class Prismatic(AxialJoint):
     """Translation along an axis, p_i = [0; e] of [Saha99, 15]."""
 
     name: ClassVar[str] = "prismatic"
@@ -177,12 +184,9 @@ class Fixed(JointType):
     def rate(self, q: Coordinates, qd: Coordinates) -> Twist:
         return Twist.zero()
 
-    def rate_change(self, q: Coordinates, qd: Coordinates, qdd: Coordinates) -> Twist:
+    def rate_change(self, q: Coordinates, qd: Coordinates, u: Coordinates, ud: Coordinates,
+                    ) -> Twist:
         return Twist.zero()
 
     def project(self, q: Coordinates, f: Wrench) -> Coordinates:
         return ()
-
-
-JOINT_TYPES: dict[str, type[JointType]] = {t.name: t for t in (Revolute, Prismatic, Fixed)}
-"""Joint types by the name files use."""

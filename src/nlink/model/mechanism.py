@@ -39,28 +39,43 @@ class Joint:
     def transform(self, q: Coordinates) -> Transform:
         """From the body to its parent."""
         moved = self.type.displacement(self._coordinates(q))
-        *turns, final = moved.turns or (NO_TURN,)
+        turns = moved.turns
+        final = turns[-1] if turns else None
+        if isinstance(final, Turn) and final.axis == self.last.axis:
+            turns = (*turns[:-1], final @ self.last)
+        else:
+            turns = (*turns, self.last)
         r = self.last.to_child(moved.r) + Vector(0, 0, self.rise)
-        R = Rotation((*self.fixed, *turns, final @ self.last))
+        R = Rotation((*self.fixed, *turns))
         return Transform(self.p + Rotation(self.fixed).to_parent(moved.p), R, r)
 
     def rate(self, q: Coordinates, qd: Coordinates) -> Twist:
         """S qd: the body's twist relative to its parent, in its own axes."""
         return self._to_body(self.type.rate(self._coordinates(q), qd))
 
-    def rate_change(self, q: Coordinates, qd: Coordinates, qdd: Coordinates) -> Twist:
-        """The derivative of the components of S qd."""
-        return self._to_body(self.type.rate_change(self._coordinates(q), qd, qdd))
+    def rate_change(self, q: Coordinates, qd: Coordinates, u: Coordinates, ud: Coordinates,
+                    ) -> Twist:
+        """The derivative of the components of S u along a motion: S ud + Sdot u."""
+        return self._to_body(self.type.rate_change(self._coordinates(q), qd, u, ud))
 
     def subspace(self, q: Coordinates) -> tuple[Twist, ...]:
         """The columns of S: one twist for a unit of each rate."""
+        return tuple(self.rate(q, unit) for unit in self.units)
+
+    @property
+    def units(self) -> tuple[Coordinates, ...]:
+        """A unit of each rate."""
         nv = self.type.nv
-        return tuple(self.rate(q, tuple(int(j == k) for j in range(nv))) for k in range(nv))
+        return tuple(tuple(int(j == k) for j in range(nv)) for k in range(nv))
 
     def project(self, q: Coordinates, f: Wrench) -> Coordinates:
         """S^T f."""
         f = Wrench(self.last.to_parent(f.moment), self.last.to_parent(f.force))
         return self.type.project(self._coordinates(q), f)
+
+    def velocity(self, q: Coordinates, qd: Coordinates) -> Coordinates:
+        """The rates of the coordinates."""
+        return self.type.velocity(self._coordinates(q), qd)
 
     def friction(self, qd: Coordinates) -> Coordinates:
         """The joint force that friction takes: viscous qd + coulomb sign(qd)."""

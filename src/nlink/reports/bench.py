@@ -20,6 +20,7 @@ from nlink.formats.bridges import to_mjcf, to_pinocchio
 from nlink.model.description import Description, Joint, Link
 from nlink.model.pose import DH
 from nlink.reports.complexity import count
+from nlink.engines import kernel
 from nlink.robot import Robot, load
 
 BATCH = 4096
@@ -120,12 +121,12 @@ def _bench_robot(bench: Bench, robot: Robot, seconds: float) -> None:
         bench.operations[key] = count(robot, what).total
         add = _adder(bench, robot.name, what)
         inputs = [states[name] for name in names]
-        kernel = kernel_of(robot, what)
-        outs = [np.empty((BATCH, port.size)) for port in kernel.outputs]
-        add("nlink batch", best(lambda: kernel.run(inputs, outs, BATCH, 1), seconds) / BATCH)
-        few = [[x[k].copy() for x in inputs] + [np.empty(p.shape) for p in kernel.outputs]
+        code = kernel(robot.request(what))
+        outs = [np.empty((BATCH, *port.shape)) for port in code.outputs]
+        add("nlink batch", best(lambda: code.bare(*inputs, *outs), seconds) / BATCH)
+        few = [[x[k].copy() for x in inputs] + [np.empty(p.shape) for p in code.outputs]
                for k in range(64)]
-        bare = kernel.bare
+        bare = code.bare
         add("nlink call", best_call(lambda k: bare(*few[k]), len(few), seconds))
         add("numpy batch", best(lambda: robot_call(robot, what, inputs, "numpy"), seconds) / BATCH)
         if model is not None:
@@ -133,13 +134,13 @@ def _bench_robot(bench: Bench, robot: Robot, seconds: float) -> None:
         if "mujoco" not in bench.missing and what in ("inverse_dynamics", "forward_dynamics"):
             _bench_mujoco(add, robot.description, what, states, seconds)
     large = _states(robot, LARGE_BATCH)
-    kernel = kernel_of(robot, "inverse_dynamics")
+    code = kernel(robot.request("inverse_dynamics"))
     inputs = [large[name] for name in ("q", "qd", "qdd")]
     out = [np.empty((LARGE_BATCH, robot.n))]
     add = _adder(bench, robot.name, f"inverse_dynamics of {LARGE_BATCH}")
     for threads in (1, 2):
         add(f"nlink {threads} thread{'s' * (threads > 1)}",
-            best(lambda t=threads: kernel.run(inputs, out, LARGE_BATCH, t), seconds) / LARGE_BATCH)
+            best(lambda t=threads: code.run(inputs, out, LARGE_BATCH, t), seconds) / LARGE_BATCH)
 
 
 def _bench_pinocchio(add: Callable[[str, float], None], model: Any, what: str,
@@ -189,11 +190,11 @@ def _bench_chain(bench: Bench, n: int, seconds: float) -> None:
     batch = max(8, 8192 // n * 8)
     states = _states(robot, batch)
     for what, names in PLAIN[:2]:
-        kernel = kernel_of(robot, what)
+        code = kernel(robot.request(what))
         inputs = [states[name] for name in names]
         outs = [np.empty((batch, robot.n))]
         _adder(bench, robot.name, what)(
-            "nlink batch", best(lambda i=inputs, k=kernel, o=outs: k.run(i, o, batch, 1), seconds)
+            "nlink batch", best(lambda i=inputs, k=code, o=outs: k.run(i, o, batch, 1), seconds)
             / batch)
     if n <= 200 and "pin" not in bench.missing:
         model = to_pinocchio(robot.description)
@@ -206,13 +207,6 @@ def _bench_chain(bench: Bench, n: int, seconds: float) -> None:
 
 def _adder(bench: Bench, robot: str, what: str) -> Callable[[str, float], None]:
     return lambda method, t: bench.timings.append(Timing(robot, what, method, t))
-
-
-def kernel_of(robot: Robot, what: str) -> Any:
-    from nlink.compiler.loading import load_kernel
-
-    request = robot.request(what)
-    return load_kernel(request.recipe(), request.program)
 
 
 def robot_call(robot: Robot, what: str, inputs: list[np.ndarray], engine: str) -> Any:

@@ -7,7 +7,7 @@ full and never ask whether a number happens to be zero.
 
 from nlink.spatial.inertia import ArticulatedInertia, Pivot, RigidInertia
 from nlink.spatial.motion import Twist, Wrench
-from nlink.spatial.transform import Rotation, Transform, Turn
+from nlink.spatial.transform import Rotation, Spin, Transform, Turn
 from nlink.spatial.vector import Matrix, Symmetric, Vector, euler_tensor
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Pivot",
     "RigidInertia",
     "Rotation",
+    "Spin",
     "Symmetric",
     "Transform",
     "Turn",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-from nlink.scalars.functions import Scalar, literal
+from nlink.scalars.functions import Scalar, divide, literal
 from nlink.spatial.motion import Twist, Wrench
 from nlink.spatial.transform import Transform
 from nlink.spatial.vector import Matrix, Symmetric, Vector
@@ -145,7 +145,7 @@ class ArticulatedInertia:
         """
         U = self @ S
         D = S.dot(U) + extra
-        inverse = 1 / D
+        inverse = divide(1, D)
         K = U * inverse
         n, f, k, l = U.moment, U.force, K.moment, K.force
         J = self.J - _outer(n, k)

@@ -20,6 +20,7 @@ class Rotatable(Protocol):
 
     def rotate_x(self, c: Scalar, s: Scalar) -> Self: ...
     def rotate_z(self, c: Scalar, s: Scalar) -> Self: ...
+    def rotate(self, R: Matrix) -> Self: ...
 
 
 T = TypeVar("T", bound=Rotatable)
@@ -46,10 +47,23 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
+class Spin:
+    """A rotation given by its matrix."""
+
+    R: Matrix
+
+    def to_parent(self, thing: T) -> T:
+        return thing.rotate(self.R)
+
+    def to_child(self, thing: T) -> T:
+        return thing.rotate(self.R.T)
+
+
+@dataclass(frozen=True, slots=True)
 class Rotation:
     """R = turns[0] turns[1] ..., taking components in the child's axes to the parent's."""
 
-    turns: tuple[Turn, ...]
+    turns: tuple[Turn | Spin, ...]
 
     def to_parent(self, thing: T) -> T:
         for turn in reversed(self.turns):

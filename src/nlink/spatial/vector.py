@@ -55,6 +55,10 @@ class Vector:
         """Rz v."""
         return Vector(c * self.x - s * self.y, s * self.x + c * self.y, self.z)
 
+    def rotate(self, R: Matrix) -> Vector:
+        """R v."""
+        return R @ self
+
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
@@ -108,6 +112,12 @@ class Matrix:
         xx, yy, xy, yx = _turn_block(self.x.x, self.y.y, self.y.x, self.x.y, c, s)
         return Matrix(
             Vector(xx, yx, bottom.x), Vector(xy, yy, bottom.y), Vector(right.x, right.y, bottom.z))
+
+
+    def rotate(self, R: Matrix) -> Matrix:
+        """R H R^T: the columns of R H, then its rows turned in the same way."""
+        turned = Matrix(R @ self.x, R @ self.y, R @ self.z)
+        return Matrix(*(R @ Vector(*row) for row in turned.rows)).T
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +185,12 @@ class Symmetric:
         xx, yy, xy, _ = _turn_block(self.xx, self.yy, self.xy, self.xy, c, s)
         xz, yz = c * self.xz - s * self.yz, s * self.xz + c * self.yz
         return Symmetric(xx, yy, self.zz, xy, xz, yz)
+
+    def rotate(self, R: Matrix) -> Symmetric:
+        """R J R^T, of which six entries are made."""
+        a, b, c = (self @ Vector(*row) for row in R.rows)
+        x, y, z = (Vector(*row) for row in R.rows)
+        return Symmetric(x.dot(a), y.dot(b), z.dot(c), x.dot(b), x.dot(c), y.dot(c))
 
 
 def _turn_block(xx: Scalar, yy: Scalar, xy: Scalar, yx: Scalar, c: Scalar, s: Scalar,
