@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from nlink.algorithms.catalogue import Algorithm, Options, find
 from nlink.algorithms.trace import ports, run, trace
-from nlink.model.joints import JOINT_TYPES
+from nlink.model.joint_types import JOINT_TYPES
 from nlink.model.mechanism import NO_TURN, Attachment, Joint, Mechanism
 from nlink.model.parameters import generic
 from nlink.scalars.counting import Counted, Tally

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from nlink.algorithms.catalogue import ALGORITHMS as ALGORITHMS
 from nlink.model.pose import DH
 from nlink.reports.complexity import INVERSE_DYNAMICS_TABLE, Count, Law, count, law
 from nlink.robot import Robot
@@ -98,7 +98,18 @@ def summary(robot: Robot) -> dict[str, Any]:
     """A robot in a line: its joints as letters, and the first sentence of its source."""
     letters = "".join(joint.type.name[0].upper() for joint in robot.joints)
     source = " ".join(robot.description.source.split())
-    return {"n": robot.n, "joints": letters, "source": f"{source.split('. ')[0].rstrip('.')}."}
+    sentence = re.split(r"(?<=\S\S)\.(?: |$)", source, maxsplit=1)[0]  # not at an initial
+    return {"n": robot.n, "joints": letters, "physical": robot_is_physical(robot),
+            "source": f"{sentence}."}
+
+
+def robot_is_physical(robot: Robot) -> bool:
+    """Whether every link has an inertia that some real body has."""
+    try:
+        replace(robot.description, physical="error")
+    except ValueError:
+        return False
+    return True
 
 
 def print_robot(robot: Robot) -> None:
@@ -116,15 +127,17 @@ def print_robot(robot: Robot) -> None:
 
 def link_table(robot: Robot) -> Table:
     """One row a link: how it is joined, where, and its mass."""
-    table = grid("link", "joint", "parent", "a, m", "b, m", "alpha, deg", "theta, deg", "mass, kg",
-                 "mass centre, m", text=("link", "joint", "parent"))
+    branched = any(joint.parent != k for k, joint in enumerate(robot.joints))
+    words = ("link", "on", "joint") if branched else ("link", "joint")
+    table = grid(*words, "a", "b", "alpha", "theta", "mass", "mass centre", text=words,
+                 caption="m, degrees, kg")
     for link, joint in zip(robot.links, robot.joints, strict=True):
         place = joint.placement
         seat = ((place.a, place.b, math.degrees(place.alpha), math.degrees(place.theta))
                 if isinstance(place, DH) else None)
-        table.add_row(link.name, joint.type.name, robot.frames[joint.parent],
-                      *(f"{x:.4g}" for x in seat) if seat else ("-",) * 4, f"{link.mass:.4g}",
-                      " ".join(f"{x:.3g}" for x in link.com))
+        table.add_row(link.name, *((robot.frames[joint.parent],) if branched else ()),
+                      joint.type.name, *(f"{x:.4g}" for x in seat) if seat else ("-",) * 4,
+                      f"{link.mass:.4g}", ", ".join(f"{x:.3g}" for x in link.com))
     return table
 
 
@@ -160,15 +173,15 @@ class Counts:
 
     def table(self) -> Table:
         """One row a name."""
-        columns = [f"{self.robot.name}", "total"]
+        columns = [self.robot.name, "total"]
         if self.general is not None:
-            columns += ["any robot", "total ", "n revolute joints"]
+            columns += ["any robot", "n revolute joints"]
         table = grid("", *columns, text=("", "n revolute joints"))
         for name, here in self.customized.items():
             cells = [name, str(here), str(here.total)]
             if self.general is not None:
                 there = self.general[name]
-                cells += [str(there), str(there.total), str(self.laws[name] or "no cubic law")]
+                cells += [str(there), str(self.laws[name] or "no cubic law")]
             table.add_row(*cells)
         return table
 

@@ -1,0 +1,323 @@
+"""The `nlink` command: one small function a command, printing left to `nlink.reports`.
+
+Whatever a command raises becomes one line on standard error and a status (`run`), so no
+command handles errors itself. Packages a command needs are imported when it runs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import nlink
+
+app = typer.Typer(
+    name="nlink", pretty_exceptions_enable=False, no_args_is_help=False, rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]})
+cache_app = typer.Typer(rich_markup_mode=None, help="Compiled kernels kept on disk.")
+app.add_typer(cache_app, name="cache")
+
+RobotName = Annotated[str, typer.Argument(
+    metavar="ROBOT", help="A bundled name (see `nlink robots`) or the path of a .toml file.",
+    autocompletion=lambda: list(nlink.robots()))]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Formulation = Annotated[str | None, typer.Option(
+    "--algorithm", metavar="NAME", help="A formulation other than the default.")]
+
+
+class Language(StrEnum):
+    """Languages `nlink symbolic --code` writes."""
+
+    c = "c"
+    python = "python"
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"nlink {nlink.__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _start(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option(
+        "--version", callback=_show_version, is_eager=True,
+        help="Print the version and exit.")] = False,
+) -> None:
+    """The dynamics of robots and other multibody mechanisms, O(n)."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command()
+def robots(as_json: AsJson = False) -> None:
+    """List the bundled robots."""
+    from nlink.reports import terminal
+
+    loaded = {name: nlink.load(name, physical="ignore") for name in nlink.robots()}
+    if as_json:
+        terminal.print_json({name: terminal.summary(robot) for name, robot in loaded.items()})
+        return
+    table = terminal.grid("name", "joints", "what it is", text=("name", "joints", "what it is"))
+    for name, robot in loaded.items():
+        row = terminal.summary(robot)
+        note = "" if row["physical"] else " Not physical."
+        table.add_row(name, row["joints"], row["source"] + note)
+    terminal.console().print(table)
+
+
+@app.command()
+def info(robot: RobotName, as_json: AsJson = False) -> None:
+    """Show a robot: links, joints, gravity, source."""
+    from nlink.reports import terminal
+
+    model = nlink.load(robot)
+    if as_json:
+        terminal.print_json(terminal.describe(model))
+    else:
+        terminal.print_robot(model)
+
+
+@app.command("id")
+def inverse_dynamics(
+    robot: RobotName,
+    states: Annotated[str | None, typer.Argument(
+        metavar="[STATES]", show_default=False,
+        help="CSV or NPY file with columns q, qd, qdd, one state a row; - is standard input.")]
+    = None,
+    q: Annotated[str | None, typer.Option("--q", metavar="LIST", help="q, as 0,1.5,...")] = None,
+    qd: Annotated[str | None, typer.Option(
+        "--qd", metavar="LIST", help="Rates; default 0.")] = None,
+    qdd: Annotated[str | None, typer.Option(
+        "--qdd", metavar="LIST", help="Accelerations; default 0.")] = None,
+    as_csv: Annotated[bool, typer.Option(
+        "--csv", help="Print CSV with all digits (also when output is no terminal).")] = False,
+    as_json: AsJson = False,
+    algorithm: Formulation = None,
+) -> None:
+    """Inverse dynamics: the joint forces of motions.
+
+    In N m, or N for prismatic joints.
+    """
+    from nlink.formats.states import read_numbers, read_table
+    from nlink.reports import terminal
+
+    model = nlink.load(robot)
+    if states is not None and (q, qd, qdd) != (None, None, None):
+        raise ValueError("STATES and --q, --qd, --qdd exclude each other")
+    if states is not None:
+        motion = read_table(states, (model.nq, model.n, model.n),
+                            f"{model.nq} q, {model.n} qd, {model.n} qdd")
+    elif q is not None:
+        rest = ",".join("0" * model.n)
+        motion = [read_numbers("--q", q, model.nq), read_numbers("--qd", qd or rest, model.n),
+                  read_numbers("--qdd", qdd or rest, model.n)]
+    else:
+        raise ValueError("no states: expected --q, or a file, or - for standard input")
+    tau = model.inverse_dynamics(*motion, algorithm=algorithm).reshape(-1, model.n)
+    names = [f"tau_{k}" for k in range(1, model.n + 1)]
+    if as_json:
+        terminal.print_json({"robot": model.name, "tau": tau})
+    elif as_csv or not sys.stdout.isatty():
+        terminal.print_csv(names, tau)
+    else:
+        terminal.console().print(terminal.number_table(names, tau))
+
+
+@app.command()
+def count(
+    robot: RobotName,
+    name: Annotated[str | None, typer.Argument(
+        metavar="[NAME]", show_default=False,
+        help="What to count, as inverse_dynamics; all that there is if not given.")] = None,
+    general: Annotated[bool, typer.Option(
+        "--general", help="Also the general-purpose algorithm, and its law in n.")] = False,
+    tables: Annotated[bool, typer.Option(
+        "--tables", help="Also inverse dynamics beside [Saha99] Table 1.")] = False,
+    as_json: AsJson = False,
+    algorithm: Formulation = None,
+) -> None:
+    """Count the operations of algorithms.
+
+    M multiplications and A additions left after constants are folded and common
+    subexpressions shared.
+    """
+    from nlink.algorithms.catalogue import ALGORITHMS
+    from nlink.reports import terminal
+
+    model = nlink.load(robot)
+    names = [name] if name is not None else list(ALGORITHMS)
+    counts = terminal.Counts.of(model, names, algorithm, general=general)
+    if as_json:
+        data = counts.data()
+        terminal.print_json(data | {"published": terminal.published(model)} if tables else data)
+        return
+    terminal.console().print(counts.table())
+    if tables:
+        terminal.console().print(terminal.published_table(model))
+
+
+@app.command()
+def symbolic(
+    robot: RobotName,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="As inverse_dynamics.")],
+    names: Annotated[bool, typer.Option("--names", help="Name the robot's parameters.")] = False,
+    simplify: Annotated[bool, typer.Option(
+        "--simplify", help="Collect into sines and cosines of sums of angles.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
+    cse: Annotated[bool, typer.Option("--cse", help="Name common subexpressions.")] = False,
+    code: Annotated[Language | None, typer.Option("--code", help="Print assignments.")] = None,
+    as_json: AsJson = False,
+    algorithm: Formulation = None,
+) -> None:
+    """Print closed-form expressions."""
+    from nlink.reports import terminal
+
+    if sum((latex, cse, code is not None, as_json)) > 1:
+        raise ValueError("--latex, --cse, --code and --json exclude each other")
+    if simplify and (cse or code is not None):
+        raise ValueError("--simplify gives expressions, not shared parts: "
+                         "it goes with neither --cse nor --code")
+    forms = nlink.symbolic(nlink.load(robot), name, algorithm=algorithm,
+                           parameters="names" if names else "numbers")
+    if simplify:
+        forms = forms.simplified()
+    if as_json:
+        terminal.print_json({"robot": robot, "name": name, "outputs": forms.outputs})
+    elif latex:
+        print(forms.latex())
+    elif code is not None:
+        print(forms.code(code.value))
+    elif cse:
+        definitions, _ = forms.cse()
+        print(*(f"{symbol} = {value}" for symbol, value in definitions), sep="\n")
+        print(forms)
+    else:
+        print(forms)
+
+
+@app.command()
+def check(
+    robot: RobotName,
+    seed: Annotated[int, typer.Option(help="Of the random states.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Check the laws of mechanics on a robot.
+
+    The status is 1 if one fails.
+    """
+    from nlink.reports import terminal
+
+    model = nlink.load(robot)
+    with terminal.console(stderr=True).status(f"checking {model.name}"):
+        report = nlink.check(model, seed=seed)
+    if as_json:
+        terminal.print_json(report.to_dict())
+    else:
+        print(report)
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+@app.command()
+def export(
+    robot: RobotName,
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Made if it does not exist.")],
+    names: Annotated[list[str] | None, typer.Argument(
+        metavar="[NAMES]...", help="What to export; default inverse_dynamics.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write C99 source and header with no dependency but libm."""
+    from nlink.reports import terminal
+
+    paths = nlink.export_c(nlink.load(robot), names or ["inverse_dynamics"], directory)
+    if as_json:
+        terminal.print_json({"files": [str(path) for path in paths]})
+    else:
+        print(*paths, sep="\n")
+
+
+@app.command(hidden=True)
+def demo(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the plot goes.")] = Path("out"),
+) -> None:
+    """A short tour."""
+    from nlink.reports.tour import tour
+
+    tour(out)
+
+
+@cache_app.command("info")
+def cache_info(as_json: AsJson = False) -> None:
+    """Say where compiled kernels are kept, and how many."""
+    from nlink.compiler import cache
+    from nlink.reports import terminal
+
+    state = cache.info()
+    if as_json:
+        terminal.print_json({"directory": state.directory, "entries": state.entries,
+                             "bytes": state.size, "bound": state.bound})
+    elif state.directory is None:
+        print("the cache is switched off")
+    else:
+        print(f"{state.directory}: {state.entries} kernels, {state.size / 2**20:.1f} MiB "
+              f"of at most {state.bound / 2**20:.0f} MiB")
+
+
+@cache_app.command("clear")
+def cache_clear(as_json: AsJson = False) -> None:
+    """Remove all compiled kernels."""
+    from nlink.compiler import cache
+    from nlink.reports import terminal
+
+    removed = cache.clear()
+    if as_json:
+        terminal.print_json({"removed": removed})
+    else:
+        print(f"removed {removed} kernels")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command line and return its status; all that goes wrong is one line."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)  # NonPhysicalWarning is one
+            warnings.showwarning = _show_warning
+            status = app(args=list(arguments), prog_name="nlink", standalone_mode=False)
+            sys.stdout.flush()
+    except typer.TyperException as error:
+        return _fail(error.format_message())
+    except BrokenPipeError:
+        # the reader has what it wanted; the interpreter's own last flush must not complain
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        return _fail(f"{where}{error.strerror or error}")
+    except (ValueError, TypeError, ArithmeticError, ImportError) as error:
+        return _fail(str(error))
+    except KeyboardInterrupt:
+        return 130
+    return int(status or 0)
+
+
+def _fail(message: str) -> int:
+    print("nlink:", " ".join(message.split()), file=sys.stderr)
+    return 2
+
+
+def _show_warning(message: Warning | str, *_where: object) -> None:
+    print("nlink: warning:", " ".join(str(message).split()), file=sys.stderr)
+
+
+def main() -> None:
+    """The entry point of the installed command."""
+    sys.exit(run(sys.argv[1:]))

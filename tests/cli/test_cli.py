@@ -1,0 +1,271 @@
+"""The command: what it prints, what it refuses, and how it ends."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import nlink
+from nlink import cli
+
+ROBOT = "planar3"
+HOLD = [44.145, 19.62, 4.905]
+"""Joint torques of the planar arm held out straight, by hand: m g (4.5, 2, 0.5) l."""
+
+
+@pytest.fixture
+def run(capfd):
+    """Run a command line in this process: status, standard output, standard error."""
+    def call(*arguments):
+        status = cli.run([str(a) for a in arguments])
+        return status, *capfd.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def refuse(run):
+    """The one line a bad command line gets."""
+    def call(*arguments):
+        status, out, err = run(*arguments)
+        assert status == 2
+        assert out == ""
+        assert err.startswith("nlink: ")
+        assert err.count("\n") == 1
+        return err
+
+    return call
+
+
+def give_stdin(monkeypatch, data):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+def test_robots_lists_every_bundled_robot(run):
+    status, out, _ = run("robots", "--json")
+    assert status == 0
+    assert sorted(json.loads(out)) == sorted(nlink.robots())
+    _, table, _ = run("robots")
+    assert all(name in table for name in nlink.robots())
+
+
+def test_unphysical_robots_are_flagged(run):
+    data = json.loads(run("robots", "--json")[1])
+    assert data["puma560"]["physical"]
+    assert not data["puma_saha"]["physical"]
+
+
+def test_info_is_the_robot(run):
+    data = json.loads(run("info", "puma560", "--json")[1])
+    robot = nlink.load("puma560")
+    assert data["n"] == robot.n
+    assert [row["mass"] for row in data["links"]] == [link.mass for link in robot.links]
+    assert data["links"][0]["limits"]["effort"] is None  # JSON has no infinity
+
+
+def test_info_fits_eighty_columns(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = run("info", "puma560")
+    assert "revolute" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_id_of_one_state(run):
+    _, out, _ = run("id", ROBOT, "--q", "0,0,0", "--json")
+    np.testing.assert_allclose(json.loads(out)["tau"], [HOLD], rtol=1e-14)
+
+
+def test_id_lists_may_start_with_a_minus(run):
+    _, out, _ = run("id", ROBOT, "--q", "-1,0,0", "--qd=-1,2,0", "--qdd", "1,2,3", "--json")
+    expected = nlink.load(ROBOT).inverse_dynamics([-1, 0, 0], [-1, 2, 0], [1, 2, 3])
+    np.testing.assert_array_equal(json.loads(out)["tau"], [expected])
+
+
+@pytest.mark.parametrize("form", ["csv", "headed", "npy", "stdin csv", "stdin npy"])
+def test_id_reads_states_from_anywhere(run, tmp_path, monkeypatch, form):
+    states = np.random.default_rng(0).normal(size=(4, 9))
+    if form.endswith("npy"):
+        file = io.BytesIO()
+        np.save(file, states)
+        data = file.getvalue()
+    else:
+        head = "# states\nq1,q2,q3,qd1,qd2,qd3,qdd1,qdd2,qdd3\n" if form == "headed" else ""
+        lines = (",".join(map(repr, row)) for row in states.tolist())
+        data = (head + "\n".join(lines)).encode()
+    path = tmp_path / "states"
+    path.write_bytes(data)
+    give_stdin(monkeypatch, data)
+    status, out, _ = run("id", ROBOT, "-" if form.startswith("stdin") else path)
+    assert status == 0
+    head, *rows = out.splitlines()
+    assert head == "tau_1,tau_2,tau_3"
+    tau = np.array([[float(x) for x in row.split(",")] for row in rows])
+    expected = nlink.load(ROBOT).inverse_dynamics(*np.split(states, 3, axis=1))
+    np.testing.assert_array_equal(tau, expected)
+
+
+def test_nan_is_null_in_json(run):
+    _, out, _ = run("id", ROBOT, "--q", "nan,0,0", "--json")
+    assert json.loads(out)["tau"][0][0] is None
+
+
+def test_count_is_the_count(run):
+    data = json.loads(run("count", "puma560", "inverse_dynamics", "--general", "--json")[1])
+    robot = nlink.load("puma560")
+    row = data["counts"]["inverse_dynamics"]
+    assert row["robot"]["mul"] == nlink.count(robot).mul
+    assert row["general"]["add"] == nlink.count(robot, customize=False).add
+
+
+def test_count_stands_beside_the_published_table(run):
+    _, out, _ = run("count", "puma560", "inverse_dynamics", "--tables")
+    assert "(120n-44)M (97n-55)A" in out
+    assert "nlink, puma560" in out
+
+
+def test_symbolic_prints_expressions(run):
+    _, out, _ = run("symbolic", "double_pendulum", "gravity_torque", "--names", "--simplify")
+    assert out.splitlines()[1] == "tau_2 = c_2*g*m_2*cos(q_1 + q_2)"
+
+
+@pytest.mark.parametrize(("option", "sign"), [
+    (["--latex"], r"\tau_{1}"), (["--cse"], "x0 = "), (["--code", "c"], "const double tau_1 = "),
+    (["--code", "python"], "math.cos"), (["--json"], '"tau": [')])
+def test_symbolic_has_many_forms(run, option, sign):
+    status, out, _ = run("symbolic", "planar3", "gravity_torque", *option)
+    assert status == 0
+    assert sign in out
+
+
+def test_check_passes_for_a_physical_robot(run):
+    status, out, _ = run("check", "planar3")
+    assert status == 0
+    assert "planar3 obeys" in out
+
+
+def test_check_fails_for_an_unphysical_robot_with_status_one(run):
+    status, out, err = run("check", "puma_saha", "--json")
+    assert status == 1
+    assert json.loads(out)["ok"] is False
+    assert err.startswith("nlink: warning: puma_saha: not a physical mechanism")
+
+
+def test_warnings_are_one_line(run):
+    status, _, err = run("id", "puma_saha", "--q", "0,0,0,0,0,0")
+    assert status == 0
+    assert err.startswith("nlink: warning: ")
+    assert err.count("\n") == 1
+
+
+def test_export_writes_source_and_header(run, tmp_path):
+    status, out, _ = run("export", ROBOT, tmp_path / "c", "gravity_torque", "--json")
+    assert status == 0
+    files = {path.name for path in (tmp_path / "c").iterdir()}
+    assert files == {os.path.basename(path) for path in json.loads(out)["files"]}
+    assert {name.rsplit(".")[-1] for name in files} == {"c", "h"}
+
+
+def test_cache_reports_and_clears(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("NLINK_CACHE", str(tmp_path / "kernels"))
+    assert json.loads(run("cache", "info", "--json")[1])["entries"] == 0
+    run("id", ROBOT, "--q", "0,0,0")
+    entries = json.loads(run("cache", "info", "--json")[1])["entries"]
+    assert json.loads(run("cache", "clear", "--json")[1]) == {"removed": entries}
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    (["bogus"], "No such command 'bogus'"),
+    (["info"], "Missing argument 'ROBOT'"),
+    (["info", "nope"], "'nope' is not bundled"),
+    (["info", "no/such/file.toml"], "no/such/file.toml: cannot be read"),
+    (["id", ROBOT], "expected --q"),
+    (["id", ROBOT, "--q", "0,0"], "--q: 2 numbers, expected 3"),
+    (["id", ROBOT, "--q", "0,x,0"], "--q: '0,x,0', expected 3 numbers"),
+    (["id", ROBOT, "no.csv"], "no.csv: No such file"),
+    (["id", ROBOT, "-", "--q", "0,0,0"], "exclude each other"),
+    (["count", ROBOT, "nothing"], "'nothing' is not computed here"),
+    (["count", ROBOT, "bias", "--algorithm", "x"], "'x' is no formulation of bias"),
+    (["symbolic", ROBOT, "bias", "--code", "fortran"], "fortran"),
+    (["symbolic", ROBOT, "bias", "--latex", "--cse"], "exclude each other"),
+    (["check", ROBOT, "--seed", "x"], "'--seed'"),
+])
+def test_bad_command_lines_are_refused_in_one_line(refuse, arguments, said):
+    assert said in refuse(*arguments)
+
+
+@pytest.mark.parametrize(("data", "said"), [
+    (b"", "no states"),
+    (b"1,2,3\n", "shape (1, 3), expected (states, 9): 3 q, 3 qd, 3 qdd"),
+    (b"0,0,0,0,0,0,0,0,0\n0,0\n", "line 2: 2 columns, expected 9"),
+    (b"0,0,0,0,0,0,0,0,zero\n", "line 1: 'zero', expected a number"),
+    (b"\xff\xfe\x00", "neither UTF-8 text nor NPY"),
+    (b"\x93NUMPY garbage", "not a readable NPY file"),
+])
+def test_bad_states_are_refused_in_one_line(refuse, monkeypatch, data, said):
+    give_stdin(monkeypatch, data)
+    assert said in refuse("id", ROBOT, "-")
+
+
+@pytest.mark.parametrize("array", [np.array([["a"] * 9]), np.ones((1, 9), complex)])
+def test_arrays_that_are_not_real_are_refused(refuse, tmp_path, array):
+    np.save(tmp_path / "states.npy", array)
+    assert "expected real numbers" in refuse("id", ROBOT, tmp_path / "states.npy")
+
+
+def test_pickled_arrays_are_refused(refuse, tmp_path):
+    np.save(tmp_path / "states.npy", np.array([[{}] * 9]), allow_pickle=True)
+    assert "not a readable NPY file" in refuse("id", ROBOT, tmp_path / "states.npy")
+
+
+def test_help_is_what_no_arguments_get(run):
+    status, out, _ = run()
+    assert status == 0
+    assert out.startswith("Usage: nlink")
+    assert "demo" not in out
+
+
+def test_version(run):
+    assert run("--version")[1] == f"nlink {nlink.__version__}\n"
+
+
+def test_help_does_not_import_numpy():
+    code = "import sys, nlink.cli; nlink.cli.run(['--help']); sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+def test_interrupt_ends_quietly(run, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(nlink, "load", interrupted)
+    status, out, err = run("info", ROBOT)
+    assert (status, out, err) == (130, "", "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+@pytest.mark.parametrize("arguments", [["robots"], ["robots", "--json"], ["--help"]])
+def test_a_reader_that_leaves_causes_no_traceback(arguments):
+    command = [sys.executable, "-m", "nlink", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() in (0, 1)
+
+
+def test_demo_tells_all_and_draws(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    status, out, _ = run("demo", "--out", tmp_path / "new")
+    assert status == 0
+    assert "-73.1259" in out  # reference run puma_abs, tau_2 at t = 0
+    assert "RIDIM (Saha 1999)" in out
+    assert "tau_3 = qdd_1" in out
+    assert (tmp_path / "new" / "puma_torques.png").read_bytes().startswith(b"\x89PNG")
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["puma_torques.png"]
+    assert max(map(len, out.splitlines()[:-1])) <= 80
