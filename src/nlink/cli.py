@@ -245,6 +245,38 @@ def export(
         print(*paths, sep="\n")
 
 
+@app.command()
+def bench(
+    robots: Annotated[list[str] | None, typer.Argument(
+        metavar="[ROBOTS]...", help="Names or paths; random7 is a 7R arm with random twists.")]
+    = None,
+    seconds: Annotated[float, typer.Option(help="For each measurement.")] = 0.25,
+    chains: Annotated[bool, typer.Option(help="Also long chains.")] = True,
+    save: Annotated[Path | None, typer.Option(
+        "--markdown", metavar="FILE", help="Also write the table as Markdown.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Time nlink beside Pinocchio and MuJoCo on the same states.
+
+    Ratios of one run are what counts; each number is the best of many repeats.
+    """
+    from nlink.formats.files import write_text
+    from nlink.reports import bench as measure
+    from nlink.reports import terminal
+
+    options = {"robots": robots} if robots else {}
+    with terminal.console(stderr=True).status("measuring") as status:
+        result = measure.run_bench(
+            **options, seconds=seconds, chains=measure.CHAINS if chains else (),
+            progress=lambda what: status.update(f"measuring {what}"))
+    if save is not None:
+        write_text(save, measure.markdown(result))
+    if as_json:
+        print(result.to_json())
+    else:
+        terminal.print_bench(result)
+
+
 @app.command(hidden=True)
 def demo(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the plot goes.")] = Path("out"),

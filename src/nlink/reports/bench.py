@@ -25,6 +25,7 @@ from nlink.robot import Robot, load
 
 BATCH = 4096
 LARGE_BATCH = 65536
+CHAINS = (100, 200, 1000, 10_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ PLAIN = (
 
 
 def run_bench(robots: Sequence[str] = ("puma560", "ur5", "panda", "random7"), *,
-              seconds: float = 0.25, chains: Sequence[int] = (100, 200, 1000, 10_000),
+              seconds: float = 0.25, chains: Sequence[int] = CHAINS,
               progress: Callable[[str], None] = lambda _message: None) -> Bench:
     """All timings; `progress` is told what is being measured."""
     from nlink.compiler.peak import fma_peak
@@ -122,8 +123,8 @@ def _bench_robot(bench: Bench, robot: Robot, seconds: float) -> None:
         add = _adder(bench, robot.name, what)
         inputs = [states[name] for name in names]
         code = kernel(robot.request(what))
-        outs = [np.empty((BATCH, *port.shape)) for port in code.outputs]
-        add("nlink batch", best(lambda: code.bare(*inputs, *outs), seconds) / BATCH)
+        outs = [np.empty((BATCH, port.size)) for port in code.outputs]
+        add("nlink batch", best(lambda: code.run(inputs, outs, BATCH, 1), seconds) / BATCH)
         few = [[x[k].copy() for x in inputs] + [np.empty(p.shape) for p in code.outputs]
                for k in range(64)]
         bare = code.bare
@@ -265,3 +266,96 @@ def cpu_name() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
+
+
+CPP = "Pinocchio C++ batch, 1 thread"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the table: our time, the peer's, and how many times less ours is."""
+
+    what: str
+    ours: float
+    peer: str
+    theirs: float | None
+
+    @property
+    def ratio(self) -> str:
+        return f"{self.theirs / self.ours:.1f}x" if self.theirs else "missing"
+
+
+def rows(bench: Bench) -> list[Row]:
+    """What the table shows, in the order of the bars: batches, calls, threads, chains."""
+    lines = []
+    arms = [t.robot for t in bench.timings if t.what == "mass_matrix" and t.method == "nlink batch"]
+    for robot in arms:
+        for what, _ in PLAIN:
+            ours = bench.seconds(robot, what, "nlink batch")
+            peer = CPP if what in ("inverse_dynamics", "forward_dynamics") else "Pinocchio call"
+            if ours:
+                lines.append(Row(f"{robot} {what}, batch of {BATCH}", ours, peer,
+                                 bench.seconds(robot, what, peer)))
+    for robot in arms:
+        for what, _ in PLAIN[:2]:
+            ours = bench.seconds(robot, what, "nlink call")
+            for peer in ("Pinocchio call", CPP, "MuJoCo call"):
+                if ours:
+                    lines.append(Row(f"{robot} {what}, one call from Python", ours, peer,
+                                     bench.seconds(robot, what, peer)))
+    for robot in arms:
+        what = f"inverse_dynamics of {LARGE_BATCH}"
+        two = bench.seconds(robot, what, "nlink 2 threads")
+        if two:
+            lines.append(Row(f"{robot} {what}, two threads", two, "nlink 1 thread",
+                             bench.seconds(robot, what, "nlink 1 thread")))
+    return lines + _chain_rows(bench)
+
+
+def _chain_rows(bench: Bench) -> list[Row]:
+    """Long chains, by joint and state, beside Pinocchio and beside the shortest chain."""
+    lines = []
+    chains = [(int(t.robot.removeprefix("random")), t.what, t.seconds) for t in bench.timings
+              if t.method == "nlink batch" and t.robot.startswith("random") and t.robot != "random7"]
+    for n, what, seconds in chains:
+        name = f"chain of {n}, {what}, a joint and state"
+        theirs = bench.seconds(f"random{n}", what, CPP)
+        if theirs:
+            lines.append(Row(name, seconds / n, CPP, theirs / n))
+        shortest = min(chains, key=lambda c: (c[1] != what, c[0]))
+        if shortest[0] != n:
+            lines.append(Row(name, seconds / n, f"chain of {shortest[0]}",
+                             shortest[2] / shortest[0]))
+    return lines
+
+
+def limits(bench: Bench) -> list[str]:
+    """The fraction of the core's peak that the batch kernels reach."""
+    found = []
+    for key, operations in bench.operations.items():
+        robot, what = key.split()
+        seconds = bench.seconds(robot, what, "nlink batch")
+        if seconds and what in ("inverse_dynamics", "forward_dynamics"):
+            found.append(f"{robot} {what}: {operations} operations in {seconds * 1e9:.1f} ns, "
+                         f"{operations / seconds / bench.peak:.0%} of the peak")
+    return found
+
+
+def conditions(bench: Bench) -> str:
+    """Where and with what a bench ran, in a sentence."""
+    parts = ", ".join(f"{name} {version}" for name, version in bench.versions.items())
+    absent = f" Not installed, so missing: {', '.join(bench.missing)}." if bench.missing else ""
+    return (f"{bench.cpu}; one core unless said; FMA peak measured at "
+            f"{bench.peak / 1e9:.0f} GFLOP/s; {parts} (pip's builds).{absent} MuJoCo's Python "
+            "package runs a profiling clock that costs about a quarter of its time.")
+
+
+def markdown(bench: Bench) -> str:
+    """The table the README shows."""
+    lines = [conditions(bench), "", "| what | nlink | beside | its time | ratio |",
+             "|---|---:|---|---:|---:|"]
+    for row in rows(bench):
+        theirs = "" if row.theirs is None else f"{row.theirs * 1e9:.1f} ns"
+        lines.append(f"| {row.what} | {row.ours * 1e9:.1f} ns | {row.peer} | {theirs} "
+                     f"| {row.ratio} |")
+    return "\n".join([*lines, "", *limits(bench), ""])

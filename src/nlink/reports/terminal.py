@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from nlink.model.pose import DH
+from nlink.reports import bench
 from nlink.reports.complexity import INVERSE_DYNAMICS_TABLE, Count, Law, count, law
 from nlink.robot import Robot
 
@@ -214,3 +215,16 @@ def published_table(robot: Robot) -> Table:
     table.add_row(f"nlink, {robot.name}", str(here.mul), str(here.add),
                   "its own zeros and ones folded", style="bold green")
     return table
+
+
+def print_bench(result: bench.Bench) -> None:
+    """Timings beside the peers'."""
+    out = console()
+    out.print(bench.conditions(result))
+    table = grid("what", "nlink", "beside", "its time", "ratio", text=("what", "beside"))
+    for row in bench.rows(result):
+        theirs = "" if row.theirs is None else f"{row.theirs * 1e9:.1f} ns"
+        table.add_row(row.what, f"{row.ours * 1e9:.1f} ns", row.peer, theirs, row.ratio)
+    out.print(table)
+    for line in bench.limits(result):
+        out.print(line)
