@@ -1,0 +1,28 @@
+"""Laws and random mechanisms, for nlink's own tests and for users' robots.
+
+>>> import nlink, nlink.testing
+>>> report = nlink.testing.check(nlink.load("double_pendulum"), states=2, engine="numpy")
+>>> report.ok
+True
+"""
+
+from nlink.testing.check import CheckReport, Row, check
+from nlink.testing.laws import LAWS, Law
+from nlink.testing.mechanisms import random_description, random_robot, robots
+from nlink.testing.plausibility import Finding, findings
+from nlink.testing.states import Samples, samples
+
+__all__ = [
+    "LAWS",
+    "CheckReport",
+    "Finding",
+    "Law",
+    "Row",
+    "Samples",
+    "check",
+    "findings",
+    "random_description",
+    "random_robot",
+    "robots",
+    "samples",
+]

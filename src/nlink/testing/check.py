@@ -1,0 +1,94 @@
+"""The laws on a user's own robot: a table of residuals and a verdict."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from nlink.engines import Engine
+from nlink.robot import Robot
+from nlink.testing.laws import LAWS
+from nlink.testing.plausibility import Finding, findings
+from nlink.testing.states import samples
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One law on one robot."""
+
+    law: str
+    statement: str
+    residual: float
+    bound: float
+
+    @property
+    def ok(self) -> bool:
+        return self.residual <= self.bound  # false for nan
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What `check` found; `str()` is a plain table, `to_dict()` is ready for JSON."""
+
+    robot: str
+    states: int
+    rows: tuple[Row, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """All laws hold and nothing about the numbers is impossible."""
+        return all(row.ok for row in self.rows) and not self._errors
+
+    @property
+    def _errors(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.level == "error"]
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        broken = [row.law for row in self.rows if not row.ok]
+        if self._errors:
+            return (f"{self.robot} is not a physical mechanism: "
+                    f"{'; '.join(finding.message for finding in self._errors)}.")
+        if broken:
+            return (f"{self.robot} breaks {len(broken)} of {len(self.rows)} laws: "
+                    f"{', '.join(broken)}.")
+        held = f"{self.robot} obeys all {len(self.rows)} laws in {self.states} random states"
+        if self.findings:
+            return (f"{held}, but its numbers look unlikely: "
+                    f"{'; '.join(finding.message for finding in self.findings)}")
+        return f"{held}, and its numbers are plausible."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; a residual that is not finite becomes None."""
+        rows = [asdict(row) | {"ok": row.ok} for row in self.rows]
+        for row in rows:
+            row["residual"] = row["residual"] if math.isfinite(row["residual"]) else None
+        return {"robot": self.robot, "states": self.states, "ok": self.ok, "verdict": self.verdict,
+                "laws": rows, "findings": [asdict(finding) for finding in self.findings]}
+
+    def __str__(self) -> str:
+        lines = [f"{'law':<16}{'statement':<40}{'residual':>10}{'bound':>10}"]
+        lines += [f"{row.law:<16}{row.statement:<40}{row.residual:>10.1e}{row.bound:>10.1e}"
+                  f"  {'ok' if row.ok else 'BROKEN'}" for row in self.rows]
+        lines += [f"{finding.level}: {finding.message}" for finding in self.findings]
+        return "\n".join([*lines, self.verdict])
+
+
+def check(robot: Robot, seed: int = 0, states: int = 16, *,
+          engine: Engine = "compiled") -> CheckReport:
+    """Every law that applies to a robot, in random states within its limits, and whether its
+    numbers are plausible.
+
+    >>> import nlink
+    >>> print(check(nlink.load("planar3"), engine="numpy").verdict)  # doctest: +ELLIPSIS
+    planar3 obeys all ... laws in 16 random states, and its numbers are plausible.
+    """
+    if states < 1:
+        raise ValueError(f"states: {states}, expected at least 1")
+    x = samples(robot, seed, states)
+    rows = tuple(Row(law.name, law.statement, law(robot, x, engine), law.bound(robot))
+                 for law in LAWS if law.applies(robot))
+    return CheckReport(robot.name, states, rows, findings(robot, x, engine))

@@ -1,0 +1,311 @@
+"""The laws of mechanics, and of the implementation, as functions that return residuals.
+
+A law compares two ways to one quantity, on a batch of states, and returns the largest
+difference relative to the largest magnitude: a few eps if it holds, about one if it does not.
+
+Adding an algorithm to the catalogue puts it under the laws of engines, batches, drivers and
+formulations at once; a law of its own is one function and one entry in `LAWS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nlink.algorithms.catalogue import ALGORITHMS, Algorithm
+from nlink.algorithms.rolled import trace_rolled
+from nlink.algorithms.trace import run, trace
+from nlink.engines import Engine
+from nlink.formats.dh import parse_toml, to_toml
+from nlink.model.mechanism import Mechanism
+from nlink.robot import Robot
+from nlink.testing.states import (
+    EPS,
+    Array,
+    Samples,
+    along,
+    condition,
+    difference,
+    friction,
+    mass_columns,
+    partials,
+    runner,
+    smallest_eigenvalue,
+    stack,
+    torque_scale,
+    worst,
+)
+
+FEW = 64
+"""Laws whose cost grows with the square of the joints are for robots with at most this many."""
+INVERSE = {"qdd", "Minv", "U", "D"}
+"""Outputs whose rounding error grows with the condition of the mass matrix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """A statement that holds for every mechanism, and how far a robot is from it."""
+
+    name: str
+    statement: str
+    residual: Callable[[Robot, Samples, Engine], float]
+    tolerance: float
+    """The residual allowed, in multiples of eps and of the number of rates."""
+    applies: Callable[[Robot], bool] = lambda robot: True
+
+    def bound(self, robot: Robot) -> float:
+        """The largest residual that rounding explains."""
+        return self.tolerance * EPS * max(1, robot.n)
+
+    def __call__(self, robot: Robot, x: Samples, engine: Engine = "compiled") -> float:
+        """The residual; not finite where a singular mass matrix is to be inverted."""
+        with np.errstate(all="ignore"):
+            return self.residual(robot, x, engine)
+
+
+def power_is_energy_rate(robot: Robot, x: Samples, engine: Engine) -> float:
+    tau = robot.inverse_dynamics(x.q, x.qd, x.qdd, engine=engine) - friction(robot, x.qd)
+    power = (tau * x.qd).sum(-1)
+    rate = along("kinetic_energy", robot, x) + along("potential_energy", robot, x)
+    largest = np.abs(tau * x.qd).max(initial=0.0), torque_scale(robot)
+    return difference(power, rate, *largest)
+
+
+def bias_is_inverse_dynamics_at_rest(robot: Robot, x: Samples, engine: Engine) -> float:
+    tau = robot.inverse_dynamics(x.q, x.qd, np.zeros_like(x.qd), engine=engine)
+    return difference(robot.bias(x.q, x.qd, engine=engine), tau - friction(robot, x.qd),
+                      torque_scale(robot))
+
+
+def gravity_is_bias_at_rest(robot: Robot, x: Samples, engine: Engine) -> float:
+    still = robot.bias(x.q, np.zeros_like(x.qd), engine=engine)
+    return difference(robot.gravity_torque(x.q, engine=engine), still, torque_scale(robot))
+
+
+def gravity_is_potential_gradient(robot: Robot, x: Samples, engine: Engine) -> float:
+    (gradient,) = partials("potential_energy", robot, x)
+    return difference(robot.gravity_torque(x.q, engine=engine), gradient,
+                      torque_scale(robot))
+
+
+def inverse_dynamics_is_linear(robot: Robot, x: Samples, engine: Engine) -> float:
+    def tau(qdd: Array) -> Array:
+        return robot.inverse_dynamics(x.q, x.qd, qdd, engine=engine)
+
+    other = x.qdd[::-1]
+    mean = (tau(x.qdd) + tau(other)) / 2
+    return difference(tau((x.qdd + other) / 2), mean, torque_scale(robot))
+
+
+def mass_matrix_is_symmetric(robot: Robot, x: Samples, engine: Engine) -> float:
+    M = mass_columns(robot, x, engine)
+    return difference(M, np.swapaxes(M, -1, -2))
+
+
+def mass_matrix_is_positive(robot: Robot, x: Samples, engine: Engine) -> float:
+    return worst(-smallest_eigenvalue(robot, x, engine))
+
+
+def kinetic_energy_is_quadratic(robot: Robot, x: Samples, engine: Engine) -> float:
+    M = mass_columns(robot, x, engine)
+    half = np.einsum("ni,nij,nj->n", x.qd, M, x.qd) / 2
+    return difference(robot.kinetic_energy(x.q, x.qd, engine=engine), half)
+
+
+def mass_matrix_is_columns_of_inverse_dynamics(robot: Robot, x: Samples, engine: Engine) -> float:
+    return difference(robot.mass_matrix(x.q, engine=engine), mass_columns(robot, x, engine))
+
+
+def mass_matrix_is_its_factors(robot: Robot, x: Samples, engine: Engine) -> float:
+    M = robot.mass_matrix(x.q, engine=engine)
+    U, D = robot.factor_mass_matrix(x.q, engine=engine)
+    triangular = difference(U, np.triu(U)) + difference(np.einsum("nii->ni", U), 1.0)
+    return triangular + difference((U * D[:, None, :]) @ np.swapaxes(U, -1, -2), M,
+                                   *_largest(np.abs(U) @ (np.abs(D)[:, :, None] * np.abs(
+                                       np.swapaxes(U, -1, -2)))))
+
+
+def inverse_mass_matrix_inverts(robot: Robot, x: Samples, engine: Engine) -> float:
+    M = robot.mass_matrix(x.q, engine=engine)
+    inverse = robot.inverse_mass_matrix(x.q, engine=engine)
+    return difference(inverse @ M, np.eye(robot.n), *_largest(np.abs(inverse) @ np.abs(M)))
+
+
+def forward_dynamics_inverts(robot: Robot, x: Samples, engine: Engine) -> float:
+    """The joint forces that the error of qdd is worth: M (FD(ID(qdd)) - qdd)."""
+    tau = robot.inverse_dynamics(x.q, x.qd, x.qdd, f_ext=x.f_ext, engine=engine)
+    qdd = robot.forward_dynamics(x.q, x.qd, tau, f_ext=x.f_ext, engine=engine)
+    M = robot.mass_matrix(x.q, engine="numpy")
+    error = np.einsum("nij,nj->ni", M, qdd - x.qdd)
+    return difference(error, 0.0, *_largest(tau), torque_scale(robot)) if robot.n else 0.0
+
+
+def coriolis_matrix_gives_the_bias(robot: Robot, x: Samples, engine: Engine) -> float:
+    C = robot.coriolis_matrix(x.q, x.qd, engine=engine)
+    bias = robot.bias(x.q, x.qd, engine=engine)
+    velocity = bias - robot.gravity_torque(x.q, engine=engine)
+    return difference(np.einsum("nij,nj->ni", C, x.qd), velocity, *_largest(bias),
+                      *_largest(mass_columns(robot, x, engine) * np.square(x.qd).max(initial=0.0)),
+                      torque_scale(robot))
+
+
+def mass_rate_is_twice_the_symmetric_part_of_coriolis(robot: Robot, x: Samples,
+                                                      engine: Engine) -> float:
+    C = robot.coriolis_matrix(x.q, x.qd, engine=engine)
+    rate = np.moveaxis(along("mass_matrix", robot, x).reshape(robot.n, robot.n, len(x.q)), -1, 0)
+    M = robot.mass_matrix(x.q, engine=engine)
+    return difference(rate, C + np.swapaxes(C, -1, -2), *_largest(C),
+                      *(size * np.abs(x.qd).max(initial=0.0) for size in _largest(M)))
+
+
+def pose_is_rigid(robot: Robot, x: Samples, engine: Engine) -> float:
+    R = robot.pose(x.q, x.frame, engine=engine)[..., :3, :3]
+    return worst((difference(R @ np.swapaxes(R, -1, -2), np.eye(3)),
+                  difference(np.linalg.det(R), 1.0)))
+
+
+def jacobian_is_pose_derivative(robot: Robot, x: Samples, engine: Engine) -> float:
+    """J is (axial part of dR R^T, dp) for each coordinate."""
+    J = robot.jacobian(x.q, x.frame, engine=engine)
+    change = np.stack(partials("pose", robot, x)).reshape(4, 4, *x.qd.shape)
+    R = robot.pose(x.q, x.frame, engine=engine)[..., :3, :3]
+    spin = np.einsum("ikna,njk->aijn", change[:3, :3], R)
+    angular = np.stack([spin[:, 2, 1], spin[:, 0, 2], spin[:, 1, 0]])
+    expected = np.concatenate([angular.transpose(2, 0, 1), change[:3, 3].transpose(1, 0, 2)], 1)
+    return difference(J, expected, 1.0)
+
+
+def jacobian_dot_is_jacobian_rate(robot: Robot, x: Samples, engine: Engine) -> float:
+    rate = along("jacobian", robot, x).reshape(6, robot.n, len(x.q))
+    expected = np.einsum("ian,na->ni", rate, x.qd)
+    J = robot.jacobian(x.q, x.frame, engine=engine)
+    terms = np.abs(J).max(initial=0.0) * np.square(x.qd).max(initial=0.0)
+    return difference(robot.jacobian_dot_qd(x.q, x.qd, x.frame, engine=engine), expected, terms)
+
+
+def wrenches_act_by_jacobians(robot: Robot, x: Samples, engine: Engine) -> float:
+    def tau(f_ext: Array | None) -> Array:
+        return robot.inverse_dynamics(x.q, x.qd, x.qdd, f_ext=f_ext, engine=engine)
+
+    expected = np.zeros_like(x.qd)
+    for link in np.flatnonzero(np.any(x.f_ext != 0, axis=(0, 2))).tolist():
+        J = robot.jacobian(x.q, link + 1, engine="numpy")
+        expected -= np.einsum("nia,ni->na", J, x.f_ext[:, link])
+    free = tau(None)
+    return difference(tau(x.f_ext) - free, expected, np.abs(free).max(initial=0.0),
+                      torque_scale(robot))
+
+
+def regrouping_changes_no_force(robot: Robot, x: Samples, engine: Engine) -> float:
+    """On NumPy arrays, whichever engine is asked for: regrouping happens before engines."""
+    request = robot.request("inverse_dynamics")
+    flat = [list(a.T) for a in x.arguments(request.algorithm)]
+
+    def tau(mechanism: Mechanism) -> Array:
+        values = run(request.algorithm, mechanism, request.options, flat)
+        return np.array(np.broadcast_arrays(*values, x.q[:, 0])[:-1])
+
+    return difference(tau(robot.mechanism.regrouped()), tau(robot.mechanism),
+                      torque_scale(robot))
+
+
+def rolled_is_unrolled(robot: Robot, x: Samples, engine: Engine) -> float:
+    """By interpretation, whichever engine is asked for: drivers come before engines."""
+    def compare(algorithm: Algorithm) -> float:
+        options = robot.request(algorithm.name).options
+        flat = [list(a.T) for a in x.arguments(algorithm)]
+        loops = trace_rolled(algorithm, robot.mechanism, options)(*flat)
+        straight = trace(algorithm, robot.mechanism, options)(*flat)
+        return _disagreement(robot, algorithm, x, [stack(a, x) for a in loops],
+                             [stack(b, x) for b in straight])
+
+    return worst(compare(algorithm) for algorithm in _algorithms(robot) if algorithm.rolls)
+
+
+def engines_agree(robot: Robot, x: Samples, engine: Engine) -> float:
+    few = x[:4]
+    return worst(_disagreement(robot, algorithm, few, runner(robot, algorithm, few, engine)(few),
+                               runner(robot, algorithm, few, "python")(few))
+                 for algorithm in _algorithms(robot))
+
+
+def formulations_agree(robot: Robot, x: Samples, engine: Engine) -> float:
+    found = []
+    for default, *others in (tuple(entries.values()) for entries in ALGORITHMS.values()):
+        if others:
+            expected = runner(robot, default, x, engine)(x)
+            found += [_disagreement(robot, other, x, runner(robot, other, x, engine)(x), expected)
+                      for other in others]
+    return worst(found)
+
+
+def batch_is_loop(robot: Robot, x: Samples, engine: Engine) -> float:
+    """Bit for bit: zero if each state alone gives what it gives in the batch, else one."""
+    for algorithm in _algorithms(robot):
+        compute = runner(robot, algorithm, x, engine)
+        together = compute(x)
+        for i in range(len(x.q)):
+            for a, b in zip(together, compute(x[i]), strict=True):
+                if not np.array_equal(a[i], b, equal_nan=True):
+                    return 1.0
+    return 0.0
+
+
+def toml_is_lossless(robot: Robot, x: Samples, engine: Engine) -> float:
+    copy = parse_toml(to_toml(robot.description), physical="ignore")
+    return float(copy != robot.description)
+
+
+def _algorithms(robot: Robot) -> list[Algorithm]:
+    """The catalogue; for a robot of many joints, that part of it whose cost is linear."""
+    return [entry for formulations in ALGORITHMS.values() for entry in formulations.values()
+            if entry.rolls or _few(robot)]
+
+
+def _largest(a: Array) -> tuple[float, ...]:
+    return (float(np.abs(a).max(initial=0.0)),)
+
+
+def _disagreement(robot: Robot, algorithm: Algorithm, x: Samples, these: Sequence[Array],
+                  those: Sequence[Array]) -> float:
+    """The worst of the outputs of one algorithm computed in two ways."""
+    return worst(
+        difference(a, b) / condition(robot, x) if name in INVERSE
+        else difference(a, b, torque_scale(robot))
+        for (name, _), a, b in zip(algorithm.outputs, these, those, strict=True))
+
+
+def _few(robot: Robot) -> bool:
+    return robot.n <= FEW
+
+
+LAWS: tuple[Law, ...] = (
+    Law("power", "qd . (tau - friction) = d/dt (T + V)", power_is_energy_rate, 50),
+    Law("bias", "C qd + g = ID(q, qd, 0) - friction", bias_is_inverse_dynamics_at_rest, 50),
+    Law("gravity", "g = (C qd + g)(q, 0)", gravity_is_bias_at_rest, 50),
+    Law("potential", "g = dV/dq", gravity_is_potential_gradient, 50, _few),
+    Law("linearity", "ID is affine in qdd", inverse_dynamics_is_linear, 50),
+    Law("symmetry", "M = M^T, by columns of ID", mass_matrix_is_symmetric, 50, _few),
+    Law("positivity", "M > 0", mass_matrix_is_positive, 50, _few),
+    Law("kinetic energy", "T = 1/2 qd^T M qd", kinetic_energy_is_quadratic, 50, _few),
+    Law("mass matrix", "M = columns of ID", mass_matrix_is_columns_of_inverse_dynamics, 50, _few),
+    Law("factors", "M = U D U^T", mass_matrix_is_its_factors, 50, _few),
+    Law("inverse", "M^-1 M = 1", inverse_mass_matrix_inverts, 50, _few),
+    Law("forward", "M (FD(ID(qdd)) - qdd) = 0", forward_dynamics_inverts, 50, _few),
+    Law("velocity forces", "C qd = bias - g", coriolis_matrix_gives_the_bias, 50, _few),
+    Law("skew symmetry", "Mdot = C + C^T", mass_rate_is_twice_the_symmetric_part_of_coriolis, 50,
+        _few),
+    Law("rotation", "R R^T = 1, det R = 1", pose_is_rigid, 50),
+    Law("jacobian", "J = d pose / dq", jacobian_is_pose_derivative, 50, _few),
+    Law("jacobian rate", "Jdot qd = d/dt (J) qd", jacobian_dot_is_jacobian_rate, 50, _few),
+    Law("wrenches", "tau(f) - tau(0) = -sum J_i^T f_i", wrenches_act_by_jacobians, 50, _few),
+    Law("regrouping", "tau from base parameters = tau", regrouping_changes_no_force, 50, _few),
+    Law("drivers", "rolled = unrolled", rolled_is_unrolled, 50, _few),
+    Law("formulations", "every algorithm = the default one", formulations_agree, 50, _few),
+    Law("engines", "every engine = python", engines_agree, 50, _few),
+    Law("batch", "batch = loop, bit for bit", batch_is_loop, 0),
+    Law("toml", "read(write(robot)) = robot", toml_is_lossless, 0),
+)
+"""Every law; `Law.applies` tells which robots it is for."""
