@@ -46,7 +46,7 @@ class Moments:
 
     def shift(self, r: Vector, v: Vector) -> Moments:
         """About a point from which the old one is at r and moves with v."""
-        h, m, hd = self.I.h, self.I.m, self.hd + v * self.I.m
+        h, hd = self.I.h, self.hd + v * self.I.m
         P = self.P + Matrix(*(r * a + h * b for a, b in zip(hd.components, v.components,
                                                            strict=True)))
         return Moments(self.I.shift(r), hd, P)
@@ -130,7 +130,7 @@ def coriolis_matrix(mechanism: Unrolled, q: Column, qd: Column) -> Dense:
 
 
 def _forces(moments: Moments, s: Twist, sd: Twist) -> Forces:
-    """Sums over the points r of a composite body that rate s moves with s.linear + s.angular x r."""
+    """Sums over the points r of a composite body, which s moves by s.linear + s.angular x r."""
     I, hd, P = moments.I, moments.hd, moments.P
     trace: Scalar = P.x.x + P.y.y + P.z.z
     w = s.angular

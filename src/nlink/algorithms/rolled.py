@@ -132,7 +132,8 @@ class Rolled:
             row += [kind.graph.const(0)] * (width - len(row))
         slots: list[int] = []
         known: dict[int, float] = {}
-        held = {tuple(n.index for n in row): j for j, row in enumerate(zip(*traced.keeps, strict=True))}
+        held = {tuple(n.index for n in row): j
+                for j, row in enumerate(zip(*traced.keeps, strict=True))}
         for j, row in enumerate(zip(*nodes, strict=True)):
             if all(n.op == "const" and n.value == row[0].value for n in row):
                 known[j] = row[0].value

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from nlink.model.mechanism import Attachment, Joint, Mechanism
+from nlink.model.mechanism import Attachment, Mechanism
 from nlink.spatial import Vector
 
 Column = Sequence[Any]

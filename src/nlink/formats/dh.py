@@ -64,7 +64,8 @@ def _read_row(row: Mapping[str, Any], number: int, convention: Convention,
               known: list[str]) -> tuple[Link, Joint]:
     unknown = sorted(set(row) - _ROW_KEYS)
     if unknown:
-        raise ValueError(f"unknown key {unknown[0]!r}, expected some of {', '.join(sorted(_ROW_KEYS))}")
+        raise ValueError(f"unknown key {unknown[0]!r}, "
+                         f"expected some of {', '.join(sorted(_ROW_KEYS))}")
     name = row.get("name", f"link{number}")
     link = Link(
         name=name,
@@ -219,7 +220,8 @@ def _frame(table: Any, names: list[str]) -> Frame:
 
 def to_toml(description: Description) -> str:
     """TOML text that `parse_toml` reads back to an equal description."""
-    conventions = {j.placement.convention for j in description.joints if isinstance(j.placement, DH)}
+    places = [joint.placement for joint in description.joints]
+    conventions = {place.convention for place in places if isinstance(place, DH)}
     if len(conventions) > 1:
         raise ValueError(f"{description.name}: rows of both DH conventions, expected one")
     lines = [f"name = {_quote(description.name)}"]
@@ -292,4 +294,5 @@ def _list(values: Sequence[float]) -> str:
 
 def _quote(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(c if c >= " " and c != "\x7f" else f"\\u{ord(c):04x}" for c in escaped) + '"'
+    printable = (c if c >= " " and c != "\x7f" else f"\\u{ord(c):04x}" for c in escaped)
+    return f'"{"".join(printable)}"'

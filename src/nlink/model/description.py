@@ -45,7 +45,7 @@ class Link:
     name: str
     mass: float = 0.0
     com: Vector3 = (0.0, 0.0, 0.0)
-    inertia: tuple[Vector3, Vector3, Vector3] = ((0.0, 0.0, 0.0),) * 3
+    inertia: tuple[Vector3, ...] = ((0.0, 0.0, 0.0),) * 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ class Joint:
     """What holds a link to its parent (0 is the base, i the i-th link)."""
 
     name: str
-    type: JointType = Revolute()
+    type: JointType = field(default_factory=Revolute)
     parent: int = 0
-    placement: Placement = Mount()
+    placement: Placement = field(default_factory=Mount)
     friction: Friction = Friction()
     armature: float = 0.0
     limits: Limits = Limits()
@@ -67,7 +67,7 @@ class Frame:
 
     name: str
     link: int
-    pose: Pose = Pose()
+    pose: Pose = field(default_factory=Pose)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ def _check_joint(joint: Joint, number: int) -> None:
         raise TypeError(f"{who}: type {joint.type!r}, expected a JointType")
     if not 0 <= joint.parent < number:
         raise ValueError(f"{who}: parent[{number}] = {joint.parent} must be < {number} and >= 0: "
-                         "a link hangs from the base or from an earlier link, so there are no cycles")
+                         "a link hangs from the base or an earlier link, so there are no cycles")
     for name, value in (("armature", joint.armature), ("viscous friction", joint.friction.viscous),
                         ("coulomb friction", joint.friction.coulomb)):
         if not (math.isfinite(value) and value >= 0):

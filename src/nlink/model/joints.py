@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from nlink.scalars.functions import Scalar, cos, sin
-from nlink.spatial import RigidInertia, Symmetric, Turn, Twist, Vector, Wrench
+from nlink.spatial import RigidInertia, Spin, Symmetric, Turn, Twist, Vector, Wrench
 
 Coordinates = tuple[Scalar, ...]
 
@@ -25,7 +25,7 @@ class Displacement:
     the moved axes."""
 
     p: Vector
-    turns: tuple[Turn, ...]
+    turns: tuple[Turn | Spin, ...]
     r: Vector
 
 
@@ -101,13 +101,13 @@ def unit_axis(axis: Sequence[float]) -> tuple[float, float, float]:
 class AxialJoint(JointType):
     """What joints with one axis share: one coordinate along it, about it, or both."""
 
-    axis: tuple[float, float, float] = (0.0, 0.0, 1.0)
+    axis: tuple[float, float, float] | None = (0.0, 0.0, 1.0)
 
     nq: ClassVar[int] = 1
     nv: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "axis", unit_axis(self.axis))
+        object.__setattr__(self, "axis", unit_axis(self.axis or (0.0, 0.0, 1.0)))
 
     def rate_change(self, q: Coordinates, qd: Coordinates, u: Coordinates, ud: Coordinates,
                     ) -> Twist:

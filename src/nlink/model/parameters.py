@@ -72,8 +72,8 @@ def named(mechanism: Mechanism, make: Make) -> Mechanism:
         joints.append(replace(
             joint,
             p=_vector(joint.p, link, "a"),
-            fixed=tuple(_turn(turn, link, name)
-                        for turn, name in zip(joint.fixed, ("gamma", "alpha", "beta"), strict=False)),
+            fixed=tuple(_turn(turn, link, name) for turn, name in zip(
+                joint.fixed, ("gamma", "alpha", "beta"), strict=False)),
             last=_turn(joint.last, own, "theta"),
             rise=_nonzero(joint.rise, own, "b"),
             zero=tuple(_nonzero(x, own, "q0") for x in joint.zero),

@@ -11,16 +11,17 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib import metadata
+from functools import partial
+from importlib import import_module, metadata
 from typing import Any
 
 import numpy as np
 
+from nlink.engines import kernel
 from nlink.formats.bridges import to_mjcf, to_pinocchio
 from nlink.model.description import Description, Joint, Link
 from nlink.model.pose import DH
 from nlink.reports.complexity import count
-from nlink.engines import kernel
 from nlink.robot import Robot, load
 
 BATCH = 4096
@@ -124,12 +125,12 @@ def _bench_robot(bench: Bench, robot: Robot, seconds: float) -> None:
         inputs = [states[name] for name in names]
         code = kernel(robot.request(what))
         outs = [np.empty((BATCH, port.size)) for port in code.outputs]
-        add("nlink batch", best(lambda: code.run(inputs, outs, BATCH, 1), seconds) / BATCH)
+        add("nlink batch", best(partial(code.run, inputs, outs, BATCH, 1), seconds) / BATCH)
         few = [[x[k].copy() for x in inputs] + [np.empty(p.shape) for p in code.outputs]
                for k in range(64)]
-        bare = code.bare
-        add("nlink call", best_call(lambda k: bare(*few[k]), len(few), seconds))
-        add("numpy batch", best(lambda: robot_call(robot, what, inputs, "numpy"), seconds) / BATCH)
+        add("nlink call", best_call(partial(_call_with, code.bare, few), len(few), seconds))
+        in_numpy = partial(getattr(robot, what), *inputs, engine="numpy")
+        add("numpy batch", best(in_numpy, seconds) / BATCH)
         if model is not None:
             _bench_pinocchio(add, model, what, inputs, seconds)
         if "mujoco" not in bench.missing and what in ("inverse_dynamics", "forward_dynamics"):
@@ -146,8 +147,7 @@ def _bench_robot(bench: Bench, robot: Robot, seconds: float) -> None:
 
 def _bench_pinocchio(add: Callable[[str, float], None], model: Any, what: str,
                      inputs: list[np.ndarray], seconds: float) -> None:
-    import pinocchio as pin
-
+    pin: Any = import_module("pinocchio")
     data = model.createData()
     function = {
         "inverse_dynamics": pin.rnea, "forward_dynamics": pin.aba, "mass_matrix": pin.crba,
@@ -168,8 +168,7 @@ def _bench_pinocchio(add: Callable[[str, float], None], model: Any, what: str,
 
 def _bench_mujoco(add: Callable[[str, float], None], description: Description, what: str,
                   states: dict[str, np.ndarray], seconds: float) -> None:
-    import mujoco
-
+    mujoco: Any = import_module("mujoco")
     model = mujoco.MjModel.from_xml_string(to_mjcf(description))
     data = mujoco.MjData(model)
     solve = mujoco.mj_inverse if what == "inverse_dynamics" else mujoco.mj_forward
@@ -210,8 +209,8 @@ def _adder(bench: Bench, robot: str, what: str) -> Callable[[str, float], None]:
     return lambda method, t: bench.timings.append(Timing(robot, what, method, t))
 
 
-def robot_call(robot: Robot, what: str, inputs: list[np.ndarray], engine: str) -> Any:
-    return getattr(robot, what)(*inputs, engine=engine)
+def _call_with(function: Callable[..., Any], arguments: list[list[np.ndarray]], k: int) -> None:
+    function(*arguments[k])
 
 
 def _states(robot: Robot, batch: int) -> dict[str, np.ndarray]:
@@ -315,8 +314,9 @@ def rows(bench: Bench) -> list[Row]:
 def _chain_rows(bench: Bench) -> list[Row]:
     """Long chains, by joint and state, beside Pinocchio and beside the shortest chain."""
     lines = []
-    chains = [(int(t.robot.removeprefix("random")), t.what, t.seconds) for t in bench.timings
-              if t.method == "nlink batch" and t.robot.startswith("random") and t.robot != "random7"]
+    names = {f"random{n}": n for n in CHAINS}
+    chains = [(names[t.robot], t.what, t.seconds) for t in bench.timings
+              if t.method == "nlink batch" and t.robot in names]
     for n, what, seconds in chains:
         name = f"chain of {n}, {what}, a joint and state"
         theirs = bench.seconds(f"random{n}", what, CPP)

@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from nlink.algorithms.catalogue import Algorithm, Options, find
@@ -75,7 +76,8 @@ def _count_program(program: Program) -> Count:
     return Count(**kinds)
 
 
-def _count_written(algorithm: Algorithm, mechanism: Mechanism, options: Options, customize: bool) -> Count:
+def _count_written(algorithm: Algorithm, mechanism: Mechanism, options: Options,
+                   customize: bool) -> Count:
     tally = Tally()
     if not customize:
         mechanism = generic(mechanism, lambda _name: Counted(tally, offline=True))
@@ -107,7 +109,7 @@ class Polynomial:
             basis = [a - x * b for a, b in zip([Fraction(0), *basis], [*basis, Fraction(0)],
                                                strict=True)]
             column = [(b - a) / (xs[j + k + 1] - xs[j])
-                      for j, (a, b) in enumerate(zip(column, column[1:], strict=False))]
+                      for j, (a, b) in enumerate(pairwise(column))]
         while len(total) > 1 and total[-1] == 0:
             total.pop()
         return cls(tuple(total))
@@ -149,8 +151,8 @@ class Law:
 
 @cache
 def law(name: str = "inverse_dynamics", algorithm: str | None = None,
-        joint: str = "revolute") -> Law:
-    """The exact general-purpose law of an algorithm for serial chains.
+        joint: str = "revolute", least: int = 4) -> Law:
+    """The exact general-purpose law of an algorithm for serial chains of `least` joints or more.
 
     Counts of several lengths are fitted by polynomials; a fit through more points than its
     degree needs, that also predicts a longer chain, is the law.
@@ -158,7 +160,7 @@ def law(name: str = "inverse_dynamics", algorithm: str | None = None,
     >>> str(law("inverse_dynamics"))
     '(81n-97)M (69n-88)A'
     """
-    least, last = 4, 9
+    last = least + 5
     counts = {n: _chain_count(n, name, algorithm, joint) for n in (*range(least, last), last + 3)}
     fits = {}
     for kind in ("mul", "add", "div", "sqrt"):
@@ -175,9 +177,9 @@ def _chain_count(n: int, name: str, algorithm: str | None, joint: str) -> Count:
     element = Joint(kind, Vector.zero(), (), NO_TURN, 0, (0,) * kind.nq, RigidInertia.zero(),
                     (0,) * kind.nv, (0,) * kind.nv, (0,) * kind.nv)
     here = Attachment(0, Matrix.identity(), Vector.zero())
-    tip = Attachment(n, Matrix.identity(), Vector.zero())
-    chain = Mechanism((element,) * n, tuple(range(n)), Vector.zero(), here, (here,) * (n + 1))
-    return _count_program(trace(entry, chain, Options(tip, chain.links),
+    links = tuple(Attachment(i, Matrix.identity(), Vector.zero()) for i in range(n + 1))
+    chain = Mechanism((element,) * n, tuple(range(n)), Vector.zero(), here, links)
+    return _count_program(trace(entry, chain, Options(links[-1], links),
                                 lift=lambda graph, m: generic(m, graph.parameter)))
 
 

@@ -30,7 +30,8 @@ def leaves(value: Any) -> Iterator[Scalar]:
 def map_leaves(function: Callable[[str, Scalar], Scalar], value: Any, path: str = "") -> Any:
     """The same value with every scalar x at `path` replaced by function(path, x)."""
     if is_dataclass(value):
-        parts = {name: map_leaves(function, getattr(value, name), f"{path}.{name}" if path else name)
+        before = f"{path}." if path else ""
+        parts = {name: map_leaves(function, getattr(value, name), f"{before}{name}")
                  for name in _field_names(type(value))}
         return type(value)(**parts)  # type: ignore[call-arg]
     if isinstance(value, tuple | list):

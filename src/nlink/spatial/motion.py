@@ -8,7 +8,6 @@ from typing import Self
 from nlink.scalars.functions import Scalar, literal
 from nlink.spatial.vector import Vector
 
-
 AXES = ("angular.x", "angular.y", "angular.z", "linear.x", "linear.y", "linear.z")
 """The components of a twist by name; a wrench's are dual to them, in the same order."""
 

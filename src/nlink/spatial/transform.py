@@ -35,7 +35,8 @@ class Turn:
     s: Scalar
 
     def to_parent(self, thing: T) -> T:
-        return thing.rotate_z(self.c, self.s) if self.axis == "z" else thing.rotate_x(self.c, self.s)
+        rotate = thing.rotate_z if self.axis == "z" else thing.rotate_x
+        return rotate(self.c, self.s)
 
     def to_child(self, thing: T) -> T:
         return Turn(self.axis, self.c, -self.s).to_parent(thing)
