@@ -41,6 +41,13 @@ class Samples:
         return Samples(self.q[which], self.qd[which], self.qdd[which], self.tau[which],
                        self.f_ext[which], self.frame)
 
+    @property
+    def nu(self) -> Array:
+        """Quasi-velocities: any rates do."""
+        return self.qd
+
+    xi = nu
+
     def arguments(self, algorithm: Algorithm) -> list[Array]:
         """What an algorithm takes, without external wrenches."""
         return [getattr(self, name) for name, _ in algorithm.inputs if name != "f_ext"]
