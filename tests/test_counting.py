@@ -46,7 +46,7 @@ def test_no_published_algorithm_costs_less(published):
 
 
 @pytest.mark.parametrize(("robot", "counted"), [
-    ("planar3", "27M 23A"), ("puma560", "175M 147A"), ("stanford", "95M 84A")])
+    ("planar3", "27M 23A"), ("puma560", "175M 142A"), ("stanford", "95M 81A")])
 def test_customised_count(robot, counted):
     assert str(nlink.count(nlink.load(robot))) == counted
 

@@ -60,7 +60,7 @@ def count(robot: Robot, name: str = "inverse_dynamics", algorithm: str | None = 
 
     >>> import nlink
     >>> str(nlink.count(nlink.load("puma560")))
-    '175M 147A'
+    '175M 142A'
     """
     request = robot.request(name, algorithm=algorithm)
     mechanism = request.mechanism

@@ -217,14 +217,12 @@ class Graph:
             return self.add(a, b.args[0])
         if a.op == "neg":
             return self.neg(self.add(a.args[0], b))
+        if ("sub", b.index, a.index) in self._table:  # x - y is there: y - x is its negative
+            return self.neg(self._binary("sub", b, a))
         return self._binary("sub", a, b)
 
     def neg(self, a: Node) -> Node:
-        if a.op == "neg":
-            return a.args[0]
-        if a.op == "sub":
-            return self._binary("sub", a.args[1], a.args[0])
-        return self.unary("neg", a)
+        return a.args[0] if a.op == "neg" else self.unary("neg", a)
 
     def mul(self, a: Node, b: Node) -> Node:
         if b.op == "const":
