@@ -8,7 +8,7 @@ graph per kind of joint (the rolled driver made it). Both know nothing of mechan
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -103,32 +103,44 @@ class LoopProgram:
 
     def __call__(self, *arrays: Sequence[Scalar]) -> list[list[Scalar]]:
         """Run by interpretation, on any scalar: the meaning the compiler must keep."""
-        ports = {p.name: list(a) for p, a in zip(self.inputs, arrays, strict=True)}
+        ports = {p.name: a for p, a in zip(self.inputs, arrays, strict=True)}
         outs: dict[str, list[Scalar]] = {p.name: [0.0] * p.size for p in self.outputs}
         kept: list[dict[str, Scalar]] = [{} for _ in range(len(self.parent) + 1)]
         for number, sweep in enumerate(self.sweeps):
             kept[0].update({f"s{number}[{k}]": x for k, x in enumerate(sweep.base)})
-            width = len(sweep.steps[0].passes)
-            sums: list[list[Scalar]] = [[0.0] * width for _ in kept]
+            sums: list[list[Scalar]] = [[0.0] * len(sweep.steps[0].passes) for _ in kept]
             order = range(1, len(kept))
             for i in order if sweep.outward else reversed(order):
                 step, up = sweep.steps[self.kind[i - 1]], self.parent[i - 1]
-                bindings = dict(kept[i])
-                bindings |= {f"^{name}": x for name, x in kept[up].items()}
-                bindings |= {f"p[{k}]": float(x) for k, x in enumerate(self.table[i - 1])}
-                bindings |= {f"sum[{k}]": x for k, x in enumerate(sums[i])}
-                for name, values in ports.items():
-                    begin = self.starts[name][i - 1]
-                    bindings |= {f"{name}[{k}]": x for k, x in enumerate(values[begin:begin + 7])}
-                results = evaluate(
-                    (*step.keeps, *step.passes, *(node for _, _, node in step.writes)), bindings)
+                results = (*step.keeps, *step.passes, *(node for _, _, node in step.writes))
+                values = iter(evaluate(results, self._bindings(results, i, kept, sums[i], ports)))
                 for k in range(len(step.keeps)):
-                    kept[i][f"s{number}[{k}]"] = results[k]
-                for k in range(width):
-                    sums[up][k] = sums[up][k] + results[len(step.keeps) + k]
-                for (name, k, _), x in zip(step.writes, results[len(step.keeps) + width:],
-                                           strict=True):
+                    kept[i][f"s{number}[{k}]"] = next(values)
+                for k in range(len(step.passes)):
+                    sums[up][k] = sums[up][k] + next(values)
+                for (name, k, _), x in zip(step.writes, values, strict=True):
                     outs[name][self.starts[name][i - 1] + k] = x
             for name, element, k in sweep.totals:
                 outs[name][element] = sums[0][k]
         return [outs[p.name] for p in self.outputs]
+
+    def _bindings(self, results: Sequence[Node], i: int, kept: list[dict[str, Scalar]],
+                  sums: list[Scalar], ports: Mapping[str, Sequence[Scalar]],
+                  ) -> dict[str, Scalar]:
+        """The values of the inputs that a step of joint i names; see `Step`."""
+        found: dict[str, Scalar] = {}
+        for node in reachable(results):
+            if node.op != "input":
+                continue
+            name, k = node.name[:-1].split("[")
+            if name.startswith("^"):
+                found[node.name] = kept[self.parent[i - 1]][node.name[1:]]
+            elif node.name in kept[i]:
+                found[node.name] = kept[i][node.name]
+            elif name == "sum":
+                found[node.name] = sums[int(k)]
+            elif name == "p":
+                found[node.name] = float(self.table[i - 1, int(k)])
+            else:
+                found[node.name] = ports[name][self.starts[name][i - 1] + int(k)]
+        return found
