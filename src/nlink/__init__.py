@@ -20,6 +20,8 @@ _HOMES = {
     "nlink.reports.complexity": ("Count", "count"),
     "nlink.robot": ("Robot", "export_c", "load", "symbolic"),
     "nlink.scalars.functions": ("cos", "sign", "sin", "sqrt"),
+    "nlink.simulation.files": ("load_run",),
+    "nlink.simulation.integration": ("simulate",),
     "nlink.testing": ("check",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -57,6 +59,8 @@ if TYPE_CHECKING:
     from nlink.scalars.functions import sign as sign
     from nlink.scalars.functions import sin as sin
     from nlink.scalars.functions import sqrt as sqrt
+    from nlink.simulation.files import load_run as load_run
+    from nlink.simulation.integration import simulate as simulate
     from nlink.testing import check as check
 
 

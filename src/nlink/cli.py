@@ -25,7 +25,8 @@ cache_app = typer.Typer(rich_markup_mode=None, help="Compiled kernels kept on di
 app.add_typer(cache_app, name="cache")
 
 RobotName = Annotated[str, typer.Argument(
-    metavar="ROBOT", help="A bundled name (see `nlink robots`) or the path of a .toml file.",
+    metavar="ROBOT",
+    help="A bundled name (see `nlink robots`) or a .toml, .urdf or .xml (MJCF) file.",
     autocompletion=lambda: list(nlink.robots()))]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Formulation = Annotated[str | None, typer.Option(
@@ -37,6 +38,13 @@ class Language(StrEnum):
 
     c = "c"
     python = "python"
+
+
+class Convention(StrEnum):
+    """Tables `nlink convert --dh` writes."""
+
+    standard = "standard"
+    modified = "modified"
 
 
 def _show_version(wanted: bool) -> None:
@@ -84,6 +92,28 @@ def info(robot: RobotName, as_json: AsJson = False) -> None:
         terminal.print_json(terminal.describe(model))
     else:
         terminal.print_robot(model)
+
+
+@app.command()
+def convert(
+    source: Annotated[str, typer.Argument(
+        metavar="FROM", help="A bundled name or a .toml, .urdf or .xml (MJCF) file.")],
+    target: Annotated[Path, typer.Argument(metavar="TO", help="A .toml, .urdf or .xml file.")],
+    dh: Annotated[Convention | None, typer.Option(
+        "--dh", help="Write a DH table, for serial arms.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a robot in another format, and say what is lost."""
+    from nlink.formats.convert import convert as write
+    from nlink.reports import terminal
+
+    lost = write(source, target, dh=None if dh is None else dh.value)
+    if as_json:
+        terminal.print_json({"written": str(target), "lost": lost})
+    else:
+        print(f"{target} written" + (", without loss" if not lost else "; lost or changed:"))
+        for line in lost:
+            print(f"  {line}")
 
 
 @app.command("id")
@@ -202,6 +232,26 @@ def symbolic(
         print(forms)
     else:
         print(forms)
+
+
+@app.command()
+def explain(
+    robot: RobotName,
+    joint: Annotated[int, typer.Option("--joint", metavar="K", help="From 1, at the base.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Read a joint's equation of motion term by term.
+
+    Which body, moved how, taken where, projected on which axis.
+    """
+    from nlink.reports import terminal
+    from nlink.reports.explain import explain as terms_of
+
+    terms = terms_of(nlink.load(robot), joint)
+    if as_json:
+        terminal.print_json(terms.data())
+    else:
+        terms.print(terminal.console())
 
 
 @app.command()

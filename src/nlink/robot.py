@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nlink.algorithms.catalogue import find
+from nlink.algorithms.catalogue import find, operational_about
 from nlink.algorithms.trace import trace
 from nlink.engines import ENGINES, Engine, Function, Request, kernel
 from nlink.formats.dh import from_rows, to_toml
@@ -19,9 +19,14 @@ from nlink.formats.load import load_description
 from nlink.model.canonical import attach, canonical
 from nlink.model.description import Description, Joint, Link, Physical
 from nlink.model.mechanism import Attachment, Mechanism
+from nlink.model.multi_rate import Free
 from nlink.model.parameters import named
 from nlink.model.pose import Convention
 from nlink.scalars.symbolic import Symbolic
+
+if TYPE_CHECKING:
+    from nlink.operators import Operators, SpatialOperators
+    from nlink.operators.diagonal import Diagonal
 
 Array = np.ndarray
 
@@ -66,8 +71,9 @@ class Robot:
                              physical=physical))
 
     def __repr__(self) -> str:
-        moving = len(self._mechanism.joints)
-        return f"<Robot {self.name}: {moving} joints, {self.n} rates, fixed base>"
+        joints = self._mechanism.joints
+        base = "floating" if joints and isinstance(joints[0].type, Free) else "fixed"
+        return f"<Robot {self.name}: {len(joints)} joints, {self.n} rates, {base} base>"
 
     @property
     def name(self) -> str:
@@ -121,15 +127,21 @@ class Robot:
 
     def random_state(self, rng: np.random.Generator | int | None = None,
                      shape: tuple[int, ...] = ()) -> tuple[Array, Array]:
-        """q and qd at random: q within the joint limits (or a turn, or a metre), qd normal."""
+        """q and qd at random: q within the joint limits (or a turn, or a metre), quaternions of
+        any direction, qd normal."""
         rng = np.random.default_rng(rng)
         q = np.empty((*shape, self.nq))
-        moving = [joint for joint in self.joints if joint.type.nv]
-        for k, joint in enumerate(moving):
-            reach = np.pi if joint.type.name == "revolute" else 1.0
-            low, high = joint.limits.position
-            low, high = (low if np.isfinite(low) else -reach), (high if np.isfinite(high) else reach)
-            q[..., k] = rng.uniform(low, high, shape)
+        at = 0
+        for joint in self.joints:
+            low, high = _span(joint)
+            angles = joint.type.nq - (4 if joint.type.nq != joint.type.nv else 0)
+            for _ in range(angles):
+                q[..., at] = rng.uniform(low, high, shape)
+                at += 1
+            if angles != joint.type.nq:
+                quaternion = rng.normal(size=(*shape, 4))
+                q[..., at:at + 4] = quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True)
+                at += 4
         return q, rng.normal(size=(*shape, self.n))
 
     def to_toml(self, path: str | Path | None = None) -> str:
@@ -153,7 +165,8 @@ class Robot:
         """Joint accelerations from joint forces, in O(n).
 
         `algorithm` is "articulated" (the bias inside the sweeps), "denoc" (the three steps of
-        [Saha03], bias by inverse dynamics) or "composite" (Walker and Orin, O(n^3)).
+        [Saha03], bias by inverse dynamics), "fd1" to "fd4" ([RK88]) or "composite" (Walker and
+        Orin, O(n^3)).
 
         >>> import nlink
         >>> robot = nlink.load("planar3")
@@ -212,6 +225,40 @@ class Robot:
         """Jdot qd: the acceleration (angular, linear) of the frame's origin when qdd = 0."""
         return self._compute("jacobian_dot_qd", q, qd, frame=frame, **how)
 
+    def link_accelerations(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
+                           f_ext: ArrayLike | None = None, **how: Any) -> Array:
+        """(..., links, 6): how links accelerate under joint forces, (angular, linear) of their
+        origins in world axes, as an observer at rest measures it (gravity is no acceleration).
+
+        `algorithm` is "fd4" or "fd2" of [RK88].
+
+        >>> import nlink
+        >>> falling = nlink.load("planar3").link_accelerations([0, 0, 0], [0, 0, 0], [0, 0, 0])
+        >>> falling.shape
+        (3, 6)
+        """
+        return self._compute("link_accelerations", q, qd, tau, f_ext=f_ext, **how)
+
+    def operational_inertia(self, q: ArrayLike, frame: int | str = -1, inverse: bool = False,
+                            frames: Sequence[int | str] | None = None, **how: Any) -> Array:
+        """Lambda = (J M^-1 J^T)^-1 of a frame, (..., 6, 6); `inverse=True` gives J M^-1 J^T.
+
+        Twists (angular, linear) of the frame's origin, world axes. `frames` asks for several
+        at once, (..., 6k, 6k), with what they do to one another. Lambda exists where the
+        frames can move in every direction: with too few rates on their way it is nan, in a
+        singular state inf, nan or very large. J M^-1 J^T always exists.
+
+        >>> import nlink
+        >>> robot, q = nlink.load("puma560"), [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
+        >>> J = robot.jacobian(q)
+        >>> bool(np.allclose(J.T @ robot.operational_inertia(q) @ J, robot.mass_matrix(q)))
+        True
+        """
+        name = "operational_mobility" if inverse else "operational_inertia"
+        if frames is None:
+            return self._compute(name, q, frame=frame, **how)
+        return self._about_frames(name, q, tuple(frames), **how)
+
     def kinetic_energy(self, q: ArrayLike, qd: ArrayLike, **how: Any) -> Array:
         """1/2 qd^T M(q) qd, armature included."""
         return self._compute("kinetic_energy", q, qd, **how)
@@ -219,6 +266,75 @@ class Robot:
     def potential_energy(self, q: ArrayLike, **how: Any) -> Array:
         """-sum m g . c, zero with all mass at the base frame's origin."""
         return self._compute("potential_energy", q, **how)
+
+    def center_of_mass(self, q: ArrayLike, **how: Any) -> Array:
+        """(..., 3): the mass centre of all that moves, in the world.
+
+        Links fixed to the base are no part of it, and without mass there is none (nan).
+
+        >>> import nlink
+        >>> nlink.load("planar3").center_of_mass([0, 0, 0])
+        array([1.5, 0. , 0. ])
+        """
+        return self._compute("center_of_mass", q, **how)
+
+    def operators(self, q: ArrayLike, qd: ArrayLike | None = None,
+                  ) -> Operators | SpatialOperators:
+        """The objects of the DeNOC papers in one state: Nl, Nd, M, I, U, D, B(i, j), p(i), ...,
+        and the spatial operators: phi, psi, H, P, G, K, ..., all of them in `.spatial`.
+
+        `qd` is zero if not given. Bodies are the moving ones, with the links that fixed joints
+        hang on them. The DeNOC papers know joints of one rate; of a robot with others these
+        are the spatial operators alone.
+
+        >>> import nlink
+        >>> o = nlink.load("planar3").operators([0.1, 0.2, 0.3])
+        >>> o.N
+        N: 18 x 3, 3 x 3 blocks of 6 x 1; Nl Nd
+          # . .
+          # # .
+          # # #
+        """
+        from nlink.operators import Operators, SpatialOperators
+
+        def vector(name: str, given: ArrayLike, size: int) -> Array:
+            x = np.array(given, dtype=float)
+            if x.shape != (size,):
+                raise ValueError(f"{name}: shape {x.shape}, expected ({size},): "
+                                 "operators are of one state")
+            return x
+
+        rates = np.zeros(self.n) if qd is None else qd
+        family = (Operators if all(joint.type.nv == 1 for joint in self._mechanism.joints)
+                  else SpatialOperators)
+        return family(self._mechanism, vector("q", q, self.nq), vector("qd", rates, self.n),
+                      self.name)
+
+    def diagonal(self, q: ArrayLike, qd: ArrayLike | None = None,
+                 f_ext: ArrayLike | None = None) -> Diagonal:
+        """The diagonalized equations of motion [Koz95] in one state: m with M = m m^T,
+        nu = m^T qd and xi, their Coriolis terms, and the maps to and from qd and tau.
+
+        `qd` is zero if not given; `f_ext` as in `forward_dynamics`. Joints of one rate only.
+
+        >>> import nlink
+        >>> d = nlink.load("planar3").diagonal([0.1, 0.2, 0.3], [1, -1, 2])
+        >>> bool(np.isclose(d.nu @ d.nu, 2 * nlink.load("planar3").kinetic_energy(d.q, d.qd)))
+        True
+        """
+        from nlink.operators.diagonal import Diagonal
+
+        def state(name: str, given: ArrayLike, shape: tuple[int, ...]) -> Array:
+            x = np.array(given, dtype=float)
+            if x.shape != shape:
+                raise ValueError(f"{name}: shape {x.shape}, expected {shape}: "
+                                 "diagonal is of one state")
+            return x
+
+        rates = np.zeros(self.n) if qd is None else qd
+        wrenches = None if f_ext is None else state("f_ext", f_ext, (len(self.links), 6))
+        return Diagonal(self._mechanism, state("q", q, (self.nq,)),
+                        state("qd", rates, (self.n,)), wrenches, self.name)
 
     def compile(self, name: str, *, algorithm: str | None = None, frame: int | str = -1,
                 f_ext: bool = False) -> Callable[..., Any]:
@@ -274,13 +390,40 @@ class Robot:
             known = self._functions[key] = ENGINES[engine](request)
         return known(*arrays, out=out) if f_ext is None else known(*arrays, f_ext, out=out)
 
+    def _about_frames(self, name: str, q: ArrayLike, frames: tuple[int | str, ...],
+                      engine: Engine = "compiled", out: Any = None) -> Any:
+        key = (name, frames, engine)
+        known = self._functions.get(key)
+        if known is None:
+            if engine not in ENGINES:
+                raise ValueError(f"engine: {engine!r}, expected one of {', '.join(ENGINES)}")
+            if not frames:
+                raise ValueError("frames: (), expected at least one name or index")
+            places = tuple(self._attachment(frame) for frame in frames)
+            request = Request(operational_about(name, places), self._mechanism, places[0], False)
+            known = self._functions[key] = ENGINES[engine](request)
+        return known(q, out=out)
 
-def load(name_or_path: str | Path, *, physical: Physical = "warn") -> Robot:
-    """A robot by its bundled name, or from a .toml file.
+
+def _span(joint: Joint) -> tuple[float, float]:
+    """A joint's limits; where they are none, or so wide that none is meant, a turn or a metre."""
+    low, high = joint.limits.position
+    if high - low <= 1e3:
+        return low, high
+    reach = np.pi if joint.type.name == "revolute" else 1.0
+    return min(max(low, -reach), high), max(min(high, reach), low)
+
+
+
+def load(name_or_path: str | Path, *, physical: Physical = "warn",
+         floating: bool = False) -> Robot:
+    """A robot by its bundled name, or from a .toml, .urdf or .xml (MJCF) file.
 
     `physical` says what to do about inertias no real body has: "warn", "error" or "ignore".
+    `floating` frees the base body: a URDF's root link, or the link that a fixed joint holds
+    on the base.
     """
-    return Robot(load_description(name_or_path, physical=physical))
+    return Robot(load_description(name_or_path, physical=physical, floating=floating))
 
 
 

@@ -6,13 +6,21 @@ symbolic printer, the command line and the benchmarks find it by its name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
+from nlink.algorithms import (
+    coriolis,
+    diagonal,
+    kinematics,
+    matrices,
+    operational,
+    spatial_operators,
+)
 from nlink.algorithms import forward_dynamics as accelerations
 from nlink.algorithms import inverse_dynamics as dynamics
-from nlink.algorithms import coriolis, kinematics, matrices
 from nlink.algorithms.sweep import Unrolled
 from nlink.model.mechanism import Attachment, Mechanism
 
@@ -35,6 +43,8 @@ class Algorithm:
     """Off-line work on the mechanism that leaves this algorithm's results unchanged."""
     rolls: bool = False
     """The text is sweeps and nothing else, so the rolled driver can run it too."""
+    definite: bool = False
+    """Needs a positive definite mass matrix; other mechanisms give nan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +57,78 @@ class Options:
 
 Q, QD, QDD = ("q", ("nq",)), ("qd", ("n",)), ("qdd", ("n",))
 TAU, F_EXT = ("tau", ("n",)), ("f_ext", ("links", 6))
+ALPHA = ("alpha", ("links", 6))
 
 
 def _jacobian(driver: Unrolled, o: Options, q: Any) -> Any:
     columns = [twist.components for twist in kinematics.jacobian(driver, q, o.frame)]
     return tuple(zip(*columns, strict=True)) if columns else ((),) * 6
+
+
+def _spatial(text: Callable[..., Any]) -> Callable[..., Any]:
+    """A forward dynamics of [RK88] as a catalogue text."""
+    return lambda m, o, q, qd, tau, f: text(
+        m, q, qd, tau, kinematics.body_wrenches(m, q, o.links, f))
+
+
+def _joints_of(text: Callable[..., Any]) -> Callable[..., Any]:
+    run = _spatial(text)
+    return lambda m, *rest: spatial_operators.joint_accelerations(m, run(m, *rest))
+
+
+def _links_of(text: Callable[..., Any]) -> Callable[..., Any]:
+    run = _spatial(text)
+    return lambda m, o, q, *rest: spatial_operators.link_accelerations(
+        m, q, o.links, run(m, o, q, *rest))
+
+
+def operational_about(name: str, frames: Sequence[Attachment]) -> Algorithm:
+    """An operational space algorithm about several frames at once, (6k, 6k)."""
+    port, text = OPERATIONAL[name]
+    size = 6 * len(frames)
+    label = sha256(repr(tuple(frames)).encode()).hexdigest()
+    return Algorithm(name, f"frames {label}", (Q,), ((port, (size, size)),),
+                     lambda m, o, q: text(m, q, frames), Mechanism.regrouped)
+
+
+OPERATIONAL = {"operational_inertia": ("Lambda", operational.operational_inertia),
+               "operational_mobility": ("mobility", operational.operational_mobility)}
+"""Name -> (output, text)."""
+
+
+def _diagonal(velocity: str, *, normalized: bool) -> tuple[Algorithm, ...]:
+    """The dynamics in one kind of quasi-velocity of [Koz95], nu (normalized) or xi.
+
+    Square roots of the pivots make nu: the normalized entries need M > 0.
+    """
+    kind, prefix = ("diagonalized", "") if normalized else ("diagonalized-xi", "unnormalized_")
+    state, change = (velocity, ("n",)), (f"{velocity}d", ("n",))
+    wrenches, grouped = kinematics.body_wrenches, Mechanism.regrouped
+    found, rates = ((diagonal.normalized_velocities, diagonal.rates_from_normalized) if normalized
+                    else (diagonal.unnormalized_velocities, diagonal.rates_from_unnormalized))
+    return (
+        Algorithm(
+            "inverse_dynamics", kind, (Q, QD, QDD, F_EXT), (TAU,),
+            lambda m, o, q, qd, qdd, f: diagonal.inverse_dynamics(
+                m, q, qd, qdd, wrenches(m, q, o.links, f), normalized),
+            grouped, rolls=True, definite=normalized),
+        Algorithm(
+            "forward_dynamics", kind, (Q, QD, TAU, F_EXT), (QDD,),
+            lambda m, o, q, qd, tau, f: diagonal.forward_dynamics(
+                m, q, qd, tau, wrenches(m, q, o.links, f), normalized),
+            grouped, rolls=True, definite=normalized),
+        Algorithm(
+            f"{prefix}quasi_velocities", kind, (Q, QD), (state,),
+            lambda m, o, q, qd: found(m, q, qd), grouped, rolls=True, definite=normalized),
+        Algorithm(
+            f"rates_from_{prefix}quasi_velocities", kind, (Q, state), (QD,),
+            lambda m, o, q, x: rates(m, q, x), grouped, rolls=True, definite=normalized),
+        Algorithm(
+            f"{prefix}quasi_motion", kind, (Q, state, TAU, F_EXT), (QD, change),
+            lambda m, o, q, x, tau, f: diagonal.quasi_motion(
+                m, q, x, tau, wrenches(m, q, o.links, f), normalized),
+            grouped, definite=normalized),
+    )
 
 
 _ENTRIES = (
@@ -83,6 +160,24 @@ _ENTRIES = (
             m, q, qd, tau, kinematics.body_wrenches(m, q, o.links, f)),
         Mechanism.regrouped),
     Algorithm(
+        "forward_dynamics", "fd1", (Q, QD, TAU, F_EXT), (QDD,), _spatial(spatial_operators.fd1),
+        Mechanism.regrouped, rolls=True),
+    Algorithm(
+        "forward_dynamics", "fd2", (Q, QD, TAU, F_EXT), (QDD,), _joints_of(spatial_operators.fd2),
+        Mechanism.regrouped, rolls=True),
+    Algorithm(
+        "forward_dynamics", "fd3", (Q, QD, TAU, F_EXT), (QDD,), _spatial(spatial_operators.fd3),
+        Mechanism.regrouped, rolls=True),
+    Algorithm(
+        "forward_dynamics", "fd4", (Q, QD, TAU, F_EXT), (QDD,), _joints_of(spatial_operators.fd4),
+        Mechanism.regrouped, rolls=True),
+    Algorithm(
+        "link_accelerations", "fd4", (Q, QD, TAU, F_EXT), (ALPHA,),
+        _links_of(spatial_operators.fd4), Mechanism.regrouped),
+    Algorithm(
+        "link_accelerations", "fd2", (Q, QD, TAU, F_EXT), (ALPHA,),
+        _links_of(spatial_operators.fd2), Mechanism.regrouped),
+    Algorithm(
         "mass_matrix", "composite", (Q,), (("M", ("n", "n")),),
         lambda m, o, q: matrices.mass_matrix(m, q), Mechanism.regrouped),
     Algorithm(
@@ -104,12 +199,20 @@ _ENTRIES = (
     Algorithm(
         "jacobian_dot_qd", "recursive", (Q, QD), (("a", (6,)),),
         lambda m, o, q, qd: kinematics.jacobian_dot_qd(m, q, qd, o.frame)),
+    *(Algorithm(name, "propagation", (Q,), ((port, (6, 6)),),
+                lambda m, o, q, text=text: text(m, q, (o.frame,)), Mechanism.regrouped)
+      for name, (port, text) in OPERATIONAL.items()),
     Algorithm(
         "kinetic_energy", "recursive", (Q, QD), (("T", ()),),
         lambda m, o, q, qd: kinematics.kinetic_energy(m, q, qd), rolls=True),
     Algorithm(
         "potential_energy", "recursive", (Q,), (("V", ()),),
         lambda m, o, q: kinematics.potential_energy(m, q), rolls=True),
+    Algorithm(
+        "center_of_mass", "recursive", (Q,), (("c", (3,)),),
+        lambda m, o, q: kinematics.center_of_mass(m, q)),
+    *_diagonal("nu", normalized=True),
+    *_diagonal("xi", normalized=False),
 )
 
 ALGORITHMS: dict[str, dict[str, Algorithm]] = {}

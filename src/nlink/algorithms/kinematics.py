@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from nlink.algorithms.inverse_dynamics import Motion, move, no_wrenches
@@ -136,6 +137,32 @@ def potential_energy(mechanism: Driver, q: Column) -> Energy:
     heights = mechanism.outward(outward, (g, g.dot(origin)), q)
     _, total = mechanism.inward(inward, Energy(0), heights)
     return total
+
+
+@dataclass(frozen=True, slots=True)
+class Mass:
+    """A mass and its first moment about the origin of the axes it is seen in."""
+
+    m: Scalar
+    h: Vector
+
+    def __add__(self, other: Mass) -> Mass:
+        return Mass(self.m + other.m, self.h + other.h)
+
+
+def center_of_mass(mechanism: Driver, q: Column) -> Vector:
+    """c = sum m_i c_i / sum m_i, tip to base: each joint sees the first moment beyond it."""
+
+    def inward(joint: Joint, beyond: Mass, q):
+        X = joint.transform(q)
+        total = beyond + Mass(joint.inertia.m, joint.inertia.h)
+        h = X.R.to_parent(total.h + X.r * total.m) + X.p * total.m
+        return Mass(total.m, h), ()
+
+    _, total = mechanism.inward(inward, Mass(0, Vector.zero()), q)
+    nothing = isinstance(total.m, int | float) and total.m == 0
+    base = mechanism.base
+    return base.p + base.R @ (total.h * (math.nan if nothing else 1 / total.m))
 
 
 def body_wrenches(mechanism: Driver, q: Column, links: tuple[Attachment, ...],

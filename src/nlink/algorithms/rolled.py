@@ -256,7 +256,7 @@ def _frontier(nodes: list[Node]) -> list[Node]:
 
 def _starts(mechanism: Mechanism, port: Port) -> tuple[int, ...]:
     """Where each joint's slice of a port begins; a port that is not per joint has none."""
-    if port.name not in ("q", "qd", "qdd", "tau"):
+    if port.name not in ("q", "qd", "qdd", "tau", "nu", "xi"):
         return (0,) * len(mechanism.joints)
     widths = [j.type.nq if port.name == "q" else j.type.nv for j in mechanism.joints]
     return tuple(np.concatenate([[0], np.cumsum(widths)[:-1]]).tolist())

@@ -127,7 +127,7 @@ class Kernel:
         arrays = (*inputs, *outputs)
         blocks = -(-count // self.width)
         if threads is None:
-            threads = min(_cores(), count // self._most(0) or 1)
+            threads = min(cores(), count // self._most(0) or 1)
         threads = max(1, min(threads, blocks))
         strides = (ctypes.c_int64 * len(arrays))(*(x.strides[0] for x in arrays))
         starts = [x.__array_interface__["data"][0] for x in arrays]
@@ -135,7 +135,7 @@ class Kernel:
             self._span(starts, strides, 0, count)
             return
         bounds = [min(count, blocks * k // threads * self.width) for k in range(threads + 1)]
-        futures = [_pool().submit(self._span, starts, strides, begin, end)
+        futures = [pool().submit(self._span, starts, strides, begin, end)
                    for begin, end in itertools.pairwise(bounds[1:])]
         self._span(starts, strides, 0, bounds[1])
         for future in futures:
@@ -222,7 +222,7 @@ class Room:
         self.address = address + begin
 
 
-def _cores() -> int:
+def cores() -> int:
     """The cores this process may use."""
     try:
         return len(os.sched_getaffinity(0))
@@ -231,12 +231,12 @@ def _cores() -> int:
 
 
 @functools.cache
-def _pool() -> ThreadPoolExecutor:
+def pool() -> ThreadPoolExecutor:
     """Threads shared by all kernels; each state is computed alike in any of them."""
     from concurrent.futures import ThreadPoolExecutor
 
-    return ThreadPoolExecutor(_cores(), thread_name_prefix="nlink")
+    return ThreadPoolExecutor(cores(), thread_name_prefix="nlink")
 
 
 if hasattr(os, "register_at_fork"):  # a forked child has no threads: it makes its own pool
-    os.register_at_fork(after_in_child=_pool.cache_clear)
+    os.register_at_fork(after_in_child=pool.cache_clear)

@@ -8,7 +8,7 @@ import json
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import nlink
 from nlink.compiler import cache, native
@@ -18,9 +18,23 @@ from nlink.compiler.kernel import Compiled, Kernel
 if TYPE_CHECKING:
     from nlink.scalars.program import LoopProgram, Program
 
+Loaded = TypeVar("Loaded")
+
 
 def load_kernel(recipe: str, build: Callable[[], Program | LoopProgram]) -> Kernel:
-    """The kernel a recipe stands for; `build` is called only if it is not in the cache.
+    """The kernel a recipe stands for; `build` is called only if it is not in the cache."""
+
+    def compile_now() -> Compiled:
+        from nlink.compiler.translate import compile_program
+
+        return compile_program(build())
+
+    return load_compiled(recipe, compile_now, Kernel)
+
+
+def load_compiled(recipe: str, compile_now: Callable[[], Compiled],
+                  load: Callable[[Compiled], Loaded]) -> Loaded:
+    """Object code from the cache or compiled now, loaded into the process.
 
     The recipe must say everything that decides the program, apart from nlink's own
     source, the versions of the tools and the host: those are added here.
@@ -30,14 +44,12 @@ def load_kernel(recipe: str, build: Callable[[], Program | LoopProgram]) -> Kern
     payload = cache.read(key)
     if payload is not None:
         try:
-            return Kernel(Compiled.from_bytes(payload))
+            return load(Compiled.from_bytes(payload))
         except (ValueError, KeyError, LookupError, RuntimeError, struct.error):
             pass  # signed, yet not to be understood: compile again
-    from nlink.compiler.translate import compile_program
-
-    compiled = compile_program(build())
+    compiled = compile_now()
     cache.write(key, compiled.to_bytes())
-    return Kernel(compiled)
+    return load(compiled)
 
 
 @functools.cache

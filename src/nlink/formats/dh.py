@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from nlink.formats.files import LARGEST
 from nlink.model.description import (
     Description,
     Frame,
@@ -144,21 +145,33 @@ def _number(row: Mapping[str, Any], key: str, default: float = 0.0) -> float:
     value = row.get(key, default)
     if isinstance(value, bool) or not hasattr(value, "__float__"):
         raise TypeError(f"{key}: {value!r}, expected a number")
-    return float(value)
+    return _sane(key, value)
+
+
+def _sane(what: str, value: Any) -> float:
+    """A number, infinite perhaps, but not so large that its square is."""
+    try:
+        number = float(value)
+    except OverflowError:
+        number = LARGEST * 2
+    if LARGEST < abs(number) < math.inf:
+        raise ValueError(f"{what}: expected at most {LARGEST:g}")
+    return number
 
 
 def _vector(what: str, values: Any) -> tuple[float, float, float]:
     try:
-        x, y, z = (float(v) for v in values)
+        x, y, z = (_sane(what, v) for v in values)
     except (TypeError, ValueError):
-        raise ValueError(f"{what}: {values!r}, expected three numbers") from None
+        raise ValueError(f"{what}: {values!r}, expected three numbers of at most "
+                         f"{LARGEST:g}") from None
     return x, y, z
 
 
 def _pair(what: str, values: Any) -> tuple[float, float]:
     try:
         low, high = (float(v) for v in values)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{what}: {values!r}, expected two numbers") from None
     return low, high
 
@@ -185,7 +198,7 @@ def parse_toml(text: str, *, origin: str = "<toml>", physical: Physical = "warn"
     """A description from TOML text."""
     try:
         data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{origin}: not valid TOML: {error}") from None
     unknown = sorted(set(data) - _TOP_KEYS)
     if unknown:

@@ -7,6 +7,8 @@ import tempfile
 from pathlib import Path
 
 MAX_BYTES = 16 * 1024 * 1024
+LARGEST = 1e30
+"""Larger numbers are no lengths, masses or moments of anything, and their squares overflow."""
 
 
 def read_text(path: str | Path) -> str:

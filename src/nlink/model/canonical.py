@@ -87,15 +87,15 @@ def _moving_bodies(description: Description) -> tuple[list[_Body], list[tuple[in
         if isinstance(joint.type, Fixed):
             places.append((parent, seat @ joint.placement.after))
             continue
-        align = _align(joint.type.axis)
-        body = _Body(len(bodies), i, parent, seat @ align, joint.type.axis is not None, Pose(), [])
+        turn = align(joint.type.axis)
+        body = _Body(len(bodies), i, parent, seat @ turn, joint.type.axis is not None, Pose(), [])
         bodies[parent].children.append(body.number)
         bodies.append(body)
-        places.append((body.number, align.inverse() @ joint.placement.after))
+        places.append((body.number, turn.inverse() @ joint.placement.after))
     return bodies, places
 
 
-def _align(axis: tuple[float, float, float] | None) -> Pose:
+def align(axis: tuple[float, float, float] | None) -> Pose:
     """A rotation that takes z to the axis; a permutation of axes if it is one of them."""
     if axis is None:
         return Pose()

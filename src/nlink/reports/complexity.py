@@ -67,10 +67,11 @@ def count(robot: Robot, name: str = "inverse_dynamics", algorithm: str | None = 
     if not shared:
         return _count_written(request.algorithm, mechanism, request.options, customize)
     lift = None if customize else lambda graph, m: generic(m, graph.parameter)
-    return _count_program(trace(request.algorithm, mechanism, request.options, lift=lift))
+    return count_program(trace(request.algorithm, mechanism, request.options, lift=lift))
 
 
-def _count_program(program: Program) -> Count:
+def count_program(program: Program) -> Count:
+    """The operations of a traced program that depend on the state."""
     kinds = Counter(_KINDS[node.op] for node in program.live()
                     if node.op in _KINDS and not node.offline)
     return Count(**kinds)
@@ -179,7 +180,7 @@ def _chain_count(n: int, name: str, algorithm: str | None, joint: str) -> Count:
     here = Attachment(0, Matrix.identity(), Vector.zero())
     links = tuple(Attachment(i, Matrix.identity(), Vector.zero()) for i in range(n + 1))
     chain = Mechanism((element,) * n, tuple(range(n)), Vector.zero(), here, links)
-    return _count_program(trace(entry, chain, Options(links[-1], links),
+    return count_program(trace(entry, chain, Options(links[-1], links),
                                 lift=lambda graph, m: generic(m, graph.parameter)))
 
 

@@ -5,32 +5,29 @@ Trace first, convert last: the graph has folded and shared everything before Sym
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from nlink.scalars.graph import OPS, Node, evaluate, reachable
-from nlink.scalars.harmonics import Harmonics, rational
+from nlink.scalars.closed_forms import (
+    ClosedForm,
+    Definitions,
+    closed_form,
+    inputs,
+    number,
+    symbol_name,
+    sympy_module,
+)
+from nlink.scalars.graph import OPS, Node, evaluate
+from nlink.scalars.latex import latex_page, subscript
 from nlink.scalars.program import Port, Program
 
 if TYPE_CHECKING:
     import sympy
 
-_RATES = ("qd", "qdd")
-_LATEX = {"q": "q", "qd": r"\dot{q}", "qdd": r"\ddot{q}", "tau": r"\tau", "alpha": r"\alpha",
-          "theta": r"\theta", "gamma": r"\gamma", "f_ext": "f"}
-
-
-def sympy_module() -> Any:
-    """SymPy, or a sentence that says how to get it."""
-    try:
-        import sympy
-    except ImportError:
-        raise ImportError("closed forms need SymPy: pip install nlink[symbolic]") from None
-    return sympy
+SHORT = 200
+"""Programs with more nodes have normal forms that fill pages."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,8 @@ class Symbolic:
 
     `values` are one SymPy expression for each output element; `outputs` has them as lists and
     matrices by name. `cse()` is the form with shared parts named, straight from the graph,
-    `simplified()` the normal form in sines and cosines of sums of angles.
+    `simplified()` the normal form in sines and cosines of sums of angles, in which
+    `definitions` names the denominators or the steps of an elimination.
     """
 
     program: Program
@@ -48,10 +46,19 @@ class Symbolic:
     @cached_property
     def values(self) -> tuple[sympy.Expr, ...]:
         if self.normal:
-            return tuple(_harmonics_to_sympy(h) for h in _harmonics(self.program))
+            return self._form.expanded()
         sp = sympy_module()
-        bindings = {name: sp.Symbol(_symbol_name(name)) for name in _inputs(self.program.results)}
-        return tuple(sp.sympify(x) for x in evaluate(self.program.results, bindings, _number))
+        bindings = {name: sp.Symbol(symbol_name(name)) for name in inputs(self.program.results)}
+        return tuple(sp.sympify(x) for x in evaluate(self.program.results, bindings, number))
+
+    @cached_property
+    def _form(self) -> ClosedForm:
+        return closed_form(self.program) if self.normal else ClosedForm((), self.values)
+
+    @property
+    def definitions(self) -> Definitions:
+        """Parts of the normal form that have a name, in the order of their use."""
+        return self._form.definitions
 
     @property
     def outputs(self) -> dict[str, Any]:
@@ -60,8 +67,13 @@ class Symbolic:
     def simplified(self) -> Symbolic:
         """Products of sines and cosines as sums over angles, cancelled and collected.
 
-        Raises ArithmeticError where an expression divides by a sum, OverflowError where the
-        result would be too long to read.
+        Raises ArithmeticError where there is no such form (friction has signs), OverflowError
+        where the result would be too long to read.
+
+        >>> import nlink
+        >>> closed = nlink.symbolic(nlink.load("double_pendulum"), "inverse_mass_matrix")
+        >>> print(closed.simplified().definitions[0][1].free_symbols)
+        {q_2}
         """
         return Symbolic(self.program, normal=True)
 
@@ -86,39 +98,43 @@ class Symbolic:
     def _value(self, node: Node, values: dict[int, Any]) -> Any:
         sp = sympy_module()
         if node.op == "input":
-            return sp.Symbol(_symbol_name(node.name))
+            return sp.Symbol(symbol_name(node.name))
         if node.op == "const":
-            return _number(node.value)
+            return number(node.value)
         return OPS[node.op].apply(*(values[a.index] for a in node.args))
 
     def __str__(self) -> str:
-        return "\n".join(f"{name} = {value}" for name, value in self.equations)
+        lines = [*self.definitions, *self.equations]
+        return "\n".join(f"{name} = {value}" for name, value in lines)
 
     @property
     def equations(self) -> list[tuple[str, sympy.Expr]]:
-        """(name of an output element, its expression), in order."""
-        names = [f"{port.name}{_subscript(port, k)}"
-                 for port in self.program.outputs for k in range(port.size)]
-        return list(zip(names, self.values, strict=True))
+        """(name of an output element, its expression), in order; see `definitions`."""
+        return list(zip(self._names, self._form.values, strict=True))
+
+    @property
+    def _names(self) -> list[str]:
+        return [f"{port.name}{subscript(port, k)}"
+                for port in self.program.outputs for k in range(port.size)]
 
     def latex(self) -> str:
-        """LaTeX: a matrix for each matrix, else one aligned equation an element."""
-        sp = sympy_module()
-        names = {s: _latex_name(s.name) for v in self.values for s in v.free_symbols}
+        """LaTeX for `amsmath`: definitions, then a matrix for each small matrix and one aligned
+        equation an element otherwise.
 
-        def show(expression: Any) -> str:
-            return sp.latex(expression, symbol_names=names)
+        Short programs are in the normal form, long ones have their shared parts named.
+        """
+        return latex_page(self.program.outputs, *self._printed())
 
-        blocks = []
-        for port, value in zip(self.program.outputs, self.outputs.values(), strict=True):
-            if len(port.shape) == 2:
-                blocks.append(f"{_LATEX.get(port.name, port.name)} = {show(sp.Matrix(value))}")
-            else:
-                items = value if isinstance(value, list) else [value]
-                rows = (f"{_latex_name(port.name + _subscript(port, k))} &= {show(x)}"
-                        for k, x in enumerate(items))
-                blocks.append("\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}")
-        return "\n\n".join(blocks)
+    def _printed(self) -> tuple[Definitions, tuple[sympy.Expr, ...]]:
+        if self.normal or len(self.program.live()) <= SHORT:
+            try:
+                form = self._form if self.normal else closed_form(self.program)
+                return form.definitions, form.values
+            except (ArithmeticError, OverflowError):
+                if self.normal:
+                    raise
+        definitions, outputs = self.cse()
+        return tuple(definitions), tuple(_flatten(list(outputs.values())))
 
     def code(self, language: str = "python") -> str:
         """Assignments in Python or C, shared parts first."""
@@ -131,45 +147,9 @@ class Symbolic:
         head = "const double " if language == "c" else ""
         lines = [f"{head}{symbol} = {show(value)}{end}" for symbol, value in definitions]
         flat = [x for port in self.program.outputs for x in _flatten(outputs[port.name])]
-        names = [f"{port.name}{_subscript(port, k)}"
-                 for port in self.program.outputs for k in range(port.size)]
-        lines += [f"{head}{name} = {show(x)}{end}" for name, x in zip(names, flat, strict=True)]
+        lines += [f"{head}{name} = {show(x)}{end}"
+                  for name, x in zip(self._names, flat, strict=True)]
         return "\n".join(lines)
-
-
-def _inputs(results: tuple[Node, ...]) -> list[str]:
-    return [node.name for node in reachable(results) if node.op == "input"]
-
-
-def _number(x: float | Fraction) -> Any:
-    """A number as one would write it: 1/12, but 9.81."""
-    sp = sympy_module()
-    fraction = x if isinstance(x, Fraction) else rational(x)
-    if fraction.denominator <= 60:
-        return sp.Rational(fraction.numerator, fraction.denominator)
-    return sp.Float(float(x))
-
-
-def _symbol_name(name: str) -> str:
-    """q[0] is q_1 on paper; parameters keep their names."""
-    match = re.fullmatch(r"(\w+)\[(\d+)\]", name)
-    return f"{match[1]}_{int(match[2]) + 1}" if match else name
-
-
-def _subscript(port: Port, k: int) -> str:
-    if not port.shape:
-        return ""
-    if len(port.shape) == 1:
-        return f"_{k + 1}"
-    return f"_{k // port.shape[1] + 1}{k % port.shape[1] + 1}"
-
-
-def _latex_name(name: str) -> str:
-    match = re.fullmatch(r"(qdd|qd|q|tau|alpha|theta|gamma)_(\d+)", name)
-    if match:
-        return f"{_LATEX[match[1]]}_{{{match[2]}}}"
-    match = re.fullmatch(r"([A-Za-z]+?)([xyz]*)_(\d+)", name)
-    return f"{match[1]}_{{{match[3]}{match[2]}}}" if match else name
 
 
 def _shaped(ports: tuple[Port, ...], values: tuple[Any, ...]) -> dict[str, Any]:
@@ -189,27 +169,3 @@ def _shaped(ports: tuple[Port, ...], values: tuple[Any, ...]) -> dict[str, Any]:
 
 def _flatten(value: Any) -> list[Any]:
     return [x for item in value for x in _flatten(item)] if isinstance(value, list) else [value]
-
-
-def _harmonics(program: Program) -> list[Harmonics]:
-    bindings = {name: Harmonics.symbol(_symbol_name(name)) for name in _inputs(program.results)}
-    values = evaluate(program.results, bindings, Harmonics.number)
-    return [v if isinstance(v, Harmonics) else Harmonics.number(v) for v in values]
-
-
-def _harmonics_to_sympy(value: Harmonics) -> sympy.Expr:
-    """Collected twice: by products of rates, then by sine or cosine; coefficients factored."""
-    sp = sympy_module()
-    groups: dict[Any, dict[Any, Any]] = {}
-    for (monomial, kind, angle), c in sorted(value.real_terms().items(), key=lambda t: t[0]):
-        rates = sp.Mul(*(sp.Symbol(n)**k for n, k in monomial if n.split("_")[0] in _RATES))
-        rest = sp.Mul(*(sp.Symbol(n)**k for n, k in monomial if n.split("_")[0] not in _RATES))
-        argument = sp.Add(*(k * sp.Symbol(n) for n, k in angle))
-        trig = {"": lambda _: sp.Integer(1), "cos": sp.cos, "sin": sp.sin}[kind](argument)
-        waves = groups.setdefault(rates, {})
-        waves[trig] = waves.get(trig, 0) + _number(c) * rest
-    total = sp.Integer(0)
-    for rates, waves in groups.items():
-        wave = sp.Add(*(sp.factor_terms(coefficient) * trig for trig, coefficient in waves.items()))
-        total += sp.factor_terms(wave, radical=False) * rates if rates != 1 else wave
-    return total

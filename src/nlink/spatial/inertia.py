@@ -154,10 +154,11 @@ class ArticulatedInertia:
         axis = S.axis if literal(extra) == 0 else None
         if axis is None:
             return ArticulatedInertia(J, H, M), Pivot(S, None, D, inverse, K)
-        return (ArticulatedInertia(J, H, M)._without(axis),
+        return (ArticulatedInertia(J, H, M).without(axis),
                 Pivot(S, axis, D, inverse, K.replace(axis, 1)))
 
-    def _without(self, axis: str) -> ArticulatedInertia:
+    def without(self, axis: str) -> ArticulatedInertia:
+        """Row and column of a twist's axis zero, by structure."""
         kind, c = axis.split(".")
         if kind == "angular":
             rows = {c: (0, 0, 0)}

@@ -40,7 +40,7 @@ from nlink.testing.states import (
 
 FEW = 64
 """Laws whose cost grows with the square of the joints are for robots with at most this many."""
-INVERSE = {"qdd", "Minv", "U", "D", "qd", "nu", "xi", "nud", "xid"}
+INVERSE = {"qdd", "Minv", "U", "D", "qd", "nu", "xi", "nud", "xid", "alpha", "mobility", "Lambda"}
 """Outputs whose rounding error grows with the condition of the mass matrix."""
 
 
@@ -205,7 +205,7 @@ def regrouping_changes_no_force(robot: Robot, x: Samples, engine: Engine) -> flo
 
     def tau(mechanism: Mechanism) -> Array:
         values = run(request.algorithm, mechanism, request.options, flat)
-        return np.array(np.broadcast_arrays(*values, x.q[:, 0])[:-1])
+        return np.array(np.broadcast_arrays(*values, np.zeros(len(x.q)))[:-1])
 
     return difference(tau(robot.mechanism.regrouped()), tau(robot.mechanism),
                       torque_scale(robot))
@@ -278,10 +278,20 @@ def _largest(a: Array) -> tuple[float, ...]:
 def _disagreement(robot: Robot, algorithm: Algorithm, x: Samples, these: Sequence[Array],
                   those: Sequence[Array]) -> float:
     """The worst of the outputs of one algorithm computed in two ways."""
+    outputs = zip(algorithm.outputs, these, those, strict=True)
     return worst(
-        difference(a, b) / condition(robot, x) if name in INVERSE
-        else difference(a, b, torque_scale(robot))
-        for (name, _), a, b in zip(algorithm.outputs, these, those, strict=True))
+        difference(*_defined(name, a, b)) / condition(robot, x) if name in INVERSE
+        else difference(a, b, torque_scale(robot)) for (name, _), a, b in outputs)
+
+
+def _defined(name: str, a: Array, b: Array) -> tuple[Array, Array]:
+    """Operational inertias where a frame can move in every direction, over their condition."""
+    if name != "Lambda":
+        return a, b
+    exists = np.isfinite(a).all((-2, -1)) & np.isfinite(b).all((-2, -1))
+    a, b = a[exists], b[exists]
+    spread = np.linalg.cond(b)[:, None, None] * np.abs(b).max((-2, -1), keepdims=True)
+    return 1 + (a - b) / spread, np.ones_like(b)
 
 
 def _few(robot: Robot) -> bool:

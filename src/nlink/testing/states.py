@@ -178,4 +178,5 @@ def partials(name: str, robot: Robot, x: Samples) -> list[Array]:
 
 
 def stack(values: list[Any], x: Samples) -> Array:
-    return np.stack([np.broadcast_to(value, (len(x.q),)) for value in values])
+    rows = [np.broadcast_to(value, (len(x.q),)) for value in values]
+    return np.reshape(rows, (len(values), len(x.q)))

@@ -1,0 +1,102 @@
+"""Operational space: J M^-1 J^T in O(n), and its inverse, for one frame or several.
+
+[RK88] announces it; the recursion is psi^T H^T D^-1 H psi = Y + psi~^T Y + Y psi~ with
+Y = diag Om(k): base to tip, Om(k) = psi^T(k+1,k) Om(k+1) psi(k+1,k) + H^T(k) D^-1(k) H(k),
+Om of the base 0 (numbered from the tip, as in the report).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nlink.algorithms.forward_dynamics import accelerate
+from nlink.algorithms.kinematics import at, forward_kinematics
+from nlink.algorithms.matrices import Dense, dense_solve, path, pivots, zeros
+from nlink.algorithms.sweep import Column, Unrolled
+from nlink.model.mechanism import Attachment
+from nlink.scalars.functions import Scalar
+from nlink.spatial import Matrix, Twist, Vector
+from nlink.spatial.mobility import Mobility
+
+
+def mobilities(mechanism: Unrolled, steps: Column, bodies: set[int]) -> dict[int, Mobility]:
+    """Om(k) of the given bodies (from 0) and of all on their way to the base, base to tip."""
+    needed = sorted({i for body in bodies for i in path(mechanism, body)})
+    Om = {-1: Mobility.zero()}
+    for i in needed:
+        Om[i] = Om[mechanism.parents[i] - 1].to_child(steps[i].X)
+        for pivot in steps[i].pivots:
+            Om[i] = Om[i].release(pivot)
+    return Om
+
+
+def operational_mobility(mechanism: Unrolled, q: Column, frames: Sequence[Attachment]) -> Dense:
+    """J M^-1 J^T, 6k x 6k for k frames, twists (angular, linear) of their origins, world axes.
+
+    A block off the diagonal starts from Om of the last body that carries both frames and goes
+    out along either branch: psi^T(c, i) Om(c) psi(c, j). It is zero if only the base does.
+    """
+    steps, places = pivots(mechanism, q), forward_kinematics(mechanism, q)
+    Om = mobilities(mechanism, steps, {frame.body - 1 for frame in frames})
+    turns = [at(places, mechanism, frame).R for frame in frames]
+    result = zeros(6 * len(frames))
+    for i, one in enumerate(frames):
+        own = Om[one.body - 1].shift(one.p).rotate(turns[i])
+        _place(result, i, i, own.rows)
+        for j in range(i):
+            other = frames[j]
+            c = _fork(mechanism, one.body - 1, other.body - 1)
+            block = [Twist(Vector(*row[:3]), Vector(*row[3:])) for row in Om[c].rows]
+            block = _spread(mechanism, steps, block, c, one, turns[i])
+            block = _spread(mechanism, steps, _transposed(block), c, other, turns[j])
+            rows = tuple(twist.components for twist in block)
+            _place(result, i, j, rows)
+    return result
+
+
+def operational_inertia(mechanism: Unrolled, q: Column, frames: Sequence[Attachment]) -> Dense:
+    """Lambda = (J M^-1 J^T)^-1, Khatib's operational space inertia.
+
+    Where the frames cannot move in all directions there is no such matrix: with fewer rates on
+    the way to the frames than rows it is nan, in a singular state inf, nan or very large.
+    """
+    mobile = {i for frame in frames for i in path(mechanism, frame.body - 1)}
+    size = 6 * len(frames)
+    if sum(mechanism.joints[i].type.nv for i in mobile) < size:
+        return [[math.nan] * size for _ in range(size)]
+    W = operational_mobility(mechanism, q, frames)
+    columns = [dense_solve(W, [int(i == k) for i in range(size)]) for k in range(size)]
+    return [[columns[max(i, j)][min(i, j)] for j in range(size)] for i in range(size)]
+
+
+def _place(result: Dense, i: int, j: int, block: Sequence[Sequence[Scalar]]) -> None:
+    """Block (i, j), and its transpose at (j, i)."""
+    for a, row in enumerate(block):
+        for b, x in enumerate(row):
+            result[6 * i + a][6 * j + b] = result[6 * j + b][6 * i + a] = x
+
+
+def _fork(mechanism: Unrolled, a: int, b: int) -> int:
+    """The last body (from 0) that carries both, -1 if it is the base."""
+    common = set(path(mechanism, a)) & set(path(mechanism, b))
+    return max(common, default=-1)
+
+
+def _spread(mechanism: Unrolled, steps: Column, block: list[Twist], start: int,
+            frame: Attachment, R: Matrix) -> list[Twist]:
+    """psi^T(start, body) on each of six twists, then to a frame of the body, in world axes.
+
+    A joint without force yields to what its parent does: `accelerate` with u = 0.
+    """
+    branch = [i for i in path(mechanism, frame.body - 1) if i > start][::-1]
+    for i in branch:
+        free = replace(steps[i], u=(0,) * len(steps[i].pivots))
+        block = [accelerate(mechanism.joints[i], twist, free)[0] for twist in block]
+    return [Twist(R @ t.angular, R @ (t.linear + t.angular.cross(frame.p))) for t in block]
+
+
+def _transposed(block: list[Twist]) -> list[Twist]:
+    rows = zip(*(twist.components for twist in block), strict=True)
+    return [Twist(Vector(*row[:3]), Vector(*row[3:])) for row in rows]

@@ -1,0 +1,102 @@
+"""Integration kernels loaded into this process: records in, records and outputs out.
+
+Nothing that writes code is imported here, so that a kernel from the cache loads fast.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import struct
+from concurrent.futures import wait
+
+import numpy as np
+
+from nlink.compiler.kernel import Compiled, Room, pool
+
+INTEGRATE = "nlink_integrate"
+WORDS = ("records", "count", "out", "times", "outputs", "held", "held_stride", "held_row",
+         "rtol", "atol", "least", "most", "budget", "scratch")
+"""The words of the argument: addresses, counts, byte strides, and doubles."""
+DOUBLES = ("rtol", "atol", "least")
+POINTERS = ("records", "out", "times", "held", "scratch")
+
+RECORD = ("status", "next", "steps", "rejects", "sweeps", "t", "h")
+"""The head of a trajectory's record, eight bytes each; its state follows.
+
+`next` is the number of the next output, `sweeps` counts iterations of implicit methods.
+"""
+STATUS = {"running": 0, "done": 1, "not finite": 2, "step too small": 3, "too many steps": 4}
+"""A running trajectory can be taken up again."""
+
+RATE = 3e9
+"""Operations a core does in a second, about, on one vector: what a budget is reckoned by."""
+
+_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+def record_type(size: int) -> np.dtype:
+    """What a trajectory remembers between calls, for a state of so many elements."""
+    return np.dtype([*((name, "f8" if name in ("t", "h") else "i8") for name in RECORD),
+                     ("y", "f8", (size,))])
+
+
+class Integrator:
+    """Machine code that integrates many trajectories of one system by one method."""
+
+    def __init__(self, compiled: Compiled) -> None:
+        from nlink.compiler.host import Image
+
+        self.width, self.operations = compiled.width, compiled.operations
+        self._scratch = compiled.scratch
+        self._image = Image(compiled.code)
+        self._code = _TYPE(self._image.address(INTEGRATE))
+
+    def run(self, records: np.ndarray, out: np.ndarray, times: np.ndarray, held: np.ndarray | None,
+            *, rtol: float, atol: float, least: float, most: int, budget: float = np.inf,
+            threads: int = 1) -> None:
+        """Advance all running records to their end, or for about `budget` seconds.
+
+        `out` is (count, outputs, size); rows `next` and on are written as they are reached.
+        `held` is (count or 1, outputs, values): a lane sees rows g and g + 1 between outputs g
+        and g + 1. Steps are no smaller than `least`, and at most `most` for a trajectory. The
+        GIL is released.
+        """
+        count, outputs, size = out.shape
+        numbers = {"outputs": outputs, "rtol": rtol, "atol": atol, "least": least, "most": most,
+                   "budget": int(min(2**62, 1 + budget * RATE / max(1, self.operations))),
+                   "times": _address(times), "held": 0 if held is None else _address(held),
+                   "held_stride": 0 if held is None or len(held) == 1 else held.strides[0],
+                   "held_row": 0 if held is None else held.strides[1]}
+
+        def span(begin: int, end: int) -> None:
+            room = Room(self._scratch)
+            words = numbers | {"records": _address(records) + begin * records.itemsize,
+                               "count": end - begin, "scratch": room.address,
+                               "out": _address(out) + begin * outputs * size * 8}
+            words["held"] += begin * words["held_stride"]
+            packed = ctypes.create_string_buffer(b"".join(
+                struct.pack("d" if name in DOUBLES else "q", words[name]) for name in WORDS))
+            self._code(ctypes.addressof(packed))
+
+        first, *others = _spans(records["status"] == STATUS["running"], threads, self.width)
+        futures = [pool().submit(span, *each) for each in others]
+        try:
+            span(*first)
+        finally:
+            wait(futures)  # whatever happens, nobody writes into the arrays after this
+        for future in futures:
+            future.result()
+
+
+def _spans(running: np.ndarray, threads: int, width: int) -> list[tuple[int, int]]:
+    """Ranges of records with about as many running ones in each."""
+    total = int(running.sum())
+    threads = max(1, min(threads, -(-total // width)))
+    places = np.flatnonzero(running)
+    bounds = [0, *(int(places[total * k // threads]) for k in range(1, threads)), len(running)]
+    return list(itertools.pairwise(bounds))
+
+
+def _address(x: np.ndarray) -> int:
+    return x.__array_interface__["data"][0]

@@ -1,0 +1,68 @@
+"""From one file format to another, with a list of what is lost on the way."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from nlink.formats.bridges import to_mjcf
+from nlink.formats.dh import to_toml
+from nlink.formats.dh_writer import dh_losses, to_dh
+from nlink.formats.files import write_text
+from nlink.formats.load import SUFFIXES, load_description
+from nlink.formats.urdf_writer import some, to_urdf, urdf_losses
+from nlink.model.description import Description, Physical
+from nlink.model.pose import DH, Convention
+
+
+def convert(source: str | Path, target: str | Path, *, dh: Convention | None = None,
+            physical: Physical = "warn") -> list[str]:
+    """Write the robot of one file to another; the suffix says in which format.
+
+    `dh` asks for a DH table in a .toml file, which serial arms have; else every row keeps the
+    placement it has. Returned is what was lost, one line a kind: by the reader, then by the
+    writer. The file is written in one step, or not at all.
+    """
+    suffix = Path(target).suffix
+    if suffix not in SUFFIXES:
+        raise ValueError(f"target: {str(target)!r} has the suffix {suffix!r}, expected one of "
+                         f"{', '.join(SUFFIXES)}")
+    if dh is not None and suffix != ".toml":
+        raise ValueError(f"dh: {dh!r} is for a .toml file, and the target is {suffix}")
+    description = load_description(source, physical=physical)
+    text, lost = _written(description, suffix, dh)
+    write_text(target, text)
+    return [*(f"reading: {line}" for line in description.report),
+            *(f"writing: {line}" for line in lost)]
+
+
+def _written(description: Description, suffix: str, dh: Convention | None,
+             ) -> tuple[str, list[str]]:
+    if suffix == ".urdf":
+        return to_urdf(description), urdf_losses(description)
+    if suffix == ".xml":
+        return to_mjcf(description), mjcf_losses(description)
+    if dh is not None:
+        return to_toml(to_dh(description, dh)), dh_losses(description)
+    return to_toml(description), []
+
+
+def mjcf_losses(description: Description) -> list[str]:
+    """What a description has and our MJCF has not, one line a kind."""
+    lost = []
+    joints = [joint for joint in description.joints if joint.type.nv]
+    if description.source:
+        lost.append("source: the text about where the numbers come from")
+    tables = [joint.name for joint in joints if isinstance(joint.placement, DH)]
+    if tables:
+        lost.append(f"DH parameters: {len(tables)} rows become placements ({some(tables)})")
+    fast = [joint.name for joint in joints
+            if math.isfinite(joint.limits.velocity) or math.isfinite(joint.limits.effort)]
+    if fast:
+        lost.append(f"limits of velocity and effort: {len(fast)} joints ({some(fast)})")
+    several = [joint.name for joint in joints if joint.type.name in ("universal", "planar")]
+    if several:
+        lost.append(f"universal and planar joints become several: {len(several)} ({some(several)})")
+    if joints:
+        lost.append("contacts and constraints are switched off: there is no geometry")
+    return lost

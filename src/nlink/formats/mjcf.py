@@ -1,0 +1,213 @@
+"""MJCF through MuJoCo's own compiler: nlink reads the compiled model, not the language.
+
+MJCF's defaults, includes, geometry and inertia inference are MuJoCo's; what it compiled is a
+tree of bodies with zero or more joints each. A body with several joints becomes a chain of
+massless links, as MuJoCo composes them: x_parent = body R_1 R_2 ... with each joint's anchor
+and axis in the body's frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nlink.formats.files import read_text
+from nlink.formats.safe_xml import Notes, parse_xml
+from nlink.formats.urdf import fresh, parse_urdf
+from nlink.model.description import Description, Frame, Friction, Joint, Limits, Link, Physical
+from nlink.model.joints import Fixed, JointType, Prismatic, Revolute
+from nlink.model.multi_rate import Free, Spherical, quaternion_matrix
+from nlink.model.pose import Mount, Pose
+
+MAX_DEPTH = 1000
+"""Bodies nest in MJCF, so a chain of links is as deep as it is long."""
+
+_IGNORED = (
+    ("geom", "ngeom", "geom"), ("actuator", "nu", "actuator"), ("tendon", "ntendon", "tendon"),
+    ("equality", "neq", "eq"), ("sensor", "nsensor", "sensor"), ("contact pair", "npair", "pair"),
+    ("contact exclusion", "nexclude", "exclude"), ("flexible body", "nflex", ""),
+    ("camera", "ncam", "cam"), ("light", "nlight", "light"), ("keyframe", "nkey", "key"),
+)
+"""What is not read: a word for it, its number and its accessor in a model."""
+
+
+def read_mjcf(path: str | Path, *, physical: Physical = "warn") -> Description:
+    """A description from an MJCF file, or from a URDF file that ends in .xml."""
+    text, origin = read_text(path), str(path)
+    root = parse_xml(text, origin, depth=MAX_DEPTH)
+    if root.tag == "robot":
+        return parse_urdf(text, origin=origin, physical=physical)
+    if root.tag != "mujoco":
+        raise ValueError(f"{origin}: root element <{root.tag}>, expected <mujoco> (MJCF) "
+                         "or <robot> (URDF)")
+    try:
+        model = _mujoco().MjModel.from_xml_path(origin)
+    except ValueError as error:
+        raise ValueError(f"{origin}: MuJoCo refuses it: {' '.join(str(error).split())}") from None
+    try:
+        return from_mujoco(model, name=root.get("model") or Path(origin).stem, physical=physical)
+    except ValueError as error:
+        raise ValueError(f"{origin}: {error}") from None
+
+
+def _mujoco() -> Any:
+    try:
+        return import_module("mujoco")
+    except ImportError:
+        raise ImportError("MJCF files need MuJoCo: pip install nlink[mjcf]") from None
+
+
+def from_mujoco(model: Any, *, name: str = "robot", physical: Physical = "warn") -> Description:
+    """A description of a compiled `mujoco.MjModel`."""
+    notes = Notes()
+    names = _Names(model)
+    links: list[Link] = []
+    joints: list[Joint] = []
+    numbers = [0]  # of the link that is body k
+    for body in range(1, model.nbody):
+        start, count = int(model.body_jntadr[body]), int(model.body_jntnum[body])
+        chain = list(_chain(model, body, range(start, start + count), notes))
+        parent = numbers[model.body_parentid[body]]
+        for k, (number, type, mount) in enumerate(chain):
+            last = k == len(chain) - 1
+            joints.append(_joint(model, number, type, mount, parent,
+                                 names.joint(number, body)))
+            links.append(_link(model, body, names.body(body)) if last
+                         else Link(names.between(body, number)))
+            parent = len(links)
+        numbers.append(parent)
+    _note(model, notes)
+    frames = tuple(
+        Frame(names.site(site), numbers[model.site_bodyid[site]],
+              _pose(model.site_pos[site], model.site_quat[site]))
+        for site in range(model.nsite) if model.site(site).name)
+    if len(frames) < model.nsite:
+        notes.add("site without a name ignored", f"{model.nsite - len(frames)}")
+    x, y, z = _gravity(model).tolist()
+    return Description(name, tuple(links), tuple(joints), frames, (x, y, z),
+                       report=notes.lines(), physical=physical)
+
+
+class _Names:
+    """Names that are unique here: bodies, then what has none or shares one."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.frames, self.joints = {"base"}, set()
+
+    def _take(self, wanted: str, used: set[str]) -> str:
+        name = fresh(wanted, used)
+        used.add(name)
+        return name
+
+    def body(self, number: int) -> str:
+        return self._take(self.model.body(number).name or f"body{number}", self.frames)
+
+    def between(self, body: int, joint: int | None) -> str:
+        owner = self.model.body(body).name or f"body{body}"
+        return self._take(f"{owner}:{self.model.joint(joint).name or joint}", self.frames)
+
+    def site(self, number: int) -> str:
+        return self._take(self.model.site(number).name, self.frames)
+
+    def joint(self, number: int | None, body: int) -> str:
+        if number is None:
+            return self._take(f"{self.model.body(body).name or f'body{body}'}_fixed", self.joints)
+        return self._take(self.model.joint(number).name or f"joint{number}", self.joints)
+
+
+def _chain(model: Any, body: int, joints: range, notes: Notes,
+           ) -> Iterator[tuple[int | None, JointType, Mount]]:
+    """The joints of a body, from its parent outward; a fixed one if it has none."""
+    at = _pose(model.body_pos[body], model.body_quat[body])
+    if not joints:
+        yield None, Fixed(), Mount(at)
+    for number in joints:
+        kind = int(model.jnt_type[number])
+        anchor = model.jnt_pos[number]
+        rest = float(model.qpos0[model.jnt_qposadr[number]])
+        there, back = Pose.shift(*anchor.tolist()), Pose.shift(*(-anchor).tolist())
+        if kind == 0:  # its coordinates are the body's place in the world
+            yield number, Free(), Mount()
+        elif kind == 1:
+            yield number, Spherical(), Mount(at @ there, back)
+        else:
+            axis = tuple(model.jnt_axis[number].tolist())
+            turn = Pose() if rest == 0 else _displacement(kind, model.jnt_axis[number], -rest)
+            if rest:
+                notes.add("joint reference taken into the placement",
+                          model.joint(number).name or f"joint{number}")
+            yield number, (Prismatic if kind == 2 else Revolute)(axis), Mount(
+                at @ there @ turn, back)
+        at = Pose()
+
+
+def _displacement(kind: int, axis: np.ndarray, by: float) -> Pose:
+    """What a slide or hinge does at a coordinate."""
+    if kind == 2:
+        return Pose.shift(*(axis * by).tolist())
+    half = by / 2
+    return _pose(np.zeros(3), np.array([np.cos(half), *(np.sin(half) * axis)]))
+
+
+def _joint(model: Any, number: int | None, type: JointType, mount: Mount, parent: int,
+           name: str) -> Joint:
+    if number is None:
+        return Joint(name, type, parent, mount)
+    dof = model.jnt_dofadr[number]
+    low, high = model.jnt_range[number].tolist()
+    limited = bool(model.jnt_limited[number]) and isinstance(type, Revolute | Prismatic)
+    return Joint(
+        name, type, parent, mount,
+        Friction(float(model.dof_damping[dof]), float(model.dof_frictionloss[dof])),
+        float(model.dof_armature[dof]), Limits((low, high)) if limited else Limits())
+
+
+def _link(model: Any, body: int, name: str) -> Link:
+    """MuJoCo keeps principal moments about the mass centre in axes of their own."""
+    inertial = _pose(model.body_ipos[body], model.body_iquat[body])
+    tensor = inertial.R @ np.diag(model.body_inertia[body]) @ inertial.R.T
+    tensor = (tensor + tensor.T) / 2
+    return Link(name, float(model.body_mass[body]), inertial.origin,
+                tuple(map(tuple, tensor.tolist())))  # type: ignore[arg-type]
+
+
+def _pose(position: np.ndarray, quaternion: np.ndarray) -> Pose:
+    R = np.array(quaternion_matrix(*quaternion.tolist()).rows)
+    return Pose.of(R, position.tolist())
+
+
+def _gravity(model: Any) -> np.ndarray:
+    off = model.opt.disableflags & _mujoco().mjtDisableBit.mjDSBL_GRAVITY
+    return np.zeros(3) if off else model.opt.gravity
+
+
+def _note(model: Any, notes: Notes) -> None:
+    """What the compiled model has and a tree of rigid bodies has not."""
+    for kind, size, accessor in _IGNORED:
+        for number in range(int(getattr(model, size))):
+            named = getattr(model, accessor)(number).name if accessor else ""
+            notes.add(f"{kind} ignored", named or f"number {number}")
+    for number in range(model.njnt):
+        name = model.joint(number).name or f"joint{number}"
+        if np.any(model.jnt_stiffness[number]):
+            notes.add("joint stiffness ignored", name)
+        if np.any(_more(model, "dof_dampingpoly")[model.jnt_dofadr[number]]):
+            notes.add("damping beyond the linear ignored", name)
+        if model.jnt_limited[number] and model.jnt_type[number] in (0, 1):
+            notes.add("limit of a ball joint ignored", name)
+    for number in range(1, model.nbody):
+        if model.body_gravcomp[number]:
+            notes.add("gravity compensation ignored", model.body(number).name or f"body{number}")
+    for name in ("density", "viscosity"):
+        if getattr(model.opt, name):
+            notes.add("fluid ignored", name)
+
+
+def _more(model: Any, name: str) -> np.ndarray:
+    """A field that newer versions of MuJoCo have; zero where there is none."""
+    return getattr(model, name, np.zeros((model.nv, 1)))

@@ -1,0 +1,270 @@
+"""URDF to a description: strict, safe, and with a report of all that is not dynamics.
+
+A link's inertia I is given about its mass centre in axes turned by `rpy`: R I R^T in the
+link's own. A joint's frame is its child link's frame. Links are numbered depth first, children
+in the order of their joints' names, as urdfdom and with it Pinocchio do, so that q and v agree.
+
+The root link hangs on the base by a fixed joint, which `load(..., floating=True)` frees.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from xml.etree.ElementTree import Element
+
+import numpy as np
+
+from nlink.formats.files import read_text
+from nlink.formats.safe_xml import Node, Notes, parse_xml
+from nlink.model.canonical import align
+from nlink.model.description import Description, Friction, Joint, Limits, Link, Physical
+from nlink.model.joints import Fixed, JointType, Prismatic, Revolute, unit_axis
+from nlink.model.multi_rate import Free, Planar
+from nlink.model.pose import Mount, Pose
+
+ROOT_JOINT = "root_joint"
+TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
+_ZERO = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    """A joint and the names of the links it connects."""
+
+    joint: Joint
+    parent: str
+    child: str
+
+
+def read_urdf(path: str | Path, *, physical: Physical = "warn") -> Description:
+    """A description from a URDF file; its meshes are not looked for."""
+    return parse_urdf(read_text(path), origin=str(path), physical=physical)
+
+
+def parse_urdf(text: str, *, origin: str = "<urdf>", physical: Physical = "warn") -> Description:
+    """A description from URDF text.
+
+    >>> parse_urdf('<robot name="x"><link name="a"><inertial/></link></robot>')
+    Traceback (most recent call last):
+    ...
+    ValueError: <urdf>: link 'a': inertial: no element <mass>
+    """
+    root = parse_xml(text, origin)
+    try:
+        return _read_robot(root, Path(origin).stem, physical)
+    except ValueError as error:
+        raise ValueError(f"{origin}: {error}") from None
+
+
+def _read_robot(element: Element, stem: str, physical: Physical) -> Description:
+    if element.tag != "robot":
+        raise ValueError(f"root element <{element.tag}>, expected <robot>")
+    if any(isinstance(child.tag, str) and "xacro}" in child.tag for child in element.iter()):
+        raise ValueError("contains xacro, a program that writes URDF, expected its output")
+    notes = Notes()
+    robot = Node(element, "robot", "", notes)
+    robot.used({"link", "joint"}, {"name", "version"}, "robot")
+    if not element.get("name"):
+        notes.add("robot without a name, named by its file", stem)
+    links = [_read_link(_named(e, "link", notes)) for e in robot.children("link")]
+    edges = [_read_joint(_named(e, "joint", notes)) for e in robot.children("joint")]
+    root, order = _depth_first([link.name for link in links], edges)
+    numbers = {root: 1} | {edge.child: number for number, edge in enumerate(order, 2)}
+    by_name = {link.name: link for link in links}
+    return Description(
+        name=element.get("name") or stem,
+        links=tuple(_renamed(by_name[name], by_name.keys(), notes) for name in numbers),
+        joints=(Joint(fresh(ROOT_JOINT, [edge.joint.name for edge in edges]), Fixed()),
+                *(replace(edge.joint, parent=numbers[edge.parent]) for edge in order)),
+        report=notes.lines(), physical=physical)
+
+
+def _named(element: Element, tag: str, notes: Notes) -> Node:
+    name = Node(element, tag, tag, notes).text("name")
+    return Node(element, f"{tag} {name!r}", name, notes)
+
+
+def fresh(name: str, used: Iterable[str]) -> str:
+    """The name, or with a number that makes it new.
+
+    >>> fresh("a", ["a", "a_2"])
+    'a_3'
+    """
+    taken, number, candidate = set(used), 1, name
+    while candidate in taken:
+        number += 1
+        candidate = f"{name}_{number}"
+    return candidate
+
+
+def _renamed(link: Link, used: Iterable[str], notes: Notes) -> Link:
+    """A link may not be called like the frame that never moves."""
+    if link.name != "base":
+        return link
+    name = fresh("base_link", used)
+    notes.add("link 'base' renamed, since base is the fixed frame's name", name)
+    return replace(link, name=name)
+
+
+def _read_link(node: Node) -> Link:
+    node.used({"inertial"}, {"name"}, "link")
+    inertial = node.child("inertial")
+    if inertial is None:
+        node.notes.add("link without <inertial> read as massless", node.owner)
+        return Link(node.owner)
+    inertial.used({"origin", "mass", "inertia"}, set(), "inertial")
+    pose = _origin(inertial)
+    mass, moments = inertial.needed("mass"), inertial.needed("inertia")
+    mass.used(set(), {"value"}, "mass")
+    moments.used(set(), {"ixx", "iyy", "izz", "ixy", "ixz", "iyz"}, "inertia")
+    xx, yy, zz = (moments.number(name) for name in ("ixx", "iyy", "izz"))
+    for name in ("ixy", "ixz", "iyz"):
+        if moments.element.get(name) is None:
+            node.notes.add("product of inertia not given, read as zero", node.owner)
+    xy, xz, yz = (moments.number(name, 0.0) for name in ("ixy", "ixz", "iyz"))
+    tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    if pose.rotation != Pose().rotation:
+        tensor = pose.R @ tensor @ pose.R.T
+        tensor = (tensor + tensor.T) / 2
+    return Link(node.owner, mass.number("value"), pose.origin,
+                tuple(map(tuple, tensor.tolist())))  # type: ignore[arg-type]
+
+
+def _origin(node: Node) -> Pose:
+    """T = shift by xyz, then Rz(yaw) Ry(pitch) Rx(roll)."""
+    origin = node.child("origin")
+    if origin is None:
+        return Pose()
+    origin.used(set(), {"xyz", "rpy"}, "origin")
+    roll, pitch, yaw = origin.vector("rpy", _ZERO)
+    x, y, z = origin.vector("xyz", _ZERO)
+    turn = Pose.turn("z", yaw) @ Pose.turn("y", pitch) @ Pose.turn("x", roll)
+    return Pose.shift(x, y, z) @ turn
+
+
+def _read_joint(node: Node) -> _Edge:
+    kind = node.text("type").strip()
+    if kind not in TYPES:
+        raise ValueError(f"{node.path}: type {kind!r}, expected one of {', '.join(TYPES)}")
+    node.used({"origin", "parent", "child", "axis", "limit", "dynamics", "mimic"},
+              {"name", "type"}, "joint")
+    ends = [node.needed(tag) for tag in ("parent", "child")]
+    for end in ends:
+        end.used(set(), {"link"}, end.element.tag)
+    seat = _origin(node)
+    if kind == "fixed":
+        for tag in ("limit", "dynamics", "mimic"):
+            if node.child(tag) is not None:
+                node.notes.add(f"{tag} of fixed joint ignored", node.owner)
+        joint = Joint(node.owner, Fixed(), placement=Mount(seat))
+    else:
+        type, mount = _motion(kind, _axis(node), seat)
+        joint = Joint(node.owner, type, placement=mount, friction=_dynamics(node),
+                      limits=_limits(node, kind))
+        _note_mimic(node)
+    return _Edge(joint, ends[0].text("link"), ends[1].text("link"))
+
+
+def _motion(kind: str, axis: tuple[float, float, float], seat: Pose) -> tuple[JointType, Mount]:
+    """The joint type, and frames in which its axis is where URDF has it.
+
+    A planar joint moves across its axis: x and y are those of `align(axis)`, for the z axis
+    the joint's own.
+    """
+    if kind == "floating":
+        return Free(), Mount(seat)
+    if kind == "planar":
+        turn = align(axis)
+        return Planar(), Mount(seat @ turn, turn.inverse())
+    return (Prismatic if kind == "prismatic" else Revolute)(axis), Mount(seat)
+
+
+def _axis(node: Node) -> tuple[float, float, float]:
+    axis = node.child("axis")
+    if axis is None:
+        return (1.0, 0.0, 0.0)
+    axis.used(set(), {"xyz"}, "axis")
+    given = axis.vector("xyz", (1.0, 0.0, 0.0))
+    try:
+        unit = unit_axis(given)
+    except ValueError as error:
+        raise ValueError(f"{node.path}: {error}") from None
+    if max(abs(a - b) for a, b in zip(given, unit, strict=True)) > 1e-12:
+        node.notes.add("axis scaled to unit length", node.owner)
+    return unit
+
+
+def _dynamics(node: Node) -> Friction:
+    dynamics = node.child("dynamics")
+    if dynamics is None:
+        return Friction()
+    dynamics.used(set(), {"damping", "friction"}, "dynamics")
+    return Friction(dynamics.number("damping", 0.0), dynamics.number("friction", 0.0))
+
+
+def _limits(node: Node, kind: str) -> Limits:
+    limit = node.child("limit")
+    bounded = kind in ("revolute", "prismatic")
+    if limit is None:
+        if bounded:
+            node.notes.add("joint without <limit> read as unbounded", node.owner)
+        return Limits()
+    limit.used(set(), {"lower", "upper", "velocity", "effort"}, "limit")
+    low, high = (limit.number(name, 0.0, infinite=True) for name in ("lower", "upper"))
+    velocity, effort = (limit.number(name, math.inf, infinite=True)
+                        for name in ("velocity", "effort"))
+    if not bounded:
+        return Limits(velocity=velocity, effort=effort)
+    return Limits((low, high), velocity, effort)
+
+
+def _note_mimic(node: Node) -> None:
+    """q = multiplier q_other + offset is a constraint, which a tree does not have."""
+    mimic = node.child("mimic")
+    if mimic is None:
+        return
+    mimic.used(set(), {"joint", "multiplier", "offset"}, "mimic")
+    factor, offset = mimic.number("multiplier", 1.0), mimic.number("offset", 0.0)
+    node.notes.add("mimic joint read as independent",
+                   f"{node.owner} = {factor:g} {mimic.text('joint')} + {offset:g}")
+
+
+def _depth_first(names: list[str], edges: list[_Edge]) -> tuple[str, list[_Edge]]:
+    """The root, and the joints from it outward: children by name, each with all beyond it."""
+    known = set(names)
+    if len(known) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"link {twice!r}: the name is used twice")
+    below: dict[str, list[_Edge]] = {}
+    above: dict[str, _Edge] = {}
+    for edge in sorted(edges, key=lambda edge: edge.joint.name.encode()):
+        who = f"joint {edge.joint.name!r}"
+        for role, name in (("parent", edge.parent), ("child", edge.child)):
+            if name not in known:
+                raise ValueError(f"{who}: {role} link {name!r} does not exist")
+        if edge.child in above:
+            raise ValueError(f"link {edge.child!r}: hangs on two joints, "
+                             f"{above[edge.child].joint.name!r} and {edge.joint.name!r}")
+        above[edge.child] = edge
+        below.setdefault(edge.parent, []).append(edge)
+    roots = [name for name in names if name not in above]
+    if not names:
+        raise ValueError("no links, expected at least one")
+    if len(roots) != 1:
+        found = ", ".join(map(repr, roots[:4])) or "none, so there is a cycle"
+        raise ValueError(f"{len(roots)} root links ({found}), "
+                         "expected one that is no joint's child")
+    order: list[_Edge] = []
+    waiting = below.get(roots[0], [])[::-1]
+    while waiting:
+        edge = waiting.pop()
+        order.append(edge)
+        waiting += below.get(edge.child, [])[::-1]
+    if len(order) != len(edges):
+        reached = {roots[0], *(edge.child for edge in order)}
+        lost = next(name for name in names if name not in reached)
+        raise ValueError(f"link {lost!r}: in a cycle of joints, expected a tree")
+    return roots[0], order

@@ -1,0 +1,194 @@
+"""A description as URDF text, where URDF has words for it.
+
+A URDF joint sits at its child link's origin, so a link's frame can stay the author's if its
+origin lies on the joint's axis (for a prismatic joint, anywhere). Where it does not, as in
+standard DH tables, a massless link on the axis carries the joint and the link is fixed to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+
+from nlink.formats.files import LARGEST
+from nlink.formats.urdf import fresh
+from nlink.model.canonical import align
+from nlink.model.description import Description, Friction, Joint, Limits, Link
+from nlink.model.joints import Fixed, Prismatic, Revolute
+from nlink.model.multi_rate import Free, Planar
+from nlink.model.pose import DH, Pose
+
+EARTH = (0.0, 0.0, -9.81)
+
+
+def to_urdf(description: Description) -> str:
+    """URDF text of the same mechanism; `urdf_losses` says what URDF has no words for.
+
+    Links fixed to the base at its origin become the root link; without one it is a massless
+    "world". Frames become massless links on fixed joints.
+
+    >>> import nlink
+    >>> to_urdf(nlink.load("planar3").description).splitlines()[:2]
+    ['<robot name="planar3">', '  <link name="world"/>']
+    """
+    lines = "\n".join(f"  {line}" for line in _elements(description))
+    return f"<robot name={quoteattr(description.name)}>\n{lines}\n</robot>\n"
+
+
+def urdf_losses(description: Description) -> list[str]:
+    """What a description has and URDF has not, one line a kind."""
+    lost = []
+    if description.gravity != EARTH:
+        lost.append(f"gravity {description.gravity}: URDF has none, and a reader takes {EARTH}")
+    rotors = [joint.name for joint in description.joints if joint.armature]
+    if rotors:
+        lost.append(f"armature: {len(rotors)} joints ({some(rotors)})")
+    if description.source:
+        lost.append("source: the text about where the numbers come from")
+    tables = [joint.name for joint in description.joints if isinstance(joint.placement, DH)]
+    if tables:
+        lost.append(f"DH parameters: {len(tables)} rows become placements ({some(tables)})")
+    helped = [link.name for link, joint in zip(description.links, description.joints, strict=True)
+              if _urdf_axis(joint) is None]
+    if helped:
+        lost.append(f"massless links added where a link's origin is off its joint's axis: "
+                    f"{len(helped)} ({some(helped)})")
+    if description.frames:
+        frames = [frame.name for frame in description.frames]
+        lost.append(f"frames become massless links: {len(frames)} ({some(frames)})")
+    return lost
+
+
+def some(names: Sequence[str], shown: int = 3) -> str:
+    """The first few of many names.
+
+    >>> some("abcde")
+    'a, b, c and 2 more'
+    """
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return f"{', '.join(names[:shown])}{more}"
+
+
+def _elements(description: Description) -> Iterator[str]:
+    links, joints = description.links, description.joints
+    names = {"base", *(link.name for link in links), *(f.name for f in description.frames)}
+    joint_names = {joint.name for joint in joints}
+    on_base = [number for number, joint in enumerate(joints, 1) if joint.parent == 0]
+    root = on_base[0] if len(on_base) == 1 and _coincides(joints[on_base[0] - 1]) else 0
+    base = links[root - 1].name if root else fresh("world", names)
+    yield _link(links[root - 1]) if root else f"<link name={quoteattr(base)}/>"
+    frame_of = [base, *(link.name for link in links)]
+    for number, (link, joint) in enumerate(zip(links, joints, strict=True), 1):
+        if number == root:
+            continue
+        parent, place = frame_of[joint.parent], joint.placement
+        axis = _urdf_axis(joint)
+        if axis is not None:
+            yield _link(link)
+            yield from _joint(joint, parent, link.name, place.before @ place.after, axis)
+            continue
+        helper = fresh(f"{link.name}_axis", names)
+        mount = fresh(f"{joint.name}_mount", joint_names)
+        names.add(helper)
+        joint_names.add(mount)
+        yield f"<link name={quoteattr(helper)}/>"
+        yield from _joint(joint, parent, helper, place.before,
+                          np.array(joint.type.axis or (0.0, 0.0, 1.0)))
+        yield _link(link)
+        yield from _joint(Joint(mount, Fixed()), helper, link.name, place.after, np.zeros(3))
+    for frame in description.frames:
+        name = fresh(f"{frame.name}_fixed", joint_names)
+        joint_names.add(name)
+        yield f"<link name={quoteattr(frame.name)}/>"
+        yield from _joint(Joint(name, Fixed()), frame_of[frame.link], frame.name, frame.pose,
+                          np.zeros(3))
+
+
+def _coincides(joint: Joint) -> bool:
+    place = joint.placement
+    return isinstance(joint.type, Fixed) and place.before @ place.after == Pose()
+
+
+def _urdf_axis(joint: Joint) -> np.ndarray | None:
+    """The joint's axis in its link's own frame, or None if that frame is off the axis."""
+    after, kind = joint.placement.after, joint.type
+    axis = after.R.T @ np.array(kind.axis or (0.0, 0.0, 1.0))
+    if isinstance(kind, Fixed | Prismatic):
+        return axis
+    if isinstance(kind, Revolute):
+        off = np.cross(np.array(kind.axis), after.p)
+        return axis if np.abs(off).max() <= 1e-15 * np.abs(after.p).max() else None
+    if isinstance(kind, Planar):  # a reader has x and y from the axis
+        same = np.abs(align(tuple(axis.tolist())).R - after.R.T).max() <= 1e-15
+        return axis if same and after.origin == (0.0, 0.0, 0.0) else None
+    return axis if after == Pose() else None
+
+
+def _link(link: Link) -> str:
+    name = quoteattr(link.name)
+    if not link.mass and not np.any(link.inertia):
+        return f"<link name={name}/>"
+    I = link.inertia
+    moments = " ".join(f'{key}="{I[i][j]!r}"' for key, i, j in (
+        ("ixx", 0, 0), ("ixy", 0, 1), ("ixz", 0, 2), ("iyy", 1, 1), ("iyz", 1, 2), ("izz", 2, 2)))
+    return (f'<link name={name}><inertial><origin xyz="{_numbers(link.com)}"/>'
+            f'<mass value="{float(link.mass)!r}"/><inertia {moments}/></inertial></link>')
+
+
+def _joint(joint: Joint, parent: str, child: str, origin: Pose, axis: np.ndarray,
+           ) -> Iterator[str]:
+    kind = _type(joint)
+    yield f'<joint name={quoteattr(joint.name)} type="{kind}">'
+    yield f"  <parent link={quoteattr(parent)}/><child link={quoteattr(child)}/>"
+    yield f'  <origin xyz="{_numbers(origin.origin)}" rpy="{_numbers(roll_pitch_yaw(origin.R))}"/>'
+    if kind not in ("fixed", "floating"):
+        yield f'  <axis xyz="{_numbers(axis)}"/>'
+    if joint.friction != Friction():
+        yield (f'  <dynamics damping="{joint.friction.viscous!r}" '
+               f'friction="{joint.friction.coulomb!r}"/>')
+    if kind in ("revolute", "prismatic") or (kind != "fixed" and joint.limits != Limits()):
+        yield f"  <limit {_limits(joint.limits, kind)}/>"
+    yield "</joint>"
+
+
+def _type(joint: Joint) -> str:
+    kind = joint.type
+    if isinstance(kind, Revolute):
+        bounded = any(map(math.isfinite, joint.limits.position))
+        return "revolute" if bounded else "continuous"
+    for type, word in ((Prismatic, "prismatic"), (Fixed, "fixed"), (Free, "floating"),
+                       (Planar, "planar")):
+        if isinstance(kind, type):
+            return word
+    raise ValueError(f"joint {joint.name!r}: URDF has no {kind.name} joint")
+
+
+def _limits(limits: Limits, kind: str) -> str:
+    """Readers want numbers: one beyond all sense stands for none."""
+    low, high, velocity, effort = (
+        float(min(max(x, -LARGEST), LARGEST))
+        for x in (*limits.position, limits.velocity, limits.effort))
+    position = f'lower="{low!r}" upper="{high!r}" ' if kind in ("revolute", "prismatic") else ""
+    return f'{position}velocity="{velocity!r}" effort="{effort!r}"'
+
+
+def roll_pitch_yaw(R: np.ndarray) -> tuple[float, float, float]:
+    """The angles of R = Rz(yaw) Ry(pitch) Rx(roll), to rounding even where yaw is arbitrary.
+
+    Roll is taken from Rz(yaw)^T R, so that whatever yaw came out, the product is R.
+
+    >>> roll_pitch_yaw(Pose.turn("y", math.pi / 2).R)
+    (0.0, 1.5707963267948966, 0.0)
+    """
+    yaw = math.atan2(R[1, 0], R[0, 0])
+    c, s = math.cos(yaw), math.sin(yaw)
+    pitch = math.atan2(-R[2, 0], c * R[0, 0] + s * R[1, 0])
+    roll = math.atan2(s * R[0, 2] - c * R[1, 2], c * R[1, 1] - s * R[0, 1])
+    return roll, pitch, yaw
+
+
+def _numbers(values: Sequence[float] | np.ndarray) -> str:
+    return " ".join(repr(float(value) + 0.0) for value in values)

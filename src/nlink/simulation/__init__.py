@@ -1,0 +1,37 @@
+"""Simulation: methods as data, compiled loops, control laws, ensembles, results."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nlink.simulation.controllers import PD as PD
+    from nlink.simulation.controllers import ComputedTorque as ComputedTorque
+    from nlink.simulation.controllers import FeedForward as FeedForward
+    from nlink.simulation.controllers import PDGravity as PDGravity
+    from nlink.simulation.files import load_run as load_run
+    from nlink.simulation.run import Run as Run
+    from nlink.simulation.integration import simulate as simulate
+    from nlink.simulation.system import apply as apply
+    from nlink.simulation.trajectories import Cycloid as Cycloid
+    from nlink.simulation.trajectories import Quintic as Quintic
+    from nlink.simulation.trajectories import Rest as Rest
+
+_HOMES = {
+    "controllers": ("PD", "ComputedTorque", "FeedForward", "PDGravity"),
+    "files": ("load_run",),
+    "run": ("Run",),
+    "integration": ("simulate",),
+    "system": ("apply",),
+    "trajectories": ("Cycloid", "Quintic", "Rest"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

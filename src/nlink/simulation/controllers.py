@@ -1,0 +1,97 @@
+"""Control laws: tau = law(t, q, qd), on any scalar, so that they can be traced into a kernel.
+
+A law of your own is any function of (t, q, qd) written with + - * / and nlink.sin, cos,
+sqrt and sign; q and qd are arrays that it can index and scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nlink.scalars.functions import Scalar
+from nlink.simulation.system import apply
+from nlink.simulation.trajectories import Motion, Rest
+
+if TYPE_CHECKING:
+    from nlink.robot import Robot
+
+Desired = Callable[[Scalar], Motion] | Sequence[float]
+"""A trajectory, or a configuration to be held."""
+
+
+def _gains(name: str, value: Any, n: int) -> tuple[float, ...]:
+    gains = np.broadcast_to(np.asarray(value, dtype=float), (n,))
+    if not np.isfinite(gains).all():
+        raise ValueError(f"{name}: {value!r}, expected finite numbers")
+    return tuple(gains.tolist())
+
+
+@dataclass(frozen=True)
+class _Tracking:
+    """What laws share that compare a robot with a desired motion."""
+
+    robot: Robot
+    desired: Desired
+    kp: Any
+    kd: Any
+
+    def __post_init__(self) -> None:
+        if self.robot.nq != self.robot.n:
+            raise ValueError(f"robot: {self.robot.name} has {self.robot.nq} coordinates and "
+                             f"{self.robot.n} rates; this law needs as many of both")
+        if not callable(self.desired):
+            object.__setattr__(self, "desired", Rest(self.desired))
+        for name in ("kp", "kd"):
+            object.__setattr__(self, name, _gains(name, getattr(self, name), self.robot.n))
+        q = self.desired(0.0)[0]  # type: ignore[operator]
+        if len(q) != self.robot.n:
+            raise ValueError(f"desired: {len(q)} coordinates, expected {self.robot.n}")
+
+    def feedback(self, t: Scalar, q: Any, qd: Any) -> tuple[list[Scalar], Motion]:
+        """kp (qr - q) + kd (qdr - qd), and the desired motion."""
+        motion: Motion = self.desired(t)  # type: ignore[operator]
+        return [p * (a - x) + d * (b - v) for p, d, a, b, x, v in zip(
+            self.kp, self.kd, motion[0], motion[1], q, qd, strict=True)], motion
+
+
+@dataclass(frozen=True)
+class PD(_Tracking):
+    """tau = kp (qr - q) + kd (qdr - qd)."""
+
+    def __call__(self, t: Scalar, q: Any, qd: Any) -> list[Scalar]:
+        return self.feedback(t, q, qd)[0]
+
+
+@dataclass(frozen=True)
+class PDGravity(_Tracking):
+    """PD with gravity compensation: tau = kp (qr - q) + kd (qdr - qd) + g(q)."""
+
+    def __call__(self, t: Scalar, q: Any, qd: Any) -> list[Scalar]:
+        pd, _ = self.feedback(t, q, qd)
+        return [a + b for a, b in zip(pd, apply(self.robot, "gravity_torque", q), strict=True)]
+
+
+@dataclass(frozen=True)
+class ComputedTorque(_Tracking):
+    """tau = ID(q, qd, qddr + kp (qr - q) + kd (qdr - qd)): the error obeys a linear equation."""
+
+    def __call__(self, t: Scalar, q: Any, qd: Any) -> list[Scalar]:
+        pd, motion = self.feedback(t, q, qd)
+        wanted = [a + b for a, b in zip(motion[2], pd, strict=True)]
+        return apply(self.robot, "inverse_dynamics", q, qd, wanted)
+
+
+@dataclass(frozen=True)
+class FeedForward:
+    """tau = ID(qr, qdr, qddr) along a trajectory, whatever the robot does: the papers' forced
+    simulation, which is open loop and so unstable wherever the motion is."""
+
+    robot: Robot
+    desired: Callable[[Scalar], Motion]
+
+    def __call__(self, t: Scalar, q: Any, qd: Any) -> list[Scalar]:
+        return apply(self.robot, "inverse_dynamics", *self.desired(t))

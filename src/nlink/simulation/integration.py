@@ -1,0 +1,294 @@
+"""`nlink.simulate`: from a robot and initial states to trajectories."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nlink.compiler.integrator import STATUS, record_type
+from nlink.simulation.files import PART, Store
+from nlink.simulation.methods import TABLEAUX
+from nlink.simulation.run import Run
+from nlink.simulation.system import Law, System, kernel_of
+
+if TYPE_CHECKING:
+    from nlink.robot import Robot
+
+Array = np.ndarray
+METHODS = (*TABLEAUX, "lsoda", "radau")
+
+SLICE = 0.1
+"""Seconds of work between looks at the progress bar, the keyboard and the checkpoint."""
+CHECKPOINT = 2.0
+"""Seconds between checkpoints, and before a progress bar appears."""
+
+
+def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = None,
+             t: float | ArrayLike = 10.0, tau: ArrayLike | Law | None = None,
+             method: str = "rkf45", rtol: float = 1e-9, atol: float = 1e-12,
+             every: float = 0.01, *, step: float | None = None, algorithm: str | None = None,
+             traced: bool = True, threads: int | None = None, max_steps: int = 10_000_000,
+             save: str | Path | None = None,
+             progress: bool | Callable[[float], None] | None = None) -> Run:
+    """Integrate the motion of a robot from states q0, qd0 over the time t.
+
+    A batch of states is an ensemble: any leading shape, each trajectory with its own steps and
+    its own failure. States are given every `every` seconds, or at the times t if t is a sequence.
+
+    `tau` is None (free fall), a control law (see `nlink.simulation.controllers`, or any function
+    of t, q, qd written with `nlink.sin` and friends, which becomes part of the machine code;
+    `traced=False` calls it as ordinary Python), or joint forces on the output times, linear
+    in between, (..., times, n).
+
+    `method` is "rkf45", "dopri5", "verner65", "dop853" or "abm" (error control by rtol and atol,
+    `step` being the first step), "rk4" or "symplectic" (fixed step, `every` if not given), or
+    "lsoda" or "radau" (by SciPy). With "dopri5" and "dop853" outputs within a step are
+    interpolated; the others stop at every output.
+
+    `save` names a directory, or an .npz file, that is kept up to date: an interrupted run is
+    continued by the same call and gives the same numbers.
+
+    >>> import nlink
+    >>> run = nlink.simulate(nlink.load("double_pendulum"), [0.1, 0.0], t=1.0)
+    >>> run.q.shape, run.status, bool(abs(run.energy - run.energy[0]).max() < 1e-8)
+    ((101, 2), 'done', True)
+    """
+    problem = _Problem.of(robot, q0, qd0, t, tau, method, every, step)
+    if not (rtol >= 0 and atol >= 0 and rtol + atol > 0):
+        raise ValueError(f"rtol: {rtol} and atol: {atol}, expected numbers >= 0, not both 0")
+    limits = {"rtol": float(rtol), "atol": float(atol), "most": int(max_steps),
+              "least": 16 * np.finfo(float).eps * float(np.abs(problem.times).max())}
+    if method in ("lsoda", "radau") or not traced:
+        from nlink.simulation.interpreted import integrate_in_python
+
+        if save is not None:
+            raise ValueError(f"save: not with method={method!r}, traced={traced}; "
+                             "use the run's own save() afterwards")
+        return integrate_in_python(problem, algorithm, **limits)
+    system = System(robot, problem.law, problem.table is not None, method == "symplectic",
+                    algorithm)
+    return _compiled(problem, system, limits, _threads(threads), save, progress)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """The arguments of `simulate`, checked."""
+
+    robot: Robot
+    lead: tuple[int, ...]
+    y0: Array
+    """(count, nq + n)"""
+    times: Array
+    law: Law | None
+    table: Array | None
+    """(count or 1, times, n)"""
+    method: str
+    step: float
+    """The size of steps, or of the first; 0 if it is to be found."""
+
+    @staticmethod
+    def of(robot: Robot, q0: ArrayLike | None, qd0: ArrayLike | None, t: float | ArrayLike,
+           tau: ArrayLike | Law | None, method: str, every: float, step: float | None) -> _Problem:
+        if method not in METHODS:
+            raise ValueError(f"method: {method!r}, expected one of {', '.join(METHODS)}")
+        times = _times(t, every)
+        q = _state("q0", robot.neutral if q0 is None else q0, robot.nq)
+        qd = _state("qd0", np.zeros(robot.n) if qd0 is None else qd0, robot.n)
+        table = None if tau is None or callable(tau) else _table(tau, len(times), robot.n)
+        shapes = {"q0": q.shape[:-1], "qd0": qd.shape[:-1],
+                  "tau": () if table is None else table.shape[:-2]}
+        try:
+            lead = np.broadcast_shapes(*shapes.values())
+        except ValueError:
+            raise ValueError("leading shapes do not broadcast: "
+                             f"{', '.join(f'{k} {v}' for k, v in shapes.items())}") from None
+        y0 = np.concatenate([np.broadcast_to(q, (*lead, robot.nq)),
+                             np.broadcast_to(qd, (*lead, robot.n))], axis=-1)
+        y0 = np.ascontiguousarray(y0.reshape(-1, robot.nq + robot.n))
+        if table is not None:
+            whole = table.shape[:-2] == () or np.prod(table.shape[:-2]) == 1
+            table = np.ascontiguousarray(
+                table.reshape(1, len(times), robot.n) if whole else np.broadcast_to(
+                    table, (*lead, len(times), robot.n)).reshape(-1, len(times), robot.n))
+        fixed = method in TABLEAUX and not TABLEAUX[method].adaptive
+        if step is not None and not (np.isfinite(step) and step > 0):
+            raise ValueError(f"step: {step}, expected a positive number of seconds")
+        size = step if step is not None else float(np.diff(times).min()) if fixed else 0.0
+        law = tau if callable(tau) else None
+        return _Problem(robot, lead, _unit(robot, y0), times, law, table, method, float(size))
+
+    def forces(self) -> Any:
+        """What `Run.tau` is computed from."""
+        if self.table is not None:
+            return self.table.reshape(*self.lead, *self.table.shape[1:]) if len(
+                self.table) == len(self.y0) else self.table[0]
+        return None if self.law is None else self.law
+
+
+def _times(t: float | ArrayLike, every: float) -> Array:
+    given = np.asarray(t, dtype=float)
+    if given.ndim == 1:
+        if len(given) < 2 or not np.isfinite(given).all() or (np.diff(given) <= 0).any():
+            raise ValueError("t: expected at least two increasing, finite times")
+        return np.ascontiguousarray(given)
+    if given.ndim or not (np.isfinite(given) and given > 0):
+        raise ValueError(f"t: {t}, expected a positive number of seconds or a sequence of times")
+    if not (np.isfinite(every) and every > 0):
+        raise ValueError(f"every: {every}, expected a positive number of seconds")
+    end = float(given)
+    whole = int(end / every * (1 + 1e-12))
+    times = every * np.arange(whole + 1)
+    if end - times[-1] > 1e-9 * every:
+        return np.append(times, end)
+    times[-1] = end
+    return times
+
+
+def _state(name: str, values: ArrayLike, size: int) -> Array:
+    array = np.asarray(values)
+    if not np.can_cast(array.dtype, np.float64, "safe"):
+        raise TypeError(f"{name}: dtype {array.dtype} does not convert to float64 safely")
+    if array.ndim < 1 or array.shape[-1] != size:
+        raise ValueError(f"{name}: shape {array.shape}, expected (..., {size})")
+    return array.astype(float)
+
+
+def _table(tau: Any, outputs: int, n: int) -> Array:
+    table = np.asarray(tau, dtype=float)
+    if table.ndim < 2 or table.shape[-2:] != (outputs, n):
+        raise ValueError(f"tau: shape {table.shape}, expected (..., {outputs}, {n}): "
+                         "joint forces at each output time")
+    return table
+
+
+def _unit(robot: Robot, y: Array) -> Array:
+    """Quaternions of any length but zero, made unit."""
+    y = y.copy()
+    for at in System(robot).shape.units:
+        with np.errstate(all="ignore"):
+            y[:, at:at + 4] /= np.linalg.norm(y[:, at:at + 4], axis=1, keepdims=True)
+    return y
+
+
+def _threads(threads: int | None) -> int:
+    from nlink.compiler.kernel import cores
+
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads: {threads}, expected a positive number")
+    return cores() if threads is None else threads
+
+
+def _compiled(problem: _Problem, system: System, limits: dict[str, Any], threads: int,
+              save: str | Path | None, progress: bool | Callable[[float], None] | None) -> Run:
+    from nlink.compiler.host import host
+
+    count = len(problem.y0)
+    wide = host().target.width
+    kernel = kernel_of(system, problem.method, wide if count > 2 else 2)
+    records = np.zeros(count, record_type(problem.y0.shape[1]))
+    records["next"], records["t"], records["h"] = 1, problem.times[0], problem.step
+    records["y"] = _momenta(problem) if system.canonical else problem.y0
+    tableau = TABLEAUX[problem.method]
+    head = {"method": problem.method, "lead": problem.lead, "t": problem.times,
+            "canonical": system.canonical, "evaluations": tableau.evaluations,
+            "stages": len(tableau.b), "start": 2 if tableau.adaptive and not problem.step else 1}
+    target = _target(save)
+    if target is not None:
+        head |= {"digest": _digest(problem, system, limits), "robot": problem.robot.to_toml()}
+    store = Store.create(records, problem.times, head, target)
+    _advance(kernel, store, problem, limits, threads, progress)
+    forces = problem.forces() if problem.law is None else _law_kernel(system)
+    run = store.run(problem.robot, forces)
+    if save is not None and target is not None and Path(save).suffix == ".npz":
+        run.save(save)
+        shutil.rmtree(target)
+    return run
+
+
+def _momenta(problem: _Problem) -> Array:
+    """(q, p) with p = M qd, for Hamilton's equations."""
+    robot, y = problem.robot, problem.y0.copy()
+    if robot.nq != robot.n:
+        raise ValueError(f"method: 'symplectic' needs as many coordinates as rates, and "
+                         f"{robot.name} has {robot.nq} and {robot.n}")
+    M = robot.mass_matrix(y[:, :robot.nq])
+    y[:, robot.nq:] = np.einsum("nij,nj->ni", M, y[:, robot.nq:])
+    return y
+
+
+def _target(save: str | Path | None) -> Path | None:
+    if save is None:
+        return None
+    path = Path(save)
+    if path.suffix == ".npz":
+        return path.with_name(path.name + PART)
+    if path.suffix:
+        raise ValueError(f"save: {str(save)!r} has the suffix {path.suffix!r}, expected .npz, or "
+                         "none for a directory")
+    return path
+
+
+def _digest(problem: _Problem, system: System, limits: dict[str, Any]) -> str:
+    """What decides the numbers of a run, the version of nlink included."""
+    from nlink.compiler.host import host
+    from nlink.compiler.loading import source_digest
+
+    digest = sha256(repr((system.recipe(), source_digest(), host().identity, problem.method,
+                          problem.step, problem.lead, sorted(limits.items()))).encode())
+    for array in (problem.y0, problem.times, problem.table):
+        if array is not None:
+            digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _advance(kernel: Any, store: Store, problem: _Problem, limits: dict[str, Any], threads: int,
+             progress: bool | Callable[[float], None] | None) -> None:
+    """Slice after slice until nothing runs; whatever interrupts it leaves a checkpoint."""
+    records = store.records
+    total = len(records) * (len(problem.times) - 1)
+    saved = begin = time.monotonic()
+    with _bar(progress) as tell:
+        try:
+            while (records["status"] == STATUS["running"]).any():
+                kernel.run(records, store.out, problem.times, problem.table, **limits,
+                           budget=SLICE, threads=threads)
+                now = time.monotonic()
+                if tell is not None and (callable(progress) or now - begin > CHECKPOINT):
+                    failed = records["status"] > STATUS["done"]
+                    passed = np.where(failed, len(problem.times) - 1, records["next"] - 1).sum()
+                    tell(passed / total)
+                if now - saved > CHECKPOINT:
+                    store.checkpoint()
+                    saved = now
+        finally:
+            store.checkpoint()
+
+
+def _bar(progress: bool | Callable[[float], None] | None,
+         ) -> AbstractContextManager[Callable[[float], None] | None]:
+    if callable(progress):
+        return nullcontext(progress)
+    wanted = sys.stderr.isatty() if progress is None else progress
+    if not wanted:
+        return nullcontext(None)
+    from nlink.reports.progress import bar
+
+    return bar("simulating")
+
+
+def _law_kernel(system: System) -> Callable[[Array, Array, Array], Array]:
+    """tau(t, q, qd) of a traced law, over any leading shape."""
+    from nlink.compiler.loading import load_kernel
+
+    kernel = load_kernel(f"law {system.recipe()}", system.law_program)
+    return lambda t, q, qd: kernel(t[:, None], q, qd)

@@ -1,0 +1,121 @@
+"""Run: what a simulation gives, one trajectory or an ensemble."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nlink.compiler.integrator import STATUS
+
+if TYPE_CHECKING:
+    from nlink.robot import Robot
+
+Array = np.ndarray
+MESSAGES = {code: text for text, code in STATUS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What the integration took; arrays of the ensemble's shape, or integers."""
+
+    steps: Any
+    rejects: Any
+    evaluations: Any
+
+    def __str__(self) -> str:
+        total = [int(np.sum(x)) for x in (self.steps, self.rejects, self.evaluations)]
+        return "{} steps, {} rejected, {} evaluations".format(*total)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Trajectories on common output times.
+
+    `q` is (..., times, nq) and `qd` (..., times, n), leading dimensions those of the ensemble.
+    A trajectory that failed has nan from there on; `status` says why and `t_end` when.
+    """
+
+    robot: Robot
+    t: Array
+    q: Array
+    rates: Array
+    """qd, or the momenta p = M qd if `canonical`."""
+    status_codes: Array
+    t_end: Array
+    stats: Stats
+    method: str
+    canonical: bool = False
+    forces: Callable[[Array, Array, Array], Array] | Array | None = None
+    """How tau is known: a function of t, q, qd, its values, or None where it is zero."""
+
+    @cached_property
+    def qd(self) -> Array:
+        """Joint rates."""
+        return self.robot._compute("solve", self.q, self.rates) if self.canonical else self.rates
+
+    @cached_property
+    def tau(self) -> Array:
+        """Joint forces on the output times."""
+        if self.forces is None:
+            return np.zeros(self.rates.shape)
+        if callable(self.forces):
+            return self.forces(self.t, self.q, self.qd)
+        return np.broadcast_to(self.forces, self.rates.shape)
+
+    @cached_property
+    def energy(self) -> Array:
+        """Kinetic plus potential energy, (..., times)."""
+        return self.robot.kinetic_energy(self.q, self.qd) + self.robot.potential_energy(self.q)
+
+    def path(self, frame: int | str = -1) -> Array:
+        """Where a frame's origin goes, (..., times, 3); the last link's if not said."""
+        return self.robot.pose(self.q, frame)[..., :3, 3]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every trajectory reached the end."""
+        return bool((self.status_codes == STATUS["done"]).all())
+
+    @property
+    def status(self) -> Any:
+        """"done", "not finite", "step too small", "too many steps", or "running" if the run was
+        interrupted; an array of such words for an ensemble."""
+        words = np.array([MESSAGES[int(code)] for code in self.status_codes.ravel()], dtype=object)
+        return words.reshape(self.status_codes.shape) if self.status_codes.ndim else words[0]
+
+    @property
+    def failed(self) -> Array:
+        """The indices of trajectories that did not reach the end, one row each."""
+        return np.argwhere(self.status_codes != STATUS["done"])
+
+    def __repr__(self) -> str:
+        shape = self.status_codes.shape
+        what = f"{' x '.join(map(str, shape))} trajectories" if shape else "one trajectory"
+        end = "" if self.ok else f", {len(self.failed)} not to the end"
+        if not shape and not self.ok:
+            end = f", {self.status} at t = {float(self.t_end):.6g}"
+        return (f"<Run of {self.robot.name}: {what}, t = {self.t[0]:g} to {self.t[-1]:g}, "
+                f"{len(self.t)} outputs, {self.method}, {self.stats}{end}>")
+
+    def plot(self, path: str | Path, *, title: str = "", what: str = "q") -> Path:
+        """Draw q, qd or tau, one panel a joint; an ensemble's first few trajectories."""
+        from nlink.reports.trajectories import run_figure, save
+
+        return save(run_figure(self, what=what, title=title), path)
+
+    def save(self, path: str | Path) -> Path:
+        """Write all of it as .npz (atomically) or .zarr (needs zarr); `nlink.load_run` reads it."""
+        from nlink.simulation.files import save_run
+
+        return save_run(self, Path(path))
+
+    def to_xarray(self) -> Any:
+        """An xarray Dataset with labelled dimensions."""
+        from nlink.simulation.files import to_xarray
+
+        return to_xarray(self)

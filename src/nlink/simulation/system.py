@@ -1,0 +1,182 @@
+"""A robot under a control law as a system of first order: ydot = f(t, y), traced.
+
+The state is y = (q, qd) with qdot = velocity(q, qd) of each joint (a quaternion's rate for
+spherical and free joints) and qdd from forward dynamics; the law's tau = law(t, q, qd) is
+traced into the same graph, so that it shares sines, poses and whatever else it has in
+common with the dynamics.
+
+For the symplectic method the state is (q, p) with the momenta p = M qd:
+
+    qdot = M^-1 p,   pdot = tau - friction + C(q, qd)^T qd - g(q)
+
+which are Hamilton's equations, since Mdot = C + C^T and d(T)/dq = C^T qd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from nlink.algorithms.trace import run
+from nlink.compiler.steps import Shape
+from nlink.scalars.functions import Scalar
+from nlink.scalars.graph import Graph, Node, reachable
+from nlink.scalars.program import Port, Program
+
+if TYPE_CHECKING:
+    from nlink.compiler.integrator import Integrator
+    from nlink.compiler.kernel import Compiled
+    from nlink.robot import Robot
+
+Law = Callable[[Any, Any, Any], Any]
+"""tau = law(t, q, qd), written with + - * / and nlink.sin, cos, sqrt, sign."""
+
+
+def apply(robot: Robot, name: str, *columns: Sequence[Scalar],
+          algorithm: str | None = None) -> list[Scalar]:
+    """An algorithm of a robot on any scalars: floats, or nodes inside a law being traced.
+
+    >>> import nlink
+    >>> apply(nlink.load("planar3"), "gravity_torque", [0.0, 0.0, 0.0])
+    [44.145, 19.62, 4.905]
+    """
+    request = robot.request(name, algorithm=algorithm)
+    mechanism = request.algorithm.prepare(request.mechanism)
+    return run(request.algorithm, mechanism, request.options, columns)
+
+
+def evaluate_law(law: Law, t: Scalar, q: Sequence[Scalar], qd: Sequence[Scalar],
+                 n: int) -> list[Scalar]:
+    """tau of a law, checked: one number a rate."""
+    kind = object if isinstance(t, Node) else float
+    tau = law(t, np.array(q, dtype=kind), np.array(qd, dtype=kind))
+    values = list(np.asarray(tau, dtype=object).ravel())
+    if len(values) != n:
+        raise ValueError(f"tau: the control law gave {len(values)} values, expected {n}")
+    return values
+
+
+_RECIPES: WeakKeyDictionary[Robot, dict[str | None, str]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class System:
+    """What is integrated: a robot, a law (None is free fall), or forces held in a table."""
+
+    robot: Robot
+    law: Law | None = None
+    table: bool = False
+    """Joint forces come from a table on the output times, linear in between."""
+    canonical: bool = False
+    """The state is (q, p), not (q, qd)."""
+    algorithm: str | None = None
+
+    @property
+    def shape(self) -> Shape:
+        robot = self.robot
+        units, at = [], 0
+        for joint in robot.mechanism.joints:
+            at += joint.type.nq
+            if joint.type.nq != joint.type.nv:
+                units.append(at - 4)
+        return Shape(robot.nq + robot.n, 2 * robot.n if self.table else 0, tuple(units))
+
+    def recipe(self) -> str:
+        """All that decides the program, as a digest."""
+        known = _RECIPES.setdefault(self.robot, {})
+        if self.algorithm not in known:
+            request = self.robot.request("forward_dynamics", algorithm=self.algorithm)
+            known[self.algorithm] = request.recipe()
+        parts = ("rates", known[self.algorithm], self.table, self.canonical, self._law_digest())
+        return sha256(repr(parts).encode()).hexdigest()
+
+    def _law_digest(self) -> str:
+        if self.law is None:
+            return ""
+        nodes = self.law_program().results
+        lines = [(n.op, [a.index for a in n.args], repr(n.value), n.name, n.index)
+                 for n in reachable(nodes)]
+        return sha256(repr((lines, [n.index for n in nodes])).encode()).hexdigest()
+
+    def law_program(self) -> Program:
+        """The law alone: tau from t, q, qd."""
+        graph, robot = Graph(), self.robot
+        t = graph.input("t[0]")
+        q = [graph.input(f"q[{k}]") for k in range(robot.nq)]
+        qd = [graph.input(f"qd[{k}]") for k in range(robot.n)]
+        assert self.law is not None
+        tau = evaluate_law(self.law, t, q, qd, robot.n)
+        return Program("law", (Port("t", (1,)), Port("q", (robot.nq,)), Port("qd", (robot.n,))),
+                       (Port("tau", (robot.n,)),), tuple(graph.lift(x) for x in tau))
+
+    def program(self) -> Program:
+        """ydot from t, y and u, the latter (t0, t1, tau0, tau1) if there is a table."""
+        graph, robot, shape = Graph(), self.robot, self.shape
+        t = graph.input("t[0]")
+        y = [graph.input(f"y[{k}]") for k in range(shape.size)]
+        q, rates = y[:robot.nq], y[robot.nq:]
+        qd = apply(robot, "solve", q, rates) if self.canonical else rates
+        tau = self._forces(graph, t, q, qd)
+        joints = robot.mechanism.joints
+        velocity = [x for joint, own, rate in zip(
+            joints, robot.mechanism.split(q, "nq"), robot.mechanism.split(qd, "nv"), strict=True)
+            for x in joint.velocity(own, rate)]
+        change = self._momentum_rates(q, qd, tau) if self.canonical else apply(
+            robot, "forward_dynamics", q, qd, tau, algorithm=self.algorithm)
+        results = tuple(graph.lift(x) for x in (*velocity, *change))
+        return Program("rates", (Port("t", (1,)), Port("y", (shape.size,)),
+                                 Port("u", (shape.inputs,))),
+                       (Port("ydot", (shape.size,)),), results)
+
+    def _forces(self, graph: Graph, t: Node, q: list[Node], qd: Sequence[Scalar],
+                ) -> list[Scalar]:
+        n = self.robot.n
+        if self.table:
+            u = [graph.input(f"u[{k}]") for k in range(2 + 2 * n)]
+            x = (t - u[0]) / (u[1] - u[0])
+            return [a + (b - a) * x for a, b in zip(u[2:2 + n], u[2 + n:], strict=True)]
+        if self.law is not None:
+            return evaluate_law(self.law, t, q, qd, n)
+        return [0.0] * n
+
+    def _momentum_rates(self, q: list[Node], qd: Sequence[Scalar], tau: Sequence[Scalar],
+                        ) -> list[Scalar]:
+        robot = self.robot
+        n = robot.n
+        C = apply(robot, "coriolis_matrix", q, qd)
+        g = apply(robot, "gravity_torque", q)
+        drag = [x for joint, own in zip(
+            robot.mechanism.joints, robot.mechanism.split(qd, "nv"), strict=True)
+            for x in joint.friction(own)]
+        return [tau[k] - drag[k] - g[k] + sum((C[i * n + k] * qd[i] for i in range(n)), 0.0)
+                for k in range(n)]
+
+
+def kernel_of(system: System, method: str, width: int) -> Integrator:
+    """The integration kernel of a system: at hand, from the cache, or compiled now."""
+    from nlink.compiler.integrator import Integrator
+    from nlink.compiler.loading import load_compiled
+
+    recipe = f"integrate {method} {width} {system.recipe()}"
+    if recipe not in _KERNELS:
+
+        def compile_now() -> Compiled:
+            from nlink.compiler.integrate import compile_integration
+            from nlink.simulation.methods import TABLEAUX
+
+            return compile_integration(system.program(), TABLEAUX[method], system.shape, width)
+
+        while len(_KERNELS) >= KEPT:
+            _KERNELS.pop(next(iter(_KERNELS)))
+        _KERNELS[recipe] = load_compiled(recipe, compile_now, Integrator)
+    return _KERNELS[recipe]
+
+
+KEPT = 32
+"""Kernels kept in memory; the oldest go first."""
+_KERNELS: dict[str, Integrator] = {}

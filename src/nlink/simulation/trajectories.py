@@ -1,0 +1,95 @@
+"""Trajectories: desired motions as functions of time, on any scalar.
+
+A trajectory is called with t and gives q, qd, qdd as tuples. It rests at its start before
+t = 0 and at its end after t = T.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nlink.scalars.functions import Scalar, cos, sin
+
+Motion = tuple[tuple[Scalar, ...], tuple[Scalar, ...], tuple[Scalar, ...]]
+
+
+def _numbers(name: str, values: Any) -> tuple[float, ...]:
+    array = np.asarray(values, dtype=float)
+    if array.ndim != 1 or not np.isfinite(array).all():
+        raise ValueError(f"{name}: {values!r}, expected a sequence of finite numbers")
+    return tuple(array.tolist())
+
+
+@dataclass(frozen=True)
+class Rest:
+    """A configuration to be held."""
+
+    q: Sequence[float]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "q", _numbers("q", self.q))
+
+    def __call__(self, t: Scalar) -> Motion:
+        zeros = (0.0,) * len(self.q)
+        return tuple(self.q), zeros, zeros
+
+
+@dataclass(frozen=True)
+class _Between:
+    """From one configuration to another in time T, along a curve of the time alone."""
+
+    start: Sequence[float]
+    end: Sequence[float]
+    T: float
+
+    def __post_init__(self) -> None:
+        for name in ("start", "end"):
+            object.__setattr__(self, name, _numbers(name, getattr(self, name)))
+        if len(self.start) != len(self.end):
+            raise ValueError(f"end: {len(self.end)} numbers, expected {len(self.start)} as in start")
+        if not (math.isfinite(self.T) and self.T > 0):
+            raise ValueError(f"T: {self.T}, expected a positive time")
+
+    def curve(self, s: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+        """The share of the way, and its derivatives by s, for 0 <= s <= 1."""
+        raise NotImplementedError
+
+    def __call__(self, t: Scalar) -> Motion:
+        x = t * (1 / self.T)
+        # s = x, but not below 0 nor above 1, without a branch
+        s = (abs(x) - abs(x - 1) + 1) * 0.5
+        way, speed, bend = self.curve(s)
+        rises = [b - a for a, b in zip(self.start, self.end, strict=True)]
+        return (tuple(a + d * way for a, d in zip(self.start, rises, strict=True)),
+                tuple(d * speed * (1 / self.T) for d in rises),
+                tuple(d * bend * (1 / self.T**2) for d in rises))
+
+
+@dataclass(frozen=True)
+class Cycloid(_Between):
+    """The papers' trajectory [Saha03, 18]: start + (end - start) (s - sin(2 pi s)/(2 pi)), s = t/T.
+
+    The printed 1/2 [2 pi t/T - sin(2 pi t/T)] is the case end - start = pi.
+
+    >>> Cycloid([0.0], [2.0], 10.0)(5.0)[0]
+    (1.0,)
+    """
+
+    def curve(self, s: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+        w = 2 * math.pi
+        return s - sin(w * s) * (1 / w), 1 - cos(w * s), w * sin(w * s)
+
+
+@dataclass(frozen=True)
+class Quintic(_Between):
+    """The polynomial of degree five that starts and ends at rest: 10 s^3 - 15 s^4 + 6 s^5."""
+
+    def curve(self, s: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+        rest = 1 - s
+        return (s * s * s * (10 - s * (15 - 6 * s)), 30 * s * s * rest * rest,
+                60 * s * rest * (rest - s))

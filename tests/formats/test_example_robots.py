@@ -1,0 +1,125 @@
+"""Pinocchio confirms every URDF that example-robot-data ships, fixed and floating."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from example_robots import EXPLAINED, Twin, example_files, residuals
+
+import nlink
+from nlink.formats.load import load_description
+from nlink.formats.urdf import read_urdf
+
+pytest.importorskip("pinocchio")
+FILES = example_files()
+if not FILES:
+    pytest.skip("example-robot-data is not installed", allow_module_level=True)
+
+BAR = 1e-10
+ROBOTS = sorted(set(FILES) - set(EXPLAINED))
+QUICK = ["a1_description/a1", "allegro_hand_description/allegro_left_hand",
+         "bolt_description/bolt", "double_pendulum_description/double_pendulum_continuous",
+         "hector_description/quadrotor_base", "kinova_description/kinova",
+         "panda_description/panda", "so_arm_description/so101", "ur_description/ur5_robot"]
+COMPILED = ["ur_description/ur5_robot", "xarm_description/xarm7", "panda_description/panda",
+            "solo_description/solo12", "simple_humanoid_description/simple_humanoid"]
+SINGULAR = {
+    "romeo_description/romeo": "the joints of its finger tips move no mass",
+    "romeo_description/romeo_laas_small": "its gripper joints move no mass",
+}
+"""Files whose mass matrix is singular, so that they have no forward dynamics."""
+CHECKED = ["finger_edu_description/finger_edu", "z1_description/z1", "iris_description/iris",
+           "quadruped_description/quadruped"]
+
+
+def confirm(name: str, floating: bool, engine: str) -> dict[str, float]:
+    found = residuals(Twin.of(FILES[name], floating), 0, engine)
+    for quantity, residual in found.items():
+        assert residual <= BAR, f"{name}: {quantity} differs by {residual:.2e}"
+    missing = {"forward dynamics"} - set(found)
+    still = Twin.of(FILES[name], floating).robot.n == 0
+    assert bool(missing) == (name in SINGULAR or still), f"{name}: no {missing}"
+    return found
+
+
+@pytest.mark.parametrize("floating", [False, True], ids=["fixed", "floating"])
+@pytest.mark.parametrize("name", QUICK)
+def test_pinocchio_agrees(name, floating):
+    confirm(name, floating, "numpy")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("floating", [False, True], ids=["fixed", "floating"])
+def test_pinocchio_agrees_on_every_shipped_robot(floating, capsys):
+    """Prints the list; a file neither covered nor explained fails."""
+    lines, wrong = [], []
+    for name in FILES:
+        if name in EXPLAINED:
+            lines.append(f"{name:<52} not a robot: {EXPLAINED[name]}")
+            continue
+        try:
+            found = confirm(name, floating, "numpy")
+        except (AssertionError, ValueError) as error:
+            wrong.append(f"{name}: {error}")
+            continue
+        worst = max(found, key=lambda quantity: found[quantity])
+        note = f", {SINGULAR[name]}" if name in SINGULAR else ""
+        n = Twin.of(FILES[name], floating).robot.n
+        lines.append(f"{name:<52} {n:>3} rates {found[worst]:.1e} ({worst}){note}")
+    with capsys.disabled():
+        print("", *lines, sep="\n")
+    assert not wrong, "\n".join(wrong)
+    assert len(lines) == len(FILES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_kernels_agree_with_pinocchio(name):
+    confirm(name, True, "compiled")
+
+
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_what_is_no_robot_is_refused(name):
+    with pytest.raises(ValueError, match=f"{FILES[name].name}: no links"):
+        read_urdf(FILES[name])
+
+
+@pytest.mark.parametrize("name", SINGULAR)
+def test_joints_that_move_no_mass_are_refused(name):
+    with pytest.raises(ValueError, match=r"joint '\w+': moves no mass"):
+        read_urdf(FILES[name])
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_joints_come_in_the_order_of_pinocchio(name):
+    import pinocchio as pin
+
+    model = pin.buildModelFromUrdf(str(FILES[name]))
+    description = read_urdf(FILES[name], physical="ignore")
+    assert [j.name for j in description.joints if j.type.nv] == list(model.names)[1:]
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_floating_frees_the_root_link_alone(name):
+    fixed = load_description(FILES[name], physical="ignore")
+    floating = load_description(FILES[name], physical="ignore", floating=True)
+    assert floating.links == fixed.links
+    assert floating.joints[1:] == fixed.joints[1:]
+    assert floating.joints[0].type.name == "free"
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_batches_are_loops(name):
+    robot = nlink.load(FILES[name], physical="ignore", floating=True)
+    q, qd = robot.random_state(1, (3,))
+    tau = robot.inverse_dynamics(q, qd, qd, engine="numpy")
+    for k in range(3):
+        assert np.array_equal(tau[k], robot.inverse_dynamics(q[k], qd[k], qd[k], engine="numpy"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CHECKED)
+def test_laws_hold(name):
+    robot = nlink.load(FILES[name], floating=True)
+    report = nlink.check(robot, states=2, engine="numpy")
+    assert report.ok, str(report)

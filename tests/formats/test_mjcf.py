@@ -1,0 +1,159 @@
+"""MJCF: what MuJoCo compiled is what is read, and what is written it computes alike."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import nlink
+from nlink import Description, Robot
+from nlink.formats.bridges import to_mjcf
+from nlink.formats.exchange import Exchange
+from nlink.formats.mjcf import from_mujoco
+from nlink.testing import random_description
+from nlink.testing.states import difference
+
+mujoco = pytest.importorskip("mujoco")
+
+EVERY_JOINT = """<mujoco model="every"><compiler angle="radian"/><option gravity="1 2 -9"/>
+<worldbody><site name="here" pos="1 0 0"/>
+  <body name="a" pos="0 0 1"><freejoint name="f"/>
+    <geom size=".1 .2 .3" type="box" pos=".1 .2 .3"/>
+    <body name="b" pos=".1 .2 .3" euler="1 2 3">
+      <joint name="h1" axis="1 2 3" pos=".1 0 .2" ref=".3" range="-1 1" damping=".2"/>
+      <joint name="h2" axis="1 0 0" pos=".3 0 .2" armature=".2"/>
+      <joint name="s" type="slide" axis="0 1 1" ref=".1"/><geom size=".1"/>
+      <body name="c" pos=".4 0 0"><joint type="ball" pos=".1 .1 .1" stiffness="1"/>
+        <geom type="capsule" size=".05 .3"/><site name="tip" pos="0 0 .3"/></body></body>
+    <body pos=".1 .2 -.3"><geom size=".1"/></body>
+  </body>
+</worldbody><actuator><motor name="m" joint="h1"/></actuator></mujoco>"""
+TYPES = ("revolute", "prismatic", "universal", "planar", "spherical")
+
+
+def agreement(model, description: Description) -> float:
+    """The worst relative difference of tau, M and body positions in one random state.
+
+    tau = rne(q, v, a) + armature a - passive forces, which are the damping here.
+    """
+    robot, x, data = Robot(description), Exchange.mujoco(description), mujoco.MjData(model)
+    q, qd = robot.random_state(0)
+    qdd = np.random.default_rng(1).normal(size=robot.n)
+    data.qpos[:], data.qvel[:], data.qacc[:] = x.q(q), x.v(q, qd), x.a(q, qd, qdd)
+    model.jnt_stiffness[:] = 0
+    mujoco.mj_fwdPosition(model, data)
+    mujoco.mj_fwdVelocity(model, data)
+    tau, M = np.zeros(model.nv), np.zeros((model.nv, model.nv))
+    mujoco.mj_rne(model, data, 1, tau)
+    tau += model.dof_armature * data.qacc - data.qfrc_passive
+    mass_matrix(model, data, M)
+    coulomb = np.array([j.friction.coulomb for j in robot.joints for _ in range(j.type.nv)])
+    ours = robot.inverse_dynamics(q, qd, qdd, engine="python") - coulomb * np.sign(qd)
+    found = [difference(x.tau(q, ours), tau), difference(ours, x.tau_back(q, tau)),
+             difference(x.M(q, robot.mass_matrix(q, engine="python")), M),
+             difference(x.M_back(q, M), robot.mass_matrix(q, engine="python")),
+             difference(x.q_back(data.qpos), q), difference(x.v_back(q, data.qvel), qd),
+             difference(x.a_back(q, qd, data.qacc), qdd)]
+    for number in range(1, model.nbody):
+        name = model.body(number).name
+        if name:
+            pose = robot.pose(q, name, engine="python")
+            found.append(difference(pose[:3, 3], data.xpos[number], 1.0))
+            found.append(difference(pose[:3, :3].ravel(), data.xmat[number]))
+    return max(found)
+
+
+def mass_matrix(model, data, M: np.ndarray) -> None:
+    """MuJoCo 4 takes the data, earlier ones its sparse matrix."""
+    try:
+        mujoco.mj_fullM(model, data, M)
+    except TypeError:
+        mujoco.mj_fullM(model, M, data.qM)
+
+
+def test_every_joint_of_mujoco():
+    model = mujoco.MjModel.from_xml_string(EVERY_JOINT)
+    assert agreement(model, from_mujoco(model)) < 1e-13
+
+
+def test_several_joints_of_a_body_are_a_chain_of_massless_links(tmp_path):
+    path = tmp_path / "every.xml"
+    path.write_text(EVERY_JOINT)
+    robot = nlink.load(path)
+    assert robot.name == "every"
+    assert robot.frames == ("base", "a", "b:h1", "b:h2", "b", "c", "body4", "here", "tip")
+    assert [link.mass == 0 for link in robot.links] == [False, True, True, False, False, False]
+    assert robot.gravity.tolist() == [1.0, 2.0, -9.0]
+    assert robot.joints[1].limits.position == (-1.0, 1.0)
+    for line in ("geom ignored: 4 (number 0, number 1, number 2 and 1 more)",
+                 "actuator ignored: 1 (m)", "joint stiffness ignored: 1 (joint4)",
+                 "joint reference taken into the placement: 2 (h1, s)"):
+        assert line in robot.report
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_mujoco_agrees_on_what_is_written(seed):
+    """All joints MuJoCo has, on trees that are not numbered depth first."""
+    description = random_description(seed, types=TYPES)
+    model = mujoco.MjModel.from_xml_string(to_mjcf(description))
+    assert agreement(model, description) < 1e-12
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_floating_bases_agree(seed):
+    """Linear rates of a free joint are in world axes there, in body axes here."""
+    carried = random_description(seed, 4, fixed=False)
+    base = random_description(seed, 1, fixed=False).links[0]
+    description = Description(
+        "floating", (nlink.Link("base_body", base.mass, base.com, base.inertia), *carried.links),
+        (nlink.Joint("root_joint", nlink.Free()),
+         *(nlink.Joint(j.name, j.type, j.parent + 1, j.placement) for j in carried.joints)),
+        gravity=carried.gravity)
+    model = mujoco.MjModel.from_xml_string(to_mjcf(description))
+    assert agreement(model, description) < 1e-12
+
+
+def test_reading_what_was_written():
+    description = random_description(3, 6, friction=False)
+    model = mujoco.MjModel.from_xml_string(to_mjcf(description))
+    copy = Robot(from_mujoco(model, physical="ignore"))
+    x, robot = Exchange.mujoco(description), Robot(description)
+    q, qd = robot.random_state(1)
+    tau = robot.inverse_dynamics(q, qd, qd, engine="python")
+    again = copy.inverse_dynamics(x.q(q), x.v(q, qd), x.v(q, qd), engine="python")
+    assert difference(x.tau(q, tau), again) < 1e-12
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("<mujoco><worldbody><body><joint/></body></worldbody></mujoco>", "MuJoCo refuses it"),
+    ("<mujoco><nonsense/></mujoco>", "MuJoCo refuses it"),
+    ("<sdf/>", "root element <sdf>, expected <mujoco>"),
+    ('<!DOCTYPE x [<!ENTITY a "b">]><mujoco/>', "refused for safety"),
+])
+def test_wrong_files_are_refused_in_one_sentence(tmp_path, text, message):
+    path = tmp_path / "wrong.xml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message) as caught:
+        nlink.load(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_urdf_in_an_xml_file_is_urdf(tmp_path):
+    path = tmp_path / "x.xml"
+    path.write_text('<robot name="u"><link name="a"/></robot>')
+    assert nlink.load(path).name == "u"
+
+
+def test_without_mujoco_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    path = tmp_path / "x.xml"
+    path.write_text("<mujoco/>")
+    with pytest.raises(ImportError, match=r"nlink\[mjcf\]"):
+        nlink.load(path)
+
+
+def test_joints_without_a_twin_are_refused():
+    with pytest.raises(ValueError, match="a helical joint has no twin in MuJoCo"):
+        to_mjcf(random_description(0, 1, types=("helical",)))

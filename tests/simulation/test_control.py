@@ -1,0 +1,125 @@
+"""Control laws: traced into the kernel, they do what they do in Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nlink
+from nlink.simulation import PD, ComputedTorque, Cycloid, FeedForward, PDGravity, Quintic, Rest
+
+PUMA = nlink.load("puma560")
+PATH = Cycloid([0.0] * 6, [1.0, -0.5, 0.3, 1.0, 0.4, 2.0], 2.0)
+
+
+def desired(path, t):
+    return [np.array([path(float(x))[k] for x in t], dtype=float) for k in range(3)]
+
+
+@pytest.mark.parametrize("kind", [Cycloid, Quintic])
+def test_trajectories_are_integrals_of_their_rates_and_rest_outside(kind):
+    path = kind([0.0, 1.0], [2.0, -1.0], 4.0)
+    t = np.linspace(-1, 5, 24001)
+    q, qd, qdd = desired(path, t)
+    h = t[1] - t[0]
+    assert np.abs(np.gradient(q, h, axis=0) - qd)[1:-1].max() < 1e-6
+    assert np.abs(np.gradient(qd, h, axis=0) - qdd)[1:-1].max() < 1e-3
+    outside = (t <= 0) | (t >= 4)
+    assert np.abs(qd[outside]).max() < 1e-12
+    assert np.abs(q[t <= 0] - [0, 1]).max() < 1e-15
+    assert np.abs(q[t >= 4] - [2, -1]).max() < 1e-14
+
+
+def test_computed_torque_tracks():
+    run = nlink.simulate(PUMA, t=3.0, tau=ComputedTorque(PUMA, PATH, 100.0, 20.0))
+    assert np.abs(run.q - desired(PATH, run.t)[0]).max() <= 1e-8
+
+
+def test_computed_torque_makes_the_error_linear():
+    """e'' + kd e' + kp e = 0, whatever the arm does: critically damped here."""
+    offset = np.array([0.1, -0.2, 0.05, 0.1, 0.2, -0.1])
+    run = nlink.simulate(PUMA, offset, t=2.0, tau=ComputedTorque(PUMA, PATH, 25.0, 10.0))
+    error = run.q - desired(PATH, run.t)[0]
+    t = run.t[:, None]
+    assert np.abs(error - offset * (1 + 5 * t) * np.exp(-5 * t)).max() <= 1e-7
+
+
+def test_feed_forward_follows_while_the_motion_is_short():
+    run = nlink.simulate(PUMA, t=2.0, tau=FeedForward(PUMA, PATH), rtol=1e-12, atol=1e-14)
+    q, qd, qdd = desired(PATH, run.t)
+    assert np.abs(run.q - q).max() <= 1e-9
+    assert np.abs(run.tau - PUMA.inverse_dynamics(q, qd, qdd)).max() <= 1e-11
+
+
+def test_gravity_compensation_holds_still_and_plain_pd_sags():
+    target = [0.3, -0.5, 0.4, 0.2, 0.6, 0.1]
+    kp, kd = [400, 400, 200, 20, 20, 10], [40, 40, 20, 2, 2, 1]
+    still = nlink.simulate(PUMA, target, t=1.0, tau=PDGravity(PUMA, target, kp, kd))
+    assert np.abs(still.q - target).max() <= 1e-9
+    sagged = nlink.simulate(PUMA, target, t=1.0, tau=PD(PUMA, Rest(target), kp, kd))
+    assert np.abs(sagged.q[-1] - target).max() > 1e-3
+
+
+def test_a_law_of_ones_own_is_the_same_traced_or_not():
+    def law(t, q, qd):
+        return [-3 * v - nlink.sin(2 * t) * nlink.cos(x) + 0.1 * nlink.sign(v)
+                for x, v in zip(q, qd, strict=True)]
+
+    for how in ({"method": "rkf45"}, {"method": "rk4", "step": 0.002}):
+        fast, slow = (nlink.simulate(PUMA, t=0.2, tau=law, traced=traced, **how)
+                      for traced in (True, False))
+        assert np.abs(fast.q - slow.q).max() <= 1e-9
+        assert np.abs(fast.tau - slow.tau).max() <= 1e-7
+
+
+def test_a_law_may_use_arrays():
+    run = nlink.simulate(PUMA, t=0.1, tau=lambda t, q, qd: -2.0 * qd - np.arange(6.0) * q)
+    again = nlink.simulate(PUMA, t=0.1, tau=lambda t, q, qd: [
+        -2.0 * v - k * x for k, (x, v) in enumerate(zip(q, qd, strict=True))])
+    assert np.abs(run.q - again.q).max() <= 1e-14
+
+
+def test_a_law_whose_constants_change_is_compiled_anew():
+    gain = [1.0]
+    runs = []
+    for gain[0] in (1.0, 5.0):
+        runs.append(nlink.simulate(PUMA, t=0.1, tau=lambda t, q, qd: [-gain[0] * v for v in qd]).q)
+    assert np.abs(runs[0] - runs[1]).max() > 1e-4
+
+
+def test_a_table_of_forces_is_linear_between_outputs():
+    t = np.linspace(0, 0.5, 6)
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(6, 6))
+
+    for method in ("rkf45", "dop853", "rk4"):
+        fast = nlink.simulate(PUMA, t=t, tau=table, method=method, step=0.01)
+        slow = nlink.simulate(PUMA, t=t, tau=table, method="rkf45", traced=False, rtol=1e-11)
+        assert np.abs(fast.q - slow.q).max() <= 1e-6
+        assert np.array_equal(fast.tau, table)
+
+
+def test_each_trajectory_may_have_its_own_forces():
+    t = np.linspace(0, 0.3, 4)
+    table = np.random.default_rng(1).normal(size=(11, 4, 6))
+    run = nlink.simulate(PUMA, t=t, tau=table)
+    assert run.q.shape == (11, 4, 6)
+    for k in (0, 5, 10):
+        assert np.array_equal(run.q[k], nlink.simulate(PUMA, t=t, tau=table[k]).q)
+
+
+def test_a_law_for_joints_with_quaternions_is_refused_by_name():
+    robot = nlink.Robot(nlink.Description("ball", (nlink.Link(
+        "l", 1.0, (0.0, 0.0, -0.5), ((0.1, 0, 0), (0, 0.1, 0), (0, 0, 0.1))),),
+        (nlink.Joint("j", nlink.Spherical()),)))
+    with pytest.raises(ValueError, match="needs as many of both"):
+        PD(robot, [0.0] * 4, 1.0, 1.0)
+
+
+def test_gains_and_targets_are_checked():
+    with pytest.raises(ValueError, match="desired: 2 coordinates, expected 6"):
+        PD(PUMA, [0.0, 0.0], 1.0, 1.0)
+    with pytest.raises(ValueError, match="T: 0.0, expected a positive time"):
+        Cycloid([0.0], [1.0], 0.0)
+    with pytest.raises(ValueError, match="end: 2 numbers, expected 1"):
+        Quintic([0.0], [1.0, 2.0], 1.0)

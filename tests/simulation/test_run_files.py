@@ -1,0 +1,123 @@
+"""Runs on disk: what is saved is what is loaded; what was interrupted goes on to the same bits."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import nlink
+
+PUMA = nlink.load("puma560")
+OPTIONS = {"t": 1.0, "every": 0.05, "method": "dop853"}
+
+
+def test_a_saved_run_is_loaded_as_it_was(tmp_path):
+    q0, qd0 = PUMA.random_state(0, (3,))
+    qd0[1, 0] = np.nan
+    run = nlink.simulate(PUMA, q0, qd0, tau=lambda t, q, qd: [-v for v in qd], **OPTIONS)
+    path = run.save(tmp_path / "a.npz")
+    again = nlink.load_run(path)
+    for name in ("t", "q", "qd", "tau", "t_end", "energy"):
+        assert np.array_equal(getattr(run, name), getattr(again, name), equal_nan=True), name
+    assert again.status.tolist() == run.status.tolist()
+    assert repr(again) == repr(run)
+
+
+def test_what_is_no_run_is_refused(tmp_path):
+    path = tmp_path / "a.npz"
+    path.write_bytes(b"nonsense")
+    with pytest.raises(ValueError, match="not a run that nlink wrote"):
+        nlink.load_run(path)
+    with pytest.raises(FileNotFoundError):
+        nlink.load_run(tmp_path / "none.npz")
+    with pytest.raises(ValueError, match="expected .npz or .zarr"):
+        nlink.simulate(PUMA, t=0.1).save(tmp_path / "a.csv")
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("name", ["run", "run.npz"])
+@pytest.mark.parametrize("method", ["rkf45", "dop853", "symplectic"])
+def test_an_interrupted_run_goes_on_to_the_same_bits(tmp_path, monkeypatch, method, name):
+    monkeypatch.setattr("nlink.simulation.integration.SLICE", 1e-5)
+    q0, qd0 = PUMA.random_state(0, (9,))
+    options = OPTIONS | {"method": method, "every": 0.01}
+    whole = nlink.simulate(PUMA, q0, qd0, **options)
+    calls = []
+
+    def interrupt(share):
+        calls.append(share)
+        if len(calls) % 3 == 0:
+            raise Stop
+
+    path = tmp_path / name
+    for _ in range(1000):
+        try:
+            run = nlink.simulate(PUMA, q0, qd0, save=path, progress=interrupt, **options)
+            break
+        except Stop:
+            part = nlink.load_run(path)
+            known = np.isfinite(part.q)
+            assert np.array_equal(part.q[known], whole.q[known])
+            assert "running" in part.status
+    assert len(calls) > 3
+    assert np.array_equal(run.q, whole.q)
+    assert np.array_equal(nlink.load_run(path).qd, whole.qd)
+    assert calls == sorted(calls)
+
+
+def test_a_directory_of_another_run_is_not_touched(tmp_path):
+    nlink.simulate(PUMA, save=tmp_path / "run", **OPTIONS)
+    with pytest.raises(ValueError, match="holds another run"):
+        nlink.simulate(PUMA, save=tmp_path / "run", **(OPTIONS | {"t": 2.0}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_a_killed_run_resumes_to_the_same_numbers(tmp_path, how):
+    text = f"""
+import nlink, numpy as np
+robot = nlink.load("puma560")
+q0, qd0 = robot.random_state(0, (4000,))
+nlink.simulate(robot, q0, qd0, t=20.0, every=0.5, method="dop853", save={str(tmp_path / 'run')!r},
+               threads=1)
+"""
+    process = subprocess.Popen([sys.executable, "-c", text], stderr=subprocess.DEVNULL)
+    while not (tmp_path / "run" / "run.json").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    time.sleep(0.5)
+    process.send_signal(how)
+    process.wait()
+    part = nlink.load_run(tmp_path / "run")
+    running = part.status == "running"
+    assert running.any()
+    q0, qd0 = PUMA.random_state(0, (4000,))
+    options = {"t": 20.0, "every": 0.5, "method": "dop853"}
+    run = nlink.simulate(PUMA, q0, qd0, save=tmp_path / "run", threads=1, **options)
+    some = np.array([0, 1, 2000, 3999])
+    assert np.array_equal(run.q[some], nlink.simulate(PUMA, q0[some], qd0[some], **options).q)
+
+
+def test_xarray_has_labels():
+    pytest.importorskip("xarray")
+    data = nlink.simulate(PUMA, PUMA.random_state(0, (2,))[0], t=0.1).to_xarray()
+    assert data.q.dims == ("ensemble", "time", "coordinate")
+    assert float(data.time[-1]) == 0.1
+
+
+def test_zarr_holds_the_same(tmp_path):
+    pytest.importorskip("zarr")
+    run = nlink.simulate(PUMA, t=0.1)
+    again = nlink.load_run(run.save(tmp_path / "a.zarr"))
+    assert np.array_equal(again.q, run.q)
+    assert again.method == run.method

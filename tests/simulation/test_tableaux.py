@@ -1,0 +1,97 @@
+"""Methods are what their names say: every order condition, and the order seen in practice."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import nlink
+from nlink.simulation.methods import DOP853, GAUSS4, TABLEAUX
+from nlink.simulation.tableau import Tableau, trees
+
+methods = pytest.mark.parametrize("method", TABLEAUX.values(), ids=lambda m: m.name)
+
+
+def test_rooted_trees_are_counted():
+    assert [len(trees(n)) for n in range(1, 9)] == [1, 1, 2, 4, 9, 20, 48, 115]
+
+
+@methods
+def test_order_conditions_hold_to_the_order_and_no_further(method):
+    exact = isinstance(method.b[0], Fraction)
+    assert method.order_defect(method.order) <= (0 if exact else 1e-14)
+    if method.order < 8:
+        assert method.order_defect(method.order + 1) > 1e-4
+
+
+@methods
+def test_embedded_formulas_have_their_order(method):
+    for weights, order in zip(method.errors, (method.error_order, 3) if method is DOP853 else (
+            method.error_order,), strict=False):
+        if len(weights) > len(method.b):
+            continue  # the error uses the new rate: `test_error_shrinks` sees to it
+        embedded = [b - e for b, e in zip(method.b, weights, strict=True)]
+        assert method.order_defect(order, embedded) <= 1e-14
+    assert all(abs(sum(weights)) <= 1e-14 for weights in method.errors)
+
+
+@methods
+def test_interpolants_meet_both_ends_with_their_slopes(method):
+    if not method.dense:
+        return
+    F = np.array([[float(x) for x in row] for row in method.dense])
+    size = F.shape[1]
+    first, new = np.eye(size)[0], np.eye(size)[len(method.b)]
+    b = np.zeros(size)
+    b[:len(method.b)] = [float(x) for x in method.b]
+    assert np.abs(F[0] - b).max() <= 1e-15  # y(1) = y + h sum b K
+    assert np.abs(F[0] + F[1] - first).max() <= 1e-15  # slope K_0 at x = 0
+    assert np.abs(F[0] - F[1] - F[2] - new).max() <= 1e-14  # slope K_s at x = 1
+
+
+def test_gauss_is_symplectic():
+    """b_i a_ij + b_j a_ji = b_i b_j [Sanz-Serna]."""
+    a, b = np.array(GAUSS4.a), np.array(GAUSS4.b)
+    assert np.abs(b[:, None] * a + (b[:, None] * a).T - np.outer(b, b)).max() <= 1e-16
+
+
+def test_a_wrong_tableau_is_refused():
+    with pytest.raises(ValueError, match=r"row 1 of a sums to 1/3, expected c = 1/2"):
+        Tableau("x", 2, ((), (Fraction(1, 3),)), (Fraction(0), Fraction(1)),
+                (Fraction(0), Fraction(1, 2)))
+    with pytest.raises(ValueError, match="neither strictly lower triangular nor square"):
+        Tableau("x", 2, ((), ()), (0.5, 0.5), (0.0, 0.0))
+
+
+@pytest.mark.parametrize(("method", "steps"), [("rk4", (0.01, 0.005, 0.0025)),
+                                               ("symplectic", (0.04, 0.02, 0.01))])
+def test_order_of_convergence_of_fixed_steps(method, steps):
+    robot = nlink.load("double_pendulum")
+    q0, t = [0.4 - np.pi / 2, -0.3], [0.0, 0.96]
+    exact = nlink.simulate(robot, q0, t=t, method="dop853", rtol=1e-13, atol=1e-15).q[-1]
+    errors = [np.abs(nlink.simulate(robot, q0, t=t, method=method, step=h).q[-1] - exact).max()
+              for h in steps]
+    orders = np.log2(np.array(errors[:-1]) / errors[1:])
+    assert np.abs(orders - TABLEAUX[method].order).max() < 0.25
+
+
+@pytest.mark.parametrize(("method", "robot", "q0", "end", "n"), [
+    ("rkf45", "double_pendulum", [0.4 - np.pi / 2, -0.3], 0.96, 64),
+    ("dopri5", "double_pendulum", [0.4 - np.pi / 2, -0.3], 0.96, 64),
+    ("verner65", "puma560", np.zeros(6), 1.0, 24),
+    ("dop853", "planar3", [-1.2, 0.3, 0.2], 2.0, 32)])
+def test_order_of_convergence_at_imposed_steps(method, robot, q0, end, n):
+    """Tolerances so loose that every step is one output interval, where the table of forces,
+    all zero, makes methods with an interpolant stop as well."""
+    robot = nlink.load(robot)
+    exact = nlink.simulate(robot, q0, t=[0, end], method="dop853", rtol=1e-13, atol=1e-15)
+    errors = []
+    for steps in (n, 2 * n):
+        run = nlink.simulate(robot, q0, t=np.linspace(0, end, steps + 1), method=method,
+                             tau=np.zeros((steps + 1, robot.n)), rtol=1e9, atol=1e9, step=end)
+        assert run.stats.steps == steps
+        errors.append(max(np.abs(run.q[-1] - exact.q[-1]).max(),
+                          np.abs(run.qd[-1] - exact.qd[-1]).max()))
+    assert abs(np.log2(errors[0] / errors[1]) - TABLEAUX[method].order) < 0.7
