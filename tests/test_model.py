@@ -65,10 +65,10 @@ REFUSED = {
     "expected a mass on its link or beyond":
         lambda: describe(Link("rod")),
     "joint 'hinge': parent[1] = 1 must be < 1 and >= 0: "
-    "a link hangs from the base or from an earlier link, so there are no cycles":
+    "a link hangs from the base or an earlier link, so there are no cycles":
         lambda: describe(joint=replace(HINGE, parent=1)),
     "joint 'hinge': parent[1] = -1 must be < 1 and >= 0: "
-    "a link hangs from the base or from an earlier link, so there are no cycles":
+    "a link hangs from the base or an earlier link, so there are no cycles":
         lambda: describe(joint=replace(HINGE, parent=-1)),
     "joint 'hinge': armature -1.0, expected a finite number >= 0":
         lambda: describe(joint=replace(HINGE, armature=-1.0)),

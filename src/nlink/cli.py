@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 import nlink
+from nlink.reports.control import Control
 
 app = typer.Typer(
     name="nlink", pretty_exceptions_enable=False, no_args_is_help=False, rich_markup_mode=None,
@@ -164,14 +165,20 @@ def inverse_dynamics(
 
 @app.command()
 def count(
-    robot: RobotName,
+    robot: Annotated[str | None, typer.Argument(
+        metavar="[ROBOT]", show_default=False,
+        help="A bundled name or a path; not needed with --tables.")] = None,
     name: Annotated[str | None, typer.Argument(
         metavar="[NAME]", show_default=False,
         help="What to count, as inverse_dynamics; all that there is if not given.")] = None,
     general: Annotated[bool, typer.Option(
         "--general", help="Also the general-purpose algorithm, and its law in n.")] = False,
     tables: Annotated[bool, typer.Option(
-        "--tables", help="Also inverse dynamics beside [Saha99] Table 1.")] = False,
+        "--tables", help="The papers' complexity tables beside ours; with a robot, "
+        "inverse dynamics beside [Saha99] Table 1.")] = False,
+    plot: Annotated[Path | None, typer.Option(
+        "--plot", metavar="FILE", help="Draw operations over n, with the break-even points.")]
+    = None,
     as_json: AsJson = False,
     algorithm: Formulation = None,
 ) -> None:
@@ -181,8 +188,19 @@ def count(
     subexpressions shared.
     """
     from nlink.algorithms.catalogue import ALGORITHMS
+    from nlink.reports import tables as published
     from nlink.reports import terminal
 
+    if robot is None and not tables and plot is None:
+        raise ValueError("no robot: expected a name or a path, or --tables, or --plot FILE")
+    if plot is not None:
+        published.plot(plot)
+    if robot is None:
+        if as_json:
+            terminal.print_json(terminal.all_tables_data())
+        elif tables:
+            terminal.print_all_tables()
+        return
     model = nlink.load(robot)
     names = [name] if name is not None else list(ALGORITHMS)
     counts = terminal.Counts.of(model, names, algorithm, general=general)
@@ -296,6 +314,66 @@ def export(
 
 
 @app.command()
+def simulate(
+    robot: RobotName,
+    q: Annotated[str | None, typer.Option("--q", metavar="LIST", help="Initial q.")] = None,
+    qd: Annotated[str | None, typer.Option("--qd", metavar="LIST", help="Initial rates.")] = None,
+    t: Annotated[float, typer.Option("--t", help="Seconds.")] = 10.0,
+    every: Annotated[float, typer.Option(help="Seconds between outputs.")] = 0.01,
+    method: Annotated[str, typer.Option(
+        help="rkf45, dopri5, verner65, dop853, abm, rk4, symplectic, lsoda or radau.")] = "rkf45",
+    rtol: Annotated[float, typer.Option()] = 1e-9,
+    atol: Annotated[float, typer.Option()] = 1e-12,
+    step: Annotated[float | None, typer.Option(help="Of fixed-step methods; seconds.")] = None,
+    control: Annotated[Control, typer.Option(
+        help="Free fall; forced along a cycloid, or controlled along it.")] = Control.none,
+    to: Annotated[str | None, typer.Option(
+        "--to", metavar="LIST", help="Where the cycloid ends, at the last time.")] = None,
+    kp: Annotated[float, typer.Option(help="Gain of --control pd, computed-torque.")] = 100.0,
+    kd: Annotated[float, typer.Option(help="Gain of --control pd, computed-torque.")] = 20.0,
+    ensemble: Annotated[int, typer.Option(
+        metavar="N", help="So many trajectories around the initial q.")] = 1,
+    width: Annotated[float, typer.Option(help="Standard deviation of an ensemble.")] = 0.01,
+    seed: Annotated[int, typer.Option(help="Of an ensemble.")] = 0,
+    out: Annotated[Path | None, typer.Option(
+        metavar="FILE", help="Write .csv, .npz or .zarr; a directory, or .npz, can be resumed.")]
+    = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw q as PNG.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Integrate a motion: free fall, forced, controlled; one or many.
+
+    The status is 1 if a trajectory does not reach the end.
+    """
+    import numpy as np
+
+    from nlink.formats.states import read_numbers
+    from nlink.reports import simulation, terminal
+
+    model = nlink.load(robot)
+    start = model.neutral if q is None else read_numbers("--q", q, model.nq)
+    rates = np.zeros(model.n) if qd is None else read_numbers("--qd", qd, model.n)
+    end = None if to is None else read_numbers("--to", to, model.nq)
+    if ensemble < 1:
+        raise ValueError(f"--ensemble {ensemble}, expected at least 1")
+    resumable = out is not None and out.suffix in ("", ".npz")
+    result = nlink.simulate(
+        model, simulation.spread(start, ensemble, width, seed) if ensemble > 1 else start, rates,
+        t, simulation.law(model, control, start, end, t, kp, kd), method, rtol, atol, every,
+        step=step, save=out if resumable and method not in ("lsoda", "radau") else None)
+    if out is not None and out.suffix and not (resumable and out.exists()):
+        simulation.write(result, out)
+    if plot is not None:
+        result.plot(plot)
+    if as_json:
+        terminal.print_json(simulation.summary(result))
+    else:
+        terminal.print_run(simulation.summary(result))
+    if not result.ok:
+        raise typer.Exit(1)
+
+
+@app.command()
 def bench(
     robots: Annotated[list[str] | None, typer.Argument(
         metavar="[ROBOTS]...", help="Names or paths; random7 is a 7R arm with random twists.")]
@@ -304,6 +382,8 @@ def bench(
     chains: Annotated[bool, typer.Option(help="Also long chains.")] = True,
     save: Annotated[Path | None, typer.Option(
         "--markdown", metavar="FILE", help="Also write the table as Markdown.")] = None,
+    simulation: Annotated[bool, typer.Option(
+        "--simulation", help="Time integration instead, beside SciPy and MuJoCo.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Time nlink beside Pinocchio and MuJoCo on the same states.
@@ -314,6 +394,9 @@ def bench(
     from nlink.reports import bench as measure
     from nlink.reports import terminal
 
+    if simulation:
+        terminal.run_simulation_bench(robots, save, as_json=as_json)
+        return
     options = {"robots": robots} if robots else {}
     with terminal.console(stderr=True).status("measuring") as status:
         result = measure.run_bench(

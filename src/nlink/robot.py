@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nlink.algorithms.catalogue import find, operational_about
+from nlink.algorithms.catalogue import ALGORITHMS, Algorithm, find, operational_about
 from nlink.algorithms.trace import trace
 from nlink.engines import ENGINES, Engine, Function, Request, kernel
 from nlink.formats.dh import from_rows, to_toml
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from nlink.operators.diagonal import Diagonal
 
 Array = np.ndarray
+
+FEW_JOINTS = 12
+"""Up to here the default formulation is chosen by counting; beyond, O(n) always wins."""
 
 
 class Robot:
@@ -51,6 +54,7 @@ class Robot:
         self.description = description
         self._mechanism = canonical(description)
         self._functions: dict[tuple[Any, ...], Function] = {}
+        self._defaults: dict[str, Algorithm] = {}
 
     @classmethod
     def from_dh(cls, rows: Sequence[Mapping[str, Any]], convention: Convention = "standard",
@@ -165,7 +169,8 @@ class Robot:
         """Joint accelerations from joint forces, in O(n).
 
         `algorithm` is "articulated" (the bias inside the sweeps), "denoc" (the three steps of
-        [Saha03], bias by inverse dynamics), "fd1" to "fd4" ([RK88]) or "composite" (Walker and
+        [Saha03], bias by inverse dynamics), "fd1" to "fd4" ([RK88]), "diagonalized" and
+        "diagonalized-xi" ([Koz95], by way of quasi-velocities) or "composite" (Walker and
         Orin, O(n^3)).
 
         >>> import nlink
@@ -357,9 +362,21 @@ class Robot:
                 wrenches: bool = False) -> Request:
         """What engines, counters and printers need to know about a computation."""
         entry = find(name, algorithm)
+        if algorithm is None and entry.contends and len(self._mechanism.joints) <= FEW_JOINTS:
+            entry = self._cheapest(name)
         if wrenches and "f_ext" not in dict(entry.inputs):
             raise ValueError(f"{name} has no argument f_ext")
         return Request(entry, self._mechanism, self._attachment(frame), wrenches)
+
+    def _cheapest(self, name: str) -> Algorithm:
+        """Of the formulations that contend, the one with the fewest operations for this robot."""
+        if name not in self._defaults:
+            from nlink.reports.complexity import count
+
+            rivals = [entry for entry in ALGORITHMS[name].values() if entry.contends]
+            self._defaults[name] = min(
+                rivals, key=lambda entry: count(self, name, entry.formulation).total)
+        return self._defaults[name]
 
     def _attachment(self, frame: int | str) -> Attachment:
         links = self._mechanism.links

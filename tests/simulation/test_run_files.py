@@ -36,7 +36,7 @@ def test_what_is_no_run_is_refused(tmp_path):
         nlink.load_run(path)
     with pytest.raises(FileNotFoundError):
         nlink.load_run(tmp_path / "none.npz")
-    with pytest.raises(ValueError, match="expected .npz or .zarr"):
+    with pytest.raises(ValueError, match=r"expected \.npz or \.zarr"):
         nlink.simulate(PUMA, t=0.1).save(tmp_path / "a.csv")
 
 
@@ -45,7 +45,7 @@ class Stop(Exception):
 
 
 @pytest.mark.parametrize("name", ["run", "run.npz"])
-@pytest.mark.parametrize("method", ["rkf45", "dop853", "symplectic"])
+@pytest.mark.parametrize("method", ["rkf45", "dop853", "abm", "symplectic"])
 def test_an_interrupted_run_goes_on_to_the_same_bits(tmp_path, monkeypatch, method, name):
     monkeypatch.setattr("nlink.simulation.integration.SLICE", 1e-5)
     q0, qd0 = PUMA.random_state(0, (9,))

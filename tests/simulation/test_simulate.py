@@ -11,7 +11,7 @@ import pytest
 import nlink
 from nlink.model.description import Description, Joint, Link
 from nlink.model.pose import Mount, Pose
-from nlink.simulation.methods import TABLEAUX
+from nlink.simulation.methods import METHODS
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data" / "reference.json").read_text())
 RUNS = {
@@ -20,7 +20,7 @@ RUNS = {
     "puma_abs": ("puma560", np.zeros(6)),
     "puma_printed": ("puma_saha", np.zeros(6)),
 }
-ADAPTIVE = [name for name, method in TABLEAUX.items() if method.adaptive]
+ADAPTIVE = [name for name, method in METHODS.items() if method.adaptive]
 
 
 def ball_chain(n: int = 2, free: bool = False) -> nlink.Robot:
@@ -83,7 +83,7 @@ def test_the_symplectic_method_keeps_its_energy_error_bounded():
     assert errors["rk4"][1] >= 3 * errors["rk4"][0]
 
 
-@pytest.mark.parametrize("method", ["rkf45", "dop853", "rk4", "symplectic"])
+@pytest.mark.parametrize("method", ["rkf45", "dop853", "abm", "rk4", "symplectic"])
 def test_an_ensemble_is_its_trajectories_one_by_one_bit_for_bit(method):
     robot = nlink.load("puma560")
     q0, qd0 = robot.random_state(0, (3, 7))
@@ -99,7 +99,7 @@ def test_an_ensemble_is_its_trajectories_one_by_one_bit_for_bit(method):
         assert together.stats.steps[index] == alone.stats.steps
 
 
-@pytest.mark.parametrize("method", ["rkf45", "dop853", "rk4"])
+@pytest.mark.parametrize("method", ["rkf45", "dop853", "abm", "rk4"])
 def test_poisoned_trajectories_fail_alone(method):
     robot = nlink.load("puma560")
     q0, qd0 = robot.random_state(1, (40,))
@@ -133,7 +133,7 @@ def test_angles_too_large_for_the_vector_are_right():
 
 
 @pytest.mark.parametrize("free", [False, True])
-@pytest.mark.parametrize("method", ["rkf45", "dop853", "rk4"])
+@pytest.mark.parametrize("method", ["rkf45", "dop853", "abm", "rk4"])
 def test_quaternions_stay_unit_without_drift(method, free):
     robot = ball_chain(2, free)
     q0, qd0 = robot.random_state(2)
@@ -171,7 +171,7 @@ def test_the_compiled_loop_is_the_reference_loop():
 def test_interpolated_outputs_are_as_good_as_those_at_steps():
     robot = nlink.load("puma560")
     exact = nlink.simulate(robot, t=1.0, every=0.001, rtol=1e-13, atol=1e-15, method="verner65")
-    for method, bound in (("dop853", 1e-7), ("dopri5", 1e-6)):
+    for method, bound in (("dop853", 1e-7), ("dopri5", 1e-6), ("abm", 1e-7)):
         run = nlink.simulate(robot, t=1.0, every=0.001, method=method)
         assert run.stats.steps < 200  # fewer than outputs: they lie inside steps
         assert np.abs(run.q - exact.q).max() <= bound

@@ -95,3 +95,26 @@ def test_order_of_convergence_at_imposed_steps(method, robot, q0, end, n):
         errors.append(max(np.abs(run.q[-1] - exact.q[-1]).max(),
                           np.abs(run.qd[-1] - exact.qd[-1]).max()))
     assert abs(np.log2(errors[0] / errors[1]) - TABLEAUX[method].order) < 0.7
+
+
+def test_the_adams_method_takes_fewer_evaluations_the_tighter_it_is():
+    """Its order rises with the tolerance's demands: errors fall in step, costs hardly grow."""
+    robot, q0 = nlink.load("puma560"), np.zeros(6)
+    exact = nlink.simulate(robot, q0, t=1.0, method="dop853", rtol=1e-13, atol=1e-15).q
+    costs = []
+    for rtol in (1e-5, 1e-8, 1e-11):
+        run = nlink.simulate(robot, q0, t=1.0, method="abm", rtol=rtol, atol=rtol / 100)
+        assert np.abs(run.q - exact).max() <= 100 * rtol
+        costs.append(run.stats.evaluations)
+    others = nlink.simulate(robot, q0, t=1.0, rtol=1e-11, atol=1e-13)
+    assert costs[2] < 5 * costs[0]
+    assert costs[2] < others.stats.evaluations / 2
+
+
+def test_adams_is_exact_for_polynomials_of_its_order():
+    """A slide pushed by a force linear in time moves along a cubic: any order above two has it."""
+    slide = nlink.Robot.from_dh([{"joint": "prismatic", "mass": 1.0}], gravity=(0, 0, 0))
+    run = nlink.simulate(slide, [0.0], t=2.0, every=0.1, tau=lambda t, q, qd: [6 * t],
+                         method="abm", rtol=1e-6, atol=1e-8)
+    assert np.abs(run.q[:, 0] - run.t**3).max() <= 1e-6
+    assert run.stats.steps < 60

@@ -43,6 +43,8 @@ class Algorithm:
     """Off-line work on the mechanism that leaves this algorithm's results unchanged."""
     rolls: bool = False
     """The text is sweeps and nothing else, so the rolled driver can run it too."""
+    contends: bool = False
+    """For some robots this formulation has the fewest operations: see `Robot.request`."""
     definite: bool = False
     """Needs a positive definite mass matrix; other mechanisms give nan."""
 
@@ -148,7 +150,7 @@ _ENTRIES = (
         "forward_dynamics", "articulated", (Q, QD, TAU, F_EXT), (QDD,),
         lambda m, o, q, qd, tau, f: accelerations.forward_dynamics(
             m, q, qd, tau, kinematics.body_wrenches(m, q, o.links, f)),
-        Mechanism.regrouped, rolls=True),
+        Mechanism.regrouped, rolls=True, contends=True),
     Algorithm(
         "forward_dynamics", "denoc", (Q, QD, TAU, F_EXT), (QDD,),
         lambda m, o, q, qd, tau, f: accelerations.denoc(
@@ -158,7 +160,7 @@ _ENTRIES = (
         "forward_dynamics", "composite", (Q, QD, TAU, F_EXT), (QDD,),
         lambda m, o, q, qd, tau, f: matrices.composite_dynamics(
             m, q, qd, tau, kinematics.body_wrenches(m, q, o.links, f)),
-        Mechanism.regrouped),
+        Mechanism.regrouped, contends=True),
     Algorithm(
         "forward_dynamics", "fd1", (Q, QD, TAU, F_EXT), (QDD,), _spatial(spatial_operators.fd1),
         Mechanism.regrouped, rolls=True),
@@ -216,7 +218,7 @@ _ENTRIES = (
 )
 
 ALGORITHMS: dict[str, dict[str, Algorithm]] = {}
-"""name -> formulation -> algorithm; the first formulation of a name is its default."""
+"""name -> formulation -> algorithm; the first is the default where no other contends."""
 for _entry in _ENTRIES:
     ALGORITHMS.setdefault(_entry.name, {})[_entry.formulation] = _entry
 

@@ -30,7 +30,8 @@ from nlink.algorithms.diagonal_rates import (
     twist_cross_twist,
     twist_cross_wrench,
 )
-from nlink.algorithms.forward_dynamics import Carried, Yield, articulate
+from nlink.algorithms.forward_dynamics import Yield
+from nlink.algorithms.matrices import pivots
 from nlink.algorithms.sweep import Column, Driver
 from nlink.model.joints import Coordinates
 from nlink.model.mechanism import Joint
@@ -154,16 +155,6 @@ def motions(mechanism: Driver, q: Column, qd: Column, f_ext: Column) -> Column:
     return mechanism.outward(outward, (Twist.zero(), mechanism.gravity), q, qd, f_ext)
 
 
-def pivots(mechanism: Driver, q: Column) -> Column:
-    """The elimination of every joint: P, D and G of [Koz95, 12], tip to base."""
-
-    def inward(joint: Joint, carried: Carried, q):
-        return articulate(joint, joint.transform(q), carried, Wrench.zero(), q,
-                          (0,) * joint.type.nv)
-
-    return mechanism.inward(inward, Carried.zero(), q)[0]
-
-
 def unnormalized_velocities(mechanism: Driver, q: Column, qd: Column) -> Column:
     """xi = (1 + H Phi K)* qd (34), base to tip."""
     return _velocities(mechanism, q, qd, lambda pivot, xi: xi)
@@ -209,14 +200,14 @@ def rates_from_normalized(mechanism: Driver, q: Column, nu: Column) -> Column:
     """qd = (1 - H Psi K)* D^-1/2 nu, base to tip."""
 
     def outward(joint: Joint, parent: Twist, step: Yield, nu):
-        return release_velocities(step, parent, unnormalize(step.pivots, nu))
+        return release_velocities(step, parent, unnormalize(step, nu))
 
     return mechanism.outward(outward, Twist.zero(), pivots(mechanism, q), nu)
 
 
-def unnormalize(pivots: tuple[Pivot, ...], nu: Coordinates) -> Coordinates:
+def unnormalize(step: Yield, nu: Coordinates) -> Coordinates:
     """xi = D^-1/2 nu (34)."""
-    return tuple(x * sqrt(pivot.inverse) for pivot, x in zip(pivots, nu, strict=True))
+    return tuple(x * sqrt(pivot.inverse) for pivot, x in zip(step.pivots, nu, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +227,7 @@ def quasi_motion(mechanism: Driver, q: Column, velocities: Column, tau: Column, 
     """
 
     def outward(joint: Joint, parent: tuple[Twist, Vector], step: Yield, q, given, f_ext):
-        xi = unnormalize(step.pivots, given) if normalized else given
+        xi = unnormalize(step, given) if normalized else given
         twist, qd = release_velocities(step, parent[0], xi)
         held, g = step.X.twist_to_child(parent[0]), step.X.R.to_child(parent[1])
         return (twist, g), State(move(joint, step.X, held, twist, g, qd, f_ext), xi)

@@ -11,7 +11,7 @@ from itertools import accumulate
 
 from nlink.algorithms.forward_dynamics import Carried, Yield, articulate
 from nlink.algorithms.inverse_dynamics import bias
-from nlink.algorithms.sweep import Column, Unrolled
+from nlink.algorithms.sweep import Column, Driver, Unrolled
 from nlink.model.mechanism import Joint
 from nlink.scalars.functions import Scalar, divide
 from nlink.spatial import RigidInertia, Transform, Wrench
@@ -70,7 +70,7 @@ def mass_matrix(mechanism: Unrolled, q: Column) -> Dense:
     return M
 
 
-def pivots(mechanism: Unrolled, q: Column) -> Column:
+def pivots(mechanism: Driver, q: Column) -> Column:
     """The elimination of every joint, without forces."""
 
     def inward(joint: Joint, carried: Carried, q):

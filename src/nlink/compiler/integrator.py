@@ -35,10 +35,10 @@ RATE = 3e9
 _TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
-def record_type(size: int) -> np.dtype:
-    """What a trajectory remembers between calls, for a state of so many elements."""
+def record_type(size: int, memory: int = 0) -> np.dtype:
+    """What a trajectory remembers between calls: its state, and what its method keeps."""
     return np.dtype([*((name, "f8" if name in ("t", "h") else "i8") for name in RECORD),
-                     ("y", "f8", (size,))])
+                     ("y", "f8", (size,)), ("memory", "f8", (memory,))])
 
 
 class Integrator:
@@ -62,7 +62,7 @@ class Integrator:
         and g + 1. Steps are no smaller than `least`, and at most `most` for a trajectory. The
         GIL is released.
         """
-        count, outputs, size = out.shape
+        _, outputs, size = out.shape
         numbers = {"outputs": outputs, "rtol": rtol, "atol": atol, "least": least, "most": most,
                    "budget": int(min(2**62, 1 + budget * RATE / max(1, self.operations))),
                    "times": _address(times), "held": 0 if held is None else _address(held),

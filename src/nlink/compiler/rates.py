@@ -3,7 +3,7 @@
 Inside an integration all states of a block stay in vectors: element k of every lane lies
 side by side, so nothing is ever shuffled.
 
-    void rates(double *t, double *y, double *u, double *ydot, void *data, void *room)
+    void rates(double *t, double *y, double *u, double *ydot)
 
 computes one vector of states. It tries `rates_all`; where an angle is too large for a
 vector, `rates_lane` computes the lanes one by one, to the same bits.
@@ -46,7 +46,8 @@ def emit_rates(program: Program, target: Target) -> str:
         f.do(f"ret i1 {flag}")
         name = "rates_all" if width == target.width else "rates_lane"
         # vectors spilt to a stack that is not aligned straddle cache lines: half the speed
-        functions.append(f.define(f"internal i1 @{name}({PARAMETERS}) alignstack({max(16, 8 * width)})"))
+        stack = max(16, 8 * width)
+        functions.append(f.define(f"internal i1 @{name}({PARAMETERS}) alignstack({stack})"))
     return "\n".join([*functions, _entry(target)])
 
 

@@ -85,7 +85,8 @@ def _read_row(row: Mapping[str, Any], number: int, convention: Convention,
         armature=_number(row, "armature"),
         limits=Limits(
             _pair("position limits", limits.get("position", (-math.inf, math.inf))),
-            _number(limits, "velocity", math.inf), _number(limits, "effort", math.inf)),
+            _number(limits, "velocity", math.inf, math.inf),
+            _number(limits, "effort", math.inf, math.inf)),
     )
     return link, joint
 
@@ -141,21 +142,22 @@ def _angle(row: Mapping[str, Any], key: str) -> float:
     return math.radians(_number(row, f"{key}_deg"))
 
 
-def _number(row: Mapping[str, Any], key: str, default: float = 0.0) -> float:
+def _number(row: Mapping[str, Any], key: str, default: float = 0.0,
+            largest: float = LARGEST) -> float:
     value = row.get(key, default)
     if isinstance(value, bool) or not hasattr(value, "__float__"):
         raise TypeError(f"{key}: {value!r}, expected a number")
-    return _sane(key, value)
+    return _sane(key, value, largest)
 
 
-def _sane(what: str, value: Any) -> float:
+def _sane(what: str, value: Any, largest: float = LARGEST) -> float:
     """A number, infinite perhaps, but not so large that its square is."""
     try:
         number = float(value)
-    except OverflowError:
-        number = LARGEST * 2
-    if LARGEST < abs(number) < math.inf:
-        raise ValueError(f"{what}: expected at most {LARGEST:g}")
+    except OverflowError:  # an integer of hundreds of digits
+        raise ValueError(f"{what}: expected at most {LARGEST:g}") from None
+    if largest < abs(number) < math.inf:
+        raise ValueError(f"{what}: {number:g}, expected at most {largest:g}")
     return number
 
 

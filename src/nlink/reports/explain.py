@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 READABLE = 400
 """Longer expressions are not printed on a terminal."""
+SHORT = 60
+"""Nodes of a term that is readable without a normal form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +123,12 @@ def explain(robot: Robot, joint: int, *, simplify: bool = True) -> Explanation:
 
 
 def _closed(program: Program, simplify: bool) -> str:
+    """The closed form; a term that has no normal form is printed as traced, if it is short."""
     forms = Symbolic(program)
     try:
         return str((forms.simplified() if simplify else forms).values[0])
     except (ArithmeticError, OverflowError):
-        return ""
+        return str(forms.values[0]) if len(program.live()) <= SHORT else ""
 
 
 Found = tuple[str, str, Scalar]

@@ -27,6 +27,8 @@ SOURCES = {
     "fd2": "[RK88, 5.5-5.7]: FD1 with link accelerations",
     "fd3": "[RK88, 5.8-5.10]: the bias enters the filter",
     "fd4": "[RK88, 5.13-5.17]: velocities only in the first sweep",
+    "diagonalized": "[Koz95, 40]: by way of nud, in which the mass matrix is 1",
+    "diagonalized-xi": "[Koz95, 44]: by way of xid, in which it is D",
     "propagation": "[RK88] Om(k), base to tip after the articulated inertias",
 }
 LEAST = {"operational_inertia": 6}
@@ -107,10 +109,13 @@ def table(name: str = "forward_dynamics") -> Table:
     """The comparison for a terminal."""
     from nlink.reports.terminal import grid
 
-    result = grid("formulation", "sweeps", "law for n revolute joints", "n = 6", "source",
-                  title=f"{name}: formulations", text=("formulation", "sweeps", "source"))
-    for row in formulations(name):
-        result.add_row(row.formulation, row.arrows, str(row.law), str(row.law(6)), row.source)
+    rows = formulations(name)
+    sources = "\n".join(f"{row.formulation}: {row.source}" for row in rows)
+    result = grid("formulation", "sweeps", "law for n revolute joints", "n = 6",
+                  title=f"{name}: formulations (> outward, < inward)", caption=sources,
+                  text=("law for n revolute joints",))
+    for row in rows:
+        result.add_row(row.formulation, row.arrows, str(row.law), str(row.law(6)))
     return result
 
 

@@ -28,7 +28,7 @@ def joint_forces(robot: Robot, t: np.ndarray, curves: Mapping[str, np.ndarray], 
 
     `marks` are times at which the first curve gets a dot.
     """
-    _require_matplotlib()
+    require_matplotlib()
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -50,12 +50,12 @@ def joint_forces(robot: Robot, t: np.ndarray, curves: Mapping[str, np.ndarray], 
         first = next(iter(curves.values()))
         at = [int(np.argmin(np.abs(t - mark))) for mark in marks]
         panel.plot(t[at], first[at, k], "o", color=COLOURS[0], markersize=4, clip_on=False)
-        _dress(panel, f"joint {k + 1}", "N" if kinds[k] == "prismatic" else "N\N{MIDDLE DOT}m")
+        dress(panel, f"joint {k + 1}", "N" if kinds[k] == "prismatic" else "N\N{MIDDLE DOT}m")
         panel.set_xlim(t[0], t[-1])
     for panel in panels[max(0, robot.n - columns):robot.n]:
         panel.set_xlabel("time, s", color=MUTED)
         panel.tick_params(labelbottom=True)
-    _head(figure, title, subtitle, panels[0])
+    head(figure, title, subtitle, panels[0])
     return figure
 
 
@@ -69,14 +69,16 @@ def save(figure: Figure, path: str | Path) -> Path:
     return path
 
 
-def _require_matplotlib() -> None:
+def require_matplotlib() -> None:
+    """Refuse by a sentence that says what to install."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
         raise ImportError("plots need matplotlib: pip install nlink[plot]") from None
 
 
-def _dress(panel: Any, title: str, unit: str) -> None:
+def dress(panel: Any, title: str, unit: str) -> None:
+    """A panel's title, unit, grid and ticks."""
     panel.set_title(title, loc="left", fontsize=10, color=INK, fontweight="bold")
     panel.set_title(unit, loc="right", fontsize=9, color=MUTED)
     panel.axhline(0, color=RULE, linewidth=1, zorder=0)
@@ -90,11 +92,14 @@ def _dress(panel: Any, title: str, unit: str) -> None:
         panel.set_ylim(-1, 1)
 
 
-def _head(figure: Figure, title: str, subtitle: str, panel: Any) -> None:
+def head(figure: Figure, title: str, subtitle: str, panel: Any) -> None:
+    """A figure's title, and a legend of the curves in `panel` if there are several."""
     height = figure.get_figheight()
     figure.text(0.012, 1 - 0.12 / height, title, fontsize=13, fontweight="bold", color=INK,
                 va="top")
     figure.text(0.012, 1 - 0.38 / height, subtitle, fontsize=9.5, color=MUTED, va="top")
+    if panel is None:
+        return
     handles, labels = panel.get_legend_handles_labels()
     if len(labels) > 1:
         figure.legend(handles, labels, loc="upper right", ncols=len(labels), frameon=False,

@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from nlink.formats.files import write_text
 from nlink.model.pose import DH
 from nlink.reports import bench
 from nlink.reports.complexity import INVERSE_DYNAMICS_TABLE, Count, Law, count, law
@@ -284,3 +286,59 @@ def print_bench(result: bench.Bench) -> None:
     out.print(table)
     for line in bench.limits(result):
         out.print(line)
+
+
+def print_run(summary: dict[str, Any]) -> None:
+    """A simulation in a few lines."""
+    out = console()
+    many = f"{summary['trajectories']} trajector" + (
+        "y" if summary["trajectories"] == 1 else "ies")
+    out.print(f"{summary['robot']}, {summary['method']}: {many}"
+              f" of {summary['t']:g} s, {summary['outputs']} outputs")
+    out.print(f"{summary['steps']} steps, {summary['rejects']} rejected, "
+              f"{summary['evaluations']} evaluations")
+    if summary["energy_change"] is not None:
+        out.print(f"energy changes by at most {summary['energy_change']:.3g} J")
+    for failure in summary["failed"][:10]:
+        where = f"trajectory {failure['trajectory'][0]}: " if failure["trajectory"] else ""
+        out.print(f"{where}{failure['status']} at t = {failure['t']:.6g}")
+    if len(summary["failed"]) > 10:
+        out.print(f"and {len(summary['failed']) - 10} more that did not reach the end")
+
+
+def run_simulation_bench(robots: Sequence[str] | None, save: Path | None, *,
+                         as_json: bool) -> None:
+    """Measure integration and print the table."""
+    from nlink.reports import bench_simulation as measure
+
+    name = robots[0] if robots else "puma560"
+    with console(stderr=True).status("measuring") as status:
+        result = measure.run_simulation_bench(
+            name, progress=lambda what: status.update(f"measuring {what}"))
+    if save is not None:
+        write_text(save, measure.markdown(result))
+    if as_json:
+        print(result.to_json())
+        return
+    table = grid(*measure.HEADINGS, text=("what", "beside", "errors at 2 s"))
+    for row in measure.rows(result):
+        table.add_row(*row)
+    console().print(table)
+
+
+def print_all_tables() -> None:
+    """The papers' complexity tables, ours beside theirs."""
+    from nlink.reports import formulations, koz_tables, tables
+
+    out = console()
+    for table in (*(t.rich() for t in tables.tables()), tables.break_even_table(),
+                  formulations.table(), koz_tables.table_2(), koz_tables.table_3()):
+        out.print(table)
+
+
+def all_tables_data() -> dict[str, Any]:
+    """The same for JSON."""
+    from nlink.reports import formulations, koz_tables, tables
+
+    return {"saha": tables.data(), "kozlowski": koz_tables.data(),
+            "formulations": [asdict(f) for f in formulations.formulations()]}

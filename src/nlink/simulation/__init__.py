@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from nlink.simulation.controllers import FeedForward as FeedForward
     from nlink.simulation.controllers import PDGravity as PDGravity
     from nlink.simulation.files import load_run as load_run
-    from nlink.simulation.run import Run as Run
     from nlink.simulation.integration import simulate as simulate
+    from nlink.simulation.run import Run as Run
     from nlink.simulation.system import apply as apply
     from nlink.simulation.trajectories import Cycloid as Cycloid
     from nlink.simulation.trajectories import Quintic as Quintic
@@ -28,7 +28,8 @@ _HOMES = {
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = sorted(_HOME)  # noqa: PLE0605
+__all__ = ["PD", "ComputedTorque", "Cycloid", "FeedForward", "PDGravity", "Quintic", "Rest", "Run",
+           "apply", "load_run", "simulate"]
 
 
 def __getattr__(name: str) -> Any:

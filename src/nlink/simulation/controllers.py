@@ -19,7 +19,7 @@ from nlink.simulation.trajectories import Motion, Rest
 if TYPE_CHECKING:
     from nlink.robot import Robot
 
-Desired = Callable[[Scalar], Motion] | Sequence[float]
+Desired = Callable[[Scalar], Motion] | Sequence[float] | np.ndarray
 """A trajectory, or a configuration to be held."""
 
 

@@ -153,7 +153,8 @@ class Store:
             raw = np.load(path / "records.npy", allow_pickle=False)
         except (OSError, ValueError) as error:
             raise ValueError(f"{path}: not a run under way: {error}") from None
-        return cls(raw.view(record_type(out.shape[2])).ravel(), out, head, path)
+        memory = raw.shape[1] // 8 - record_type(out.shape[2]).itemsize // 8
+        return cls(raw.view(record_type(out.shape[2], memory)).ravel(), out, head, path)
 
     def checkpoint(self) -> None:
         """Make what has been computed so far permanent."""
@@ -172,9 +173,10 @@ class Store:
         lead = tuple(head["lead"])
         q = self.out[..., :robot.nq].reshape(*lead, -1, robot.nq)
         rates = self.out[..., robot.nq:].reshape(*lead, -1, robot.n)
-        steps, rejects = (records[name].reshape(lead)[()] for name in ("steps", "rejects"))
-        sweeps = records["sweeps"].reshape(lead)[()]
-        evaluations = (steps + rejects) * head["evaluations"] + sweeps * head["stages"] + head["start"]
+        steps, rejects, sweeps = (records[name].reshape(lead)[()]
+                                  for name in ("steps", "rejects", "sweeps"))
+        evaluations = (head["start"] + (steps + rejects) * head["evaluations"]
+                       + sweeps * head["stages"])
         times = np.array(head["t"]) if isinstance(head["t"], list) else head["t"]
         return Run(robot, times, q, rates, records["status"].reshape(lead),
                    records["t"].reshape(lead), Stats(steps, rejects, evaluations),

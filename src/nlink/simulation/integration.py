@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from nlink.compiler.integrator import STATUS, record_type
 from nlink.simulation.files import PART, Store
-from nlink.simulation.methods import TABLEAUX
+from nlink.simulation.methods import METHODS
 from nlink.simulation.run import Run
 from nlink.simulation.system import Law, System, kernel_of
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nlink.robot import Robot
 
 Array = np.ndarray
-METHODS = (*TABLEAUX, "lsoda", "radau")
+SCIPY = ("lsoda", "radau")
 
 SLICE = 0.1
 """Seconds of work between looks at the progress bar, the keyboard and the checkpoint."""
@@ -68,7 +68,7 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
         raise ValueError(f"rtol: {rtol} and atol: {atol}, expected numbers >= 0, not both 0")
     limits = {"rtol": float(rtol), "atol": float(atol), "most": int(max_steps),
               "least": 16 * np.finfo(float).eps * float(np.abs(problem.times).max())}
-    if method in ("lsoda", "radau") or not traced:
+    if method in SCIPY or not traced:
         from nlink.simulation.interpreted import integrate_in_python
 
         if save is not None:
@@ -99,8 +99,9 @@ class _Problem:
     @staticmethod
     def of(robot: Robot, q0: ArrayLike | None, qd0: ArrayLike | None, t: float | ArrayLike,
            tau: ArrayLike | Law | None, method: str, every: float, step: float | None) -> _Problem:
-        if method not in METHODS:
-            raise ValueError(f"method: {method!r}, expected one of {', '.join(METHODS)}")
+        if method not in (*METHODS, *SCIPY):
+            names = ", ".join((*METHODS, *SCIPY))
+            raise ValueError(f"method: {method!r}, expected one of {names}")
         times = _times(t, every)
         q = _state("q0", robot.neutral if q0 is None else q0, robot.nq)
         qd = _state("qd0", np.zeros(robot.n) if qd0 is None else qd0, robot.n)
@@ -120,7 +121,7 @@ class _Problem:
             table = np.ascontiguousarray(
                 table.reshape(1, len(times), robot.n) if whole else np.broadcast_to(
                     table, (*lead, len(times), robot.n)).reshape(-1, len(times), robot.n))
-        fixed = method in TABLEAUX and not TABLEAUX[method].adaptive
+        fixed = method in METHODS and not METHODS[method].adaptive
         if step is not None and not (np.isfinite(step) and step > 0):
             raise ValueError(f"step: {step}, expected a positive number of seconds")
         size = step if step is not None else float(np.diff(times).min()) if fixed else 0.0
@@ -195,13 +196,15 @@ def _compiled(problem: _Problem, system: System, limits: dict[str, Any], threads
     count = len(problem.y0)
     wide = host().target.width
     kernel = kernel_of(system, problem.method, wide if count > 2 else 2)
-    records = np.zeros(count, record_type(problem.y0.shape[1]))
+    method = METHODS[problem.method]
+    memory = method.memory(problem.y0.shape[1])
+    records = np.zeros(count, record_type(problem.y0.shape[1], len(memory)))
+    records["memory"] = memory
     records["next"], records["t"], records["h"] = 1, problem.times[0], problem.step
     records["y"] = _momenta(problem) if system.canonical else problem.y0
-    tableau = TABLEAUX[problem.method]
     head = {"method": problem.method, "lead": problem.lead, "t": problem.times,
-            "canonical": system.canonical, "evaluations": tableau.evaluations,
-            "stages": len(tableau.b), "start": 2 if tableau.adaptive and not problem.step else 1}
+            "canonical": system.canonical, "evaluations": method.evaluations,
+            "stages": method.stages, "start": 2 if method.adaptive and not problem.step else 1}
     target = _target(save)
     if target is not None:
         head |= {"digest": _digest(problem, system, limits), "robot": problem.robot.to_toml()}

@@ -10,7 +10,7 @@ import math
 from fractions import Fraction
 
 from nlink.simulation import dop853
-from nlink.simulation.tableau import Number, Tableau
+from nlink.simulation.tableau import Adams, Number, Tableau
 
 
 def _rows(text: str) -> tuple[tuple[Fraction, ...], ...]:
@@ -99,4 +99,9 @@ GAUSS4 = Tableau(
     c=(0.5 - _R3, 0.5 + _R3))
 """The two-stage Gauss method, fixed step: symplectic in canonical variables, symmetric in all."""
 
+ABM = Adams("abm", 12)
+"""Shampine and Gordon's variable-order, variable-step Adams method, SHAMGOR in [Saha03]."""
+
 TABLEAUX = {method.name: method for method in (RKF45, RK4, DOPRI5, VERNER65, DOP853, GAUSS4)}
+METHODS: dict[str, Tableau | Adams] = {**TABLEAUX, ABM.name: ABM}
+"""What is compiled, by name."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nlink.compiler.integrate import GROW, SAFETY, SHRINK, STRETCH
-from nlink.compiler.steps import ITERATIONS
+from nlink.compiler.runge_kutta import ITERATIONS
+from nlink.compiler.trajectories import GROW, SAFETY, SHRINK, STRETCH
 from nlink.simulation.tableau import Tableau
 
 Array = np.ndarray

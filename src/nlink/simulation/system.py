@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from nlink.algorithms.trace import run
-from nlink.compiler.steps import Shape
+from nlink.compiler.states import Shape
 from nlink.scalars.functions import Scalar
 from nlink.scalars.graph import Graph, Node, reachable
 from nlink.scalars.program import Port, Program
@@ -167,9 +167,9 @@ def kernel_of(system: System, method: str, width: int) -> Integrator:
 
         def compile_now() -> Compiled:
             from nlink.compiler.integrate import compile_integration
-            from nlink.simulation.methods import TABLEAUX
+            from nlink.simulation.methods import METHODS
 
-            return compile_integration(system.program(), TABLEAUX[method], system.shape, width)
+            return compile_integration(system.program(), METHODS[method], system.shape, width)
 
         while len(_KERNELS) >= KEPT:
             _KERNELS.pop(next(iter(_KERNELS)))

@@ -69,6 +69,14 @@ class Tableau:
         """Evaluations of f that one attempted step costs, besides the sweeps of implicit ones."""
         return len(self.b) if self.explicit else 1
 
+    @property
+    def stages(self) -> int:
+        return len(self.b)
+
+    def memory(self, size: int) -> list[float]:
+        """What a trajectory remembers from step to step besides its state: nothing."""
+        return []
+
     def order_defect(self, order: int, b: Sequence[Number] | None = None) -> Number:
         """The largest violation of the order conditions up to an order, of b or other weights."""
         weights = self.b if b is None else b
@@ -84,6 +92,30 @@ class Tableau:
             values = [v * sum((a * x for a, x in zip(row, inner, strict=False)), Fraction(0))
                       for v, row in zip(values, self.a, strict=True)]
         return values
+
+
+@dataclass(frozen=True, slots=True)
+class Adams:
+    """Adams-Bashforth-Moulton in PECE mode, of orders from one up to `order`."""
+
+    name: str
+    order: int
+    adaptive: bool = True
+    evaluations: int = 2
+    stages: int = 0
+
+    @property
+    def kept_cells(self) -> tuple[str, ...]:
+        """What a trajectory must remember between steps besides its differences."""
+        return (*(f"psi{j}" for j in range(1, self.order + 1)), "order", "used", "alike", "size",
+                "failures", "starting")
+
+    def memory(self, size: int) -> list[float]:
+        """The memory of a trajectory that has not started, its state of so many elements."""
+        first = {"order": 1.0, "used": 1.0, "starting": 1.0}
+        cells = [1.0 if name.startswith("psi") else first.get(name, 0.0)
+                 for name in self.kept_cells]
+        return [0.0] * ((self.order + 1) * size) + cells
 
 
 @cache

@@ -29,7 +29,7 @@ def _numbers(name: str, values: Any) -> tuple[float, ...]:
 class Rest:
     """A configuration to be held."""
 
-    q: Sequence[float]
+    q: Sequence[float] | np.ndarray
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "q", _numbers("q", self.q))
@@ -43,15 +43,16 @@ class Rest:
 class _Between:
     """From one configuration to another in time T, along a curve of the time alone."""
 
-    start: Sequence[float]
-    end: Sequence[float]
+    start: Sequence[float] | np.ndarray
+    end: Sequence[float] | np.ndarray
     T: float
 
     def __post_init__(self) -> None:
         for name in ("start", "end"):
             object.__setattr__(self, name, _numbers(name, getattr(self, name)))
         if len(self.start) != len(self.end):
-            raise ValueError(f"end: {len(self.end)} numbers, expected {len(self.start)} as in start")
+            raise ValueError(f"end: {len(self.end)} numbers, expected {len(self.start)} "
+                             "as in start")
         if not (math.isfinite(self.T) and self.T > 0):
             raise ValueError(f"T: {self.T}, expected a positive time")
 

@@ -107,7 +107,8 @@ def smallest_eigenvalue(robot: Robot, x: Samples, engine: Engine = "compiled") -
 def condition(robot: Robot, x: Samples) -> float:
     """The largest condition number of M scaled to a unit diagonal."""
     values = np.abs(_scaled_eigenvalues(robot.mass_matrix(x.q, engine="numpy")))
-    return float((values.max(-1, initial=0.0) / values.min(-1, initial=np.inf)).max())
+    ratios = values.max(-1, initial=0.0) / values.min(-1, initial=np.inf)
+    return float(np.maximum(1.0, ratios.max()))  # 1 also where nothing moves
 
 
 def _scaled_eigenvalues(M: Array) -> Array:

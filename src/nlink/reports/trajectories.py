@@ -1,0 +1,71 @@
+"""Figures of runs: joint motions over time, one panel a joint."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nlink.reports import plots
+from nlink.reports.plots import COLOURS, MUTED, STYLES, save
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from nlink.simulation.run import Run
+
+__all__ = ["panels", "run_figure", "save"]
+
+SHOWN = 12
+"""Trajectories of an ensemble that are drawn."""
+
+
+def run_figure(run: Run, *, what: str = "q", title: str = "") -> Figure:
+    """q, qd, tau (one panel an element) or energy of a run, over time."""
+    if what not in ("q", "qd", "tau", "energy"):
+        raise ValueError(f"what: {what!r}, expected q, qd, tau or energy")
+    values = getattr(run, what)
+    values = values[..., None] if what == "energy" else values
+    values = values.reshape(-1, len(run.t), values.shape[-1])[:SHOWN]
+    count = values.shape[0]
+    curves = {f"trajectory {k + 1}": each for k, each in enumerate(values)}
+    names = [what] if what == "energy" else [f"{what} {k + 1}" for k in range(values.shape[2])]
+    note = f"{run.method}, {run.stats}"
+    if count > 1:
+        note = f"{count} of {run.status_codes.size} trajectories, {note}"
+    return panels(run.t, curves, names, ["J" if what == "energy" else ""] * len(names),
+                  title=title or f"{run.robot.name}: {what}", subtitle=note,
+                  legend=1 < count <= len(COLOURS))
+
+
+def panels(t: np.ndarray, curves: Mapping[str, np.ndarray], names: Sequence[str],
+           units: Sequence[str], *, title: str, subtitle: str = "", legend: bool = True,
+           styles: Sequence[Any] = STYLES) -> Figure:
+    """Small multiples; `curves` are named arrays of shape (len(t), len(names)), nan where
+    there is nothing to draw."""
+    plots.require_matplotlib()
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    columns = min(3, len(names))
+    rows = math.ceil(len(names) / columns)
+    height = 2.15 * rows + 1.1
+    figure = Figure(figsize=(3.4 * columns, height), layout=ConstrainedLayoutEngine(
+        rect=(0, 0, 1, 1 - 0.62 / height), w_pad=0.08, h_pad=0.06))
+    axes = figure.subplots(rows, columns, sharex=True, squeeze=False).ravel()
+    for k, axis in enumerate(axes):
+        if k >= len(names):
+            axis.set_visible(False)
+            continue
+        for number, (name, values) in enumerate(curves.items()):
+            axis.plot(t, values[:, k], color=COLOURS[number % len(COLOURS)], linewidth=1.6,
+                      linestyle=styles[number % len(styles)] if legend else "-", label=name)
+        plots.dress(axis, names[k], units[k])
+        axis.set_xlim(t[0], t[-1])
+    for axis in axes[max(0, len(names) - columns):len(names)]:
+        axis.set_xlabel("time, s", color=MUTED)
+        axis.tick_params(labelbottom=True)
+    plots.head(figure, title, subtitle, axes[0] if legend else None)
+    return figure
