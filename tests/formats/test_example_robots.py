@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from example_robots import EXPLAINED, Twin, example_files, residuals
+from example_robots import BAR, EXPLAINED, Twin, example_files, residuals
 
 import nlink
 from nlink.formats.load import load_description
@@ -15,7 +15,6 @@ FILES = example_files()
 if not FILES:
     pytest.skip("example-robot-data is not installed", allow_module_level=True)
 
-BAR = 1e-10
 ROBOTS = sorted(set(FILES) - set(EXPLAINED))
 QUICK = ["a1_description/a1", "allegro_hand_description/allegro_left_hand",
          "bolt_description/bolt", "double_pendulum_description/double_pendulum_continuous",

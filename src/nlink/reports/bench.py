@@ -10,15 +10,17 @@ import json
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib import import_module, metadata
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nlink.engines import kernel
-from nlink.formats.bridges import to_mjcf, to_pinocchio
+from nlink.formats.bridges import pinocchio_order, to_mjcf, to_pinocchio
+from nlink.formats.load import load_description
 from nlink.model.description import Description, Joint, Link
 from nlink.model.pose import DH
 from nlink.reports.complexity import count
@@ -27,6 +29,7 @@ from nlink.robot import Robot, load
 BATCH = 4096
 LARGE_BATCH = 65536
 CHAINS = (100, 200, 1000, 10_000)
+HUMANOID = "talos_floating"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,12 @@ def run_bench(robots: Sequence[str] = ("puma560", "ur5", "panda", "random7"), *,
         robot = random_arm(7) if name == "random7" else load(name, physical="ignore")
         progress(robot.name)
         _bench_robot(bench, robot, seconds)
+    path = humanoid_path()
+    if path is None:
+        bench.missing.append("example-robot-data")
+    else:
+        progress("humanoid with a floating base")
+        _bench_humanoid(bench, path, seconds)
     for n in chains:
         progress(f"chain of {n} joints")
         _bench_chain(bench, n, seconds)
@@ -135,6 +144,11 @@ def _bench_robot(bench: Bench, robot: Robot, seconds: float) -> None:
             _bench_pinocchio(add, model, what, inputs, seconds)
         if "mujoco" not in bench.missing and what in ("inverse_dynamics", "forward_dynamics"):
             _bench_mujoco(add, robot.description, what, states, seconds)
+    for algorithm in ("diagonalized", "diagonalized-xi"):
+        code = kernel(robot.request("forward_dynamics", algorithm=algorithm))
+        inputs, outs = [states[name] for name in ("q", "qd", "tau")], [np.empty((BATCH, robot.n))]
+        _adder(bench, robot.name, "forward_dynamics")(
+            algorithm, best(partial(code.run, inputs, outs, BATCH, 1), seconds) / BATCH)
     large = _states(robot, LARGE_BATCH)
     code = kernel(robot.request("inverse_dynamics"))
     inputs = [large[name] for name in ("q", "qd", "qdd")]
@@ -158,7 +172,7 @@ def _bench_pinocchio(add: Callable[[str, float], None], model: Any, what: str,
     parallel = {"inverse_dynamics": pin.rneaInParallel, "forward_dynamics": pin.abaInParallel}
     if what in parallel:
         columns = [np.asfortranarray(x.T) for x in inputs]
-        out = np.empty_like(columns[0])
+        out = np.empty_like(columns[-1])
         for threads in (1, 2):
             pool = pin.ModelPool(model, threads)
             add(f"Pinocchio C++ batch, {threads} thread{'s' * (threads > 1)}",
@@ -182,6 +196,52 @@ def _bench_mujoco(add: Callable[[str, float], None], description: Description, w
         solve(model, data)
 
     add("MuJoCo call", best_call(call, 64, seconds))
+
+
+def _bench_humanoid(bench: Bench, path: Path, seconds: float) -> None:
+    """A floating base and dozens of rates, as legged robots have."""
+    robot = Robot(replace(load_description(path, physical="ignore", floating=True),
+                          name=HUMANOID))
+    states = _states(robot, BATCH // 4)
+    order = pinocchio_order(robot.description)
+    model = to_pinocchio(robot.description) if "pin" not in bench.missing else None
+    for what, names in (*PLAIN[:2], ("operational_mobility", ("q",))):
+        code = kernel(robot.request(what))
+        inputs = [states[name] for name in names]
+        outs = [np.empty((len(inputs[0]), port.size)) for port in code.outputs]
+        add = _adder(bench, robot.name, what)
+        bench.operations[f"{robot.name} {what}"] = count(robot, what).total
+        add("nlink batch",
+            best(partial(code.run, inputs, outs, len(inputs[0]), 1), seconds) / len(inputs[0]))
+        if model is not None and what != "operational_mobility":
+            swapped = [x[:, order.coordinates if name == "q" else order.rates]
+                       for x, name in zip(inputs, names, strict=True)]
+            _bench_pinocchio(add, model, what, swapped, seconds)
+        elif model is not None:
+            _bench_mobility(add, model, states["q"][:, order.coordinates], seconds)
+
+
+def _bench_mobility(add: Callable[[str, float], None], model: Any, q: np.ndarray,
+                    seconds: float) -> None:
+    """J M^-1 J^T of one frame as Pinocchio offers it: Jacobian, M^-1 and two products."""
+    pin: Any = import_module("pinocchio")
+    data, frame = model.createData(), len(model.frames) - 1
+
+    def call(k: int) -> None:
+        inverse = pin.computeMinverse(model, data, q[k])
+        J = pin.computeFrameJacobian(model, data, q[k], frame, pin.LOCAL_WORLD_ALIGNED)
+        J @ inverse @ J.T
+
+    add("Pinocchio call", best_call(call, 64, seconds))
+
+
+def humanoid_path() -> Path | None:
+    """The Talos of pip's example-robot-data, or None if it is not installed."""
+    try:
+        found = metadata.files("example-robot-data") or []
+    except metadata.PackageNotFoundError:
+        return None
+    return next((Path(str(f.locate())) for f in found if f.name == "talos_reduced.urdf"), None)
 
 
 def _bench_chain(bench: Bench, n: int, seconds: float) -> None:
@@ -295,6 +355,20 @@ def rows(bench: Bench) -> list[Row]:
             if ours:
                 lines.append(Row(f"{robot} {what}, batch of {BATCH}", ours, peer,
                                  bench.seconds(robot, what, peer)))
+    for what in ("inverse_dynamics", "forward_dynamics", "operational_mobility"):
+        ours = bench.seconds(HUMANOID, what, "nlink batch")
+        peer = CPP if what != "operational_mobility" else "Pinocchio call"
+        if ours:
+            name = "J M^-1 J^T of a frame" if what == "operational_mobility" else what
+            lines.append(Row(f"{HUMANOID} {name}, batch of {BATCH // 4}", ours, peer,
+                             bench.seconds(HUMANOID, what, peer)))
+    for robot in arms:
+        for algorithm in ("diagonalized", "diagonalized-xi"):
+            standard = bench.seconds(robot, "forward_dynamics", "nlink batch")
+            ours = bench.seconds(robot, "forward_dynamics", algorithm)
+            if ours and standard:
+                lines.append(Row(f"{robot} forward_dynamics, {algorithm}", ours,
+                                 "nlink, default", standard))
     for robot in arms:
         for what, _ in PLAIN[:2]:
             ours = bench.seconds(robot, what, "nlink call")
