@@ -36,9 +36,15 @@ def assert_holds(law, robot, x, engine) -> None:
 
 
 @LAW
-@ENGINE
+@pytest.mark.parametrize("engine", ["python", "numpy"])
 def test_law_holds_for_a_mixed_tree(law, engine):
     assert_holds(law, mixed_tree(), samples(mixed_tree(), states=5), engine)
+
+
+@pytest.mark.slow
+@LAW
+def test_law_holds_for_a_mixed_tree_compiled(law):
+    assert_holds(law, mixed_tree(), samples(mixed_tree(), states=5), "compiled")
 
 
 @LAW
@@ -90,6 +96,7 @@ def test_laws_need_no_physical_body_but_for_positivity(name):
     assert broken == ["positivity"]
 
 
+@pytest.mark.slow
 def test_a_broken_robot_breaks_the_laws(monkeypatch):
     """Laws notice: half the torque is no torque."""
     robot = random_robot(1, 5)
@@ -101,6 +108,7 @@ def test_a_broken_robot_breaks_the_laws(monkeypatch):
     assert {"power", "bias", "kinetic energy", "wrenches"} <= broken
 
 
+@pytest.mark.slow
 def test_long_chains_obey_the_laws_that_cost_little():
     robot = random_robot(4, 100, tree=False)
     x = samples(robot, states=2)

@@ -24,6 +24,7 @@ def test_a_bundled_robot_names_itself_and_its_source(name):
     assert robot.neutral.shape == (robot.nq,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(nlink.robots()) - NOT_PHYSICAL))
 def test_a_bundled_robot_is_physical(name):
     nlink.load(name, physical="error")

@@ -410,6 +410,23 @@ def bench(
         terminal.print_bench(result)
 
 
+@app.command()
+def reproduce(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the report goes.")] = Path("out"),
+    as_json: AsJson = False,
+) -> None:
+    """Run the papers' experiments and write one HTML page with figures and tables."""
+    from nlink.reports import terminal
+    from nlink.reports.reproduce import reproduce as run_all
+
+    with terminal.console(stderr=True).status("reproducing") as status:
+        path = run_all(out, progress=lambda what: status.update(f"reproducing {what}"))
+    if as_json:
+        terminal.print_json({"report": str(path)})
+    else:
+        print(path)
+
+
 @app.command(hidden=True)
 def demo(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the plot goes.")] = Path("out"),

@@ -149,6 +149,7 @@ def test_check_passes_for_a_physical_robot(run):
     assert "planar3 obeys" in out
 
 
+@pytest.mark.slow
 def test_check_fails_for_an_unphysical_robot_with_status_one(run):
     status, out, err = run("check", "puma_saha", "--json")
     assert status == 1

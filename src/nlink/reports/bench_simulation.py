@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -113,7 +114,7 @@ def _best(call: Callable[[], Any], repeats: int) -> tuple[float, Any]:
 def _scipy(bench: SimulationBench, robot: Robot, q0: np.ndarray, exact: np.ndarray,
            repeats: int) -> tuple[float | None, float | None]:
     try:
-        import pinocchio as pin
+        pin: Any = import_module("pinocchio")
         from scipy.integrate import solve_ivp
     except ImportError:
         bench.missing.append("scipy around pin")
@@ -135,9 +136,8 @@ def _mujoco(bench: SimulationBench, robot: Robot, steps: int) -> float | None:
     """Seconds for one step of MuJoCo's own RK4 in its own rollout."""
     if "mujoco" in bench.missing:
         return None
-    import mujoco
-    from mujoco import rollout
-
+    mujoco: Any = import_module("mujoco")
+    rollout: Any = import_module("mujoco.rollout")
     model = mujoco.MjModel.from_xml_string(to_mjcf(robot.description))
     model.opt.timestep = STEP
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_RK4
