@@ -11,6 +11,7 @@ import pytest
 import nlink
 from nlink.model.description import Description, Joint, Link
 from nlink.model.pose import Mount, Pose
+from nlink.reports.bench import random_arm
 from nlink.simulation.methods import METHODS
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data" / "reference.json").read_text())
@@ -214,3 +215,27 @@ def test_output_times_are_hit_exactly_and_the_end_is_among_them():
     run = nlink.simulate(nlink.load("planar3"), t=0.25, every=0.1)
     assert run.t.tolist() == [0.0, 0.1, 0.2, 0.25]
     assert nlink.simulate(nlink.load("planar3"), t=1.0, every=0.1).t[-1] == 1.0
+
+
+@pytest.mark.parametrize("method", ["rkf45", "abm"])
+def test_long_chains_run_in_loops_over_their_joints(method, monkeypatch):
+    """The rolled right-hand side gives what the unrolled one does, laws and balls included."""
+    arm, balls = random_arm(12), ball_chain(6)
+    law = lambda t, q, qd: [nlink.sin(3 * t) - 0.5 * v for v in qd]  # noqa: E731
+    options = {"t": 0.2, "every": 0.05, "method": method, "rtol": 1e-8}
+    states = balls.random_state(3, (3,))
+    unrolled = [nlink.simulate(arm, np.zeros(12), tau=law, **options).q,
+                nlink.simulate(balls, *states, **options).q]
+    monkeypatch.setattr("nlink.engines.UNROLLED_JOINTS", 3)
+    arm, balls = random_arm(12), ball_chain(6)
+    rolled = [nlink.simulate(arm, np.zeros(12), tau=law, **options).q,
+              nlink.simulate(balls, *states, **options).q]
+    for a, b in zip(unrolled, rolled, strict=True):
+        assert 0 < np.abs(a - b).max() <= 1e-9
+
+
+def test_a_chain_of_200_joints_keeps_its_energy():
+    robot = random_arm(200)
+    run = nlink.simulate(robot, np.zeros(200), t=0.05, every=0.01, method="dop853")
+    assert run.ok
+    assert np.abs(run.energy - run.energy[0]).max() <= 1e-7

@@ -16,10 +16,10 @@ from nlink.compiler.kernel import Compiled, Room, pool
 
 INTEGRATE = "nlink_integrate"
 WORDS = ("records", "count", "out", "times", "outputs", "held", "held_stride", "held_row",
-         "rtol", "atol", "least", "most", "budget", "scratch")
+         "rtol", "atol", "least", "most", "budget", "data", "room", "scratch")
 """The words of the argument: addresses, counts, byte strides, and doubles."""
 DOUBLES = ("rtol", "atol", "least")
-POINTERS = ("records", "out", "times", "held", "scratch")
+POINTERS = ("records", "out", "times", "held", "data", "room", "scratch")
 
 RECORD = ("status", "next", "steps", "rejects", "sweeps", "t", "h")
 """The head of a trajectory's record, eight bytes each; its state follows.
@@ -48,8 +48,10 @@ class Integrator:
         from nlink.compiler.host import Image
 
         self.width, self.operations = compiled.width, compiled.operations
-        self._scratch = compiled.scratch
+        self._scratch, self._split = compiled.scratch, compiled.split
         self._image = Image(compiled.code)
+        self._data = Room(len(compiled.data))
+        self._data.bytes[:] = np.frombuffer(compiled.data, np.uint8)
         self._code = _TYPE(self._image.address(INTEGRATE))
 
     def run(self, records: np.ndarray, out: np.ndarray, times: np.ndarray, held: np.ndarray | None,
@@ -73,6 +75,7 @@ class Integrator:
             room = Room(self._scratch)
             words = numbers | {"records": _address(records) + begin * records.itemsize,
                                "count": end - begin, "scratch": room.address,
+                               "room": room.address + self._split, "data": self._data.address,
                                "out": _address(out) + begin * outputs * size * 8}
             words["held"] += begin * words["held_stride"]
             packed = ctypes.create_string_buffer(b"".join(

@@ -50,11 +50,13 @@ class Compiled:
     data: bytes
     """Constant tables the code reads, eight-byte words."""
     code: bytes
+    split: int = 0
+    """Where in the scratch memory that of an integration's right-hand side begins."""
 
     def to_bytes(self) -> bytes:
         head = json.dumps({
             "name": self.name, "width": self.width, "operations": self.operations,
-            "scratch": self.scratch, "data": len(self.data),
+            "scratch": self.scratch, "data": len(self.data), "split": self.split,
             "inputs": [(p.name, p.shape) for p in self.inputs],
             "outputs": [(p.name, p.shape) for p in self.outputs]}).encode()
         return struct.pack("<Q", len(head)) + head + self.data + self.code
@@ -67,7 +69,7 @@ class Compiled:
         inputs, outputs = (tuple(Port(name, tuple(shape)) for name, shape in head[side])
                            for side in ("inputs", "outputs"))
         return Compiled(head["name"], inputs, outputs, head["width"], head["operations"],
-                        head["scratch"], image[begin:end], image[end:])
+                        head["scratch"], image[begin:end], image[end:], head["split"])
 
 
 _BATCH_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64,

@@ -3,25 +3,71 @@
 Inside an integration all states of a block stay in vectors: element k of every lane lies
 side by side, so nothing is ever shuffled.
 
-    void rates(double *t, double *y, double *u, double *ydot)
+    void rates(double *t, double *y, double *u, double *ydot, void *data, void *room)
 
-computes one vector of states. It tries `rates_all`; where an angle is too large for a
-vector, `rates_lane` computes the lanes one by one, to the same bits.
+computes one vector of states. A function is tried on all lanes at once; where an angle is
+too large for a vector, the lanes are computed one by one, to the same bits.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from nlink.compiler.code import lower
 from nlink.compiler.emit import emit, split_name
 from nlink.compiler.ir import Function, Lanes, Target
+from nlink.compiler.layout import Layout, plan
+from nlink.compiler.memory import Rows
 from nlink.compiler.passes import optimize
-from nlink.scalars.program import Program
+from nlink.compiler.rolled import Emitter, loop
+from nlink.scalars.program import LoopProgram, Program
 
 PARAMETERS = "ptr noalias %t, ptr noalias %y, ptr noalias %u, ptr noalias %ydot"
+MEMORY = "ptr noalias %data, ptr noalias %room"
 
 
-def emit_rates(program: Program, target: Target) -> str:
-    """The functions of a program with inputs t, y, u and the output ydot."""
+@dataclass(frozen=True, slots=True)
+class LoopRates:
+    """The rates of a long chain, in three parts: what does not grow with it stays small.
+
+    y = (q, qd), ydot = (velocity(y), accelerations(q, qd, tau)), tau = forces(t, y, u).
+    """
+
+    forces: Program
+    velocity: Program | None
+    """None where the rates of the coordinates are qd themselves."""
+    accelerations: LoopProgram
+    name: str = "rates"
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """The functions of a right-hand side, and what they need."""
+
+    text: str
+    operations: int
+    room: int = 0
+    """Bytes of scratch memory."""
+    data: bytes = b""
+
+
+def emit_rates(program: Program | LoopRates, target: Target) -> Rates:
+    """The function `rates` of a program with inputs t, y, u and the output ydot."""
+    if isinstance(program, LoopRates):
+        return _emit_loops(program, target)
+    f = Function()
+    f.do("call void @whole(ptr %t, ptr %y, ptr %u, ptr %ydot)")
+    f.do("ret void")
+    entry = f.define(f"internal void @rates({PARAMETERS}, {MEMORY})")
+    return Rates("\n".join([_straight(program, "whole", target), entry]), _operations(program))
+
+
+def _operations(program: Program) -> int:
+    return sum(n.op not in ("const", "input") for n in program.live())
+
+
+def _straight(program: Program, name: str, target: Target) -> str:
+    """A straight-line program as a function of t, y, u and its output."""
     code = optimize(lower(program.results), fma=target.fma)
     row = 8 * target.width
     functions = []
@@ -44,23 +90,98 @@ def emit_rates(program: Program, target: Target) -> str:
         for large in emit(code, lanes, read, done):
             flag = f.let(f"or i1 {flag}, {large}")
         f.do(f"ret i1 {flag}")
-        name = "rates_all" if width == target.width else "rates_lane"
+        kind = "all" if width == target.width else "lane"
         # vectors spilt to a stack that is not aligned straddle cache lines: half the speed
         stack = max(16, 8 * width)
-        functions.append(f.define(f"internal i1 @{name}({PARAMETERS}) alignstack({stack})"))
-    return "\n".join([*functions, _entry(target)])
-
-
-def _entry(target: Target) -> str:
+        functions.append(f.define(
+            f"internal i1 @{name}_{kind}({PARAMETERS}) alignstack({stack})"))
     f = Function()
-    large = f.let("call i1 @rates_all(ptr %t, ptr %y, ptr %u, ptr %ydot)")
+    pointers = ("%t", "%y", "%u", "%ydot")
+    large = f.let(f"call i1 @{name}_all({', '.join(f'ptr {p}' for p in pointers)})")
     if target.width > 1:
         f.branch(large, "again", "end", unlikely=True)
         f.begin("again")
         for lane in range(target.width):
-            moved = ", ".join(f"ptr {f.offset(p, 8 * lane)}" for p in ("%t", "%y", "%u", "%ydot"))
-            f.let(f"call i1 @rates_lane({moved})")
+            moved = ", ".join(f"ptr {f.offset(p, 8 * lane)}" for p in pointers)
+            f.let(f"call i1 @{name}_lane({moved})")
         f.go("end")
         f.begin("end")
     f.do("ret void")
-    return f.define(f"internal void @rates({PARAMETERS})")
+    return "\n".join([*functions, f.define(f"internal void @{name}({PARAMETERS})")])
+
+
+def _emit_loops(program: LoopRates, target: Target) -> Rates:
+    """`rates` of a long chain: forces, velocities, then the loops over its joints."""
+    chain, row = program.accelerations, 8 * target.width
+    layout = plan(chain, fma=target.fma)
+    nq, n = (port.size for port in chain.inputs[:2])
+    parts = [_Emitter(chain, layout, Lanes(Function(), width, target.fma), row).function()
+             for width in (target.width, 1)]
+    parts.append(_straight(program.forces, "forces", target))
+    f = Function()
+    scratch = f.offset("%room", n * row)
+    f.do("call void @forces(ptr %t, ptr %y, ptr %u, ptr %room)")
+    qd, qdd = f.offset("%y", nq * row), f.offset("%ydot", nq * row)
+    if program.velocity is not None:
+        parts.append(_straight(program.velocity, "velocity", target))
+        f.do("call void @velocity(ptr %t, ptr %y, ptr %u, ptr %ydot)")
+    else:
+        kind = Lanes(f, target.width, target.fma).real
+
+        def copy(k: str, _: list[str]) -> list[str]:
+            at = f.let(f"mul i64 {k}, {row}")
+            f.store(kind, f.load(kind, qd, at), "%ydot", at)
+            return []
+
+        loop(f, n, [], copy)
+    pointers = ("%y", qd, "%room", qdd)
+    arguments = "".join(f"ptr {p}, i64 0, " for p in pointers)
+    large = f.let(f"call i1 @block({arguments}ptr %data, ptr {scratch})")
+    f.branch(large, "again", "end", unlikely=True)
+    f.begin("again")
+    for lane in range(target.width):
+        moved = "".join(f"ptr {f.offset(p, 8 * lane)}, " for p in pointers)
+        f.do(f"call void @one({moved}ptr %data, ptr {scratch})")
+    f.go("end")
+    f.begin("end")
+    f.do("ret void")
+    parts.append(f.define(f"internal void @rates({PARAMETERS}, {MEMORY})"))
+    operations = _operations(program.forces) + layout.joints * sum(
+        max(step.code.operations() for step in sweep.steps) for sweep in layout.sweeps)
+    room = n * row + (layout.joints + 1) * layout.slots * row
+    return Rates("\n".join(parts), operations, room, layout.records)
+
+
+@dataclass(slots=True)
+class _Columns(Rows):
+    """Rows whose element k lies `pitch` bytes after the one before, the lanes side by side."""
+
+    pitch: int = 8
+
+    def load(self, k: int) -> str:
+        return self.lanes.function.load(self.lanes.real, self.base, self.pitch * k)
+
+    def load_pair(self, k: int) -> tuple[str, str]:
+        return self.load(k), self.load(k + 1)
+
+    def store(self, k: int, value: str) -> None:
+        self.lanes.function.store(self.lanes.real, value, self.base, self.pitch * k)
+
+    def store_pair(self, k: int, first: str, second: str) -> None:
+        self.store(k, first)
+        self.store(k + 1, second)
+
+    def moved(self, offset: str) -> Rows:
+        f = self.lanes.function
+        further = f.let(f"mul i64 {offset}, {self.pitch // 8}")
+        return _Columns(self.lanes, f.offset(self.base, further), pitch=self.pitch)
+
+
+class _Emitter(Emitter):
+    """The loops of a program whose ports are columns."""
+
+    def __init__(self, program: LoopProgram, layout: Layout, lanes: Lanes, pitch: int) -> None:
+        super().__init__(program, layout, lanes)
+        for ports in (self.inputs, self.outputs):
+            for name, rows in ports.items():
+                ports[name] = _Columns(lanes, rows.base, pitch=pitch)

@@ -20,7 +20,7 @@ from nlink.scalars.program import LoopProgram
 def emit_loop_program(program: LoopProgram, target: Target) -> tuple[str, int, int, bytes]:
     """The functions `block` and `one`, operations, bytes of scratch, and the data they read."""
     layout = plan(program, fma=target.fma)
-    functions = [_Emitter(program, layout, Lanes(Function(), width, target.fma)).function()
+    functions = [Emitter(program, layout, Lanes(Function(), width, target.fma)).function()
                  for width in (target.width, 1)]
     operations = sum(max(step.code.operations() for step in sweep.steps)
                      for sweep in layout.sweeps) * layout.joints
@@ -62,7 +62,7 @@ class _Joint:
     carried: dict[int, str]
 
 
-class _Emitter:
+class Emitter:
     """Writes `block` or `one` of a loop program, by the number of lanes."""
 
     def __init__(self, program: LoopProgram, layout: Layout, lanes: Lanes) -> None:

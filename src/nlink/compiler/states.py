@@ -105,7 +105,7 @@ class States:
         t = f.offset("%scratch", self.cell[time])
         u = f.offset("%scratch", self.held)
         y, k = (f.offset("%scratch", self.column[c]) for c in (state, rate))
-        f.do(f"call void @rates(ptr {t}, ptr {y}, ptr {u}, ptr {k})")
+        f.do(f"call void @rates(ptr {t}, ptr {y}, ptr {u}, ptr {k}, ptr %data, ptr %room)")
 
     def weighted(self, place: str, columns: Sequence[str], weights: Sequence[Number],
                  ) -> str | None:

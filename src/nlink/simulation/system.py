@@ -23,10 +23,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from nlink.algorithms.trace import run
+from nlink.compiler.rates import LoopRates
 from nlink.compiler.states import Shape
 from nlink.scalars.functions import Scalar
 from nlink.scalars.graph import Graph, Node, reachable
-from nlink.scalars.program import Port, Program
+from nlink.scalars.program import LoopProgram, Port, Program
 
 if TYPE_CHECKING:
     from nlink.compiler.integrator import Integrator
@@ -91,7 +92,7 @@ class System:
         known = _RECIPES.setdefault(self.robot, {})
         if self.algorithm not in known:
             request = self.robot.request("forward_dynamics", algorithm=self.algorithm)
-            known[self.algorithm] = request.recipe()
+            known[self.algorithm] = f"{request.recipe()} {request.rolled}"
         parts = ("rates", known[self.algorithm], self.table, self.canonical, self._law_digest())
         return sha256(repr(parts).encode()).hexdigest()
 
@@ -114,24 +115,33 @@ class System:
         return Program("law", (Port("t", (1,)), Port("q", (robot.nq,)), Port("qd", (robot.n,))),
                        (Port("tau", (robot.n,)),), tuple(graph.lift(x) for x in tau))
 
-    def program(self) -> Program:
+    def program(self) -> Program | LoopRates:
         """ydot from t, y and u, the latter (t0, t1, tau0, tau1) if there is a table."""
-        graph, robot, shape = Graph(), self.robot, self.shape
+        robot, shape = self.robot, self.shape
+        request = robot.request("forward_dynamics", algorithm=self.algorithm)
+        graph = Graph()
         t = graph.input("t[0]")
         y = [graph.input(f"y[{k}]") for k in range(shape.size)]
         q, rates = y[:robot.nq], y[robot.nq:]
         qd = apply(robot, "solve", q, rates) if self.canonical else rates
         tau = self._forces(graph, t, q, qd)
-        joints = robot.mechanism.joints
         velocity = [x for joint, own, rate in zip(
-            joints, robot.mechanism.split(q, "nq"), robot.mechanism.split(qd, "nv"), strict=True)
-            for x in joint.velocity(own, rate)]
+            robot.mechanism.joints, robot.mechanism.split(q, "nq"),
+            robot.mechanism.split(qd, "nv"), strict=True) for x in joint.velocity(own, rate)]
+
+        def part(name: str, values: Sequence[Scalar]) -> Program:
+            return Program(name, (Port("t", (1,)), Port("y", (shape.size,)),
+                                  Port("u", (shape.inputs,))), (Port("ydot", (len(values),)),),
+                           tuple(graph.lift(x) for x in values))
+
+        if request.rolled and not self.canonical:
+            loops = request.program()
+            assert isinstance(loops, LoopProgram)
+            return LoopRates(part("forces", tau), None if robot.nq == robot.n else part(
+                "velocity", velocity), loops)
         change = self._momentum_rates(q, qd, tau) if self.canonical else apply(
             robot, "forward_dynamics", q, qd, tau, algorithm=self.algorithm)
-        results = tuple(graph.lift(x) for x in (*velocity, *change))
-        return Program("rates", (Port("t", (1,)), Port("y", (shape.size,)),
-                                 Port("u", (shape.inputs,))),
-                       (Port("ydot", (shape.size,)),), results)
+        return part("rates", (*velocity, *change))
 
     def _forces(self, graph: Graph, t: Node, q: list[Node], qd: Sequence[Scalar],
                 ) -> list[Scalar]:
