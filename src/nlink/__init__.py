@@ -18,7 +18,8 @@ _HOMES = {
     "nlink.model.multi_rate": ("Free", "Helical", "Planar", "Spherical", "Universal"),
     "nlink.model.pose": ("DH", "Mount", "Pose"),
     "nlink.reports.complexity": ("Count", "count"),
-    "nlink.robot": ("Robot", "export_c", "load", "symbolic"),
+    "nlink.exports": ("export_c", "symbolic"),
+    "nlink.robot": ("Robot", "load"),
     "nlink.scalars.functions": ("cos", "sign", "sin", "sqrt"),
     "nlink.simulation.files": ("load_run",),
     "nlink.simulation.integration": ("simulate",),
@@ -29,6 +30,8 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME)
 
 if TYPE_CHECKING:
+    from nlink.exports import export_c as export_c
+    from nlink.exports import symbolic as symbolic
     from nlink.formats.load import robots as robots
     from nlink.model.description import Description as Description
     from nlink.model.description import Frame as Frame
@@ -52,9 +55,7 @@ if TYPE_CHECKING:
     from nlink.reports.complexity import Count as Count
     from nlink.reports.complexity import count as count
     from nlink.robot import Robot as Robot
-    from nlink.robot import export_c as export_c
     from nlink.robot import load as load
-    from nlink.robot import symbolic as symbolic
     from nlink.scalars.functions import cos as cos
     from nlink.scalars.functions import sign as sign
     from nlink.scalars.functions import sin as sin

@@ -270,3 +270,15 @@ def test_demo_tells_all_and_draws(run, tmp_path, monkeypatch):
     assert (tmp_path / "new" / "puma_torques.png").read_bytes().startswith(b"\x89PNG")
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["puma_torques.png"]
     assert max(map(len, out.splitlines()[:-1])) <= 80
+
+
+def test_forward_dynamics_undoes_inverse_dynamics():
+    _, torques, _ = run("id", "puma560", "--q", "0,0.5,1,0,0,0", "--qdd", "1,2,3,4,5,6", "--json")
+    tau = ",".join(map(str, json.loads(torques)["tau"][0]))
+    _, out, _ = run("fd", "puma560", "--q", "0,0.5,1,0,0,0", f"--tau={tau}", "--json")
+    assert json.loads(out)["qdd"][0] == pytest.approx([1, 2, 3, 4, 5, 6], rel=1e-9)
+
+
+def test_forward_dynamics_names_its_own_options():
+    status, _, err = run("fd", "puma560", "states.csv", "--tau", "1")
+    assert (status, err) == (2, "nlink: STATES and --q, --qd, --tau exclude each other\n")

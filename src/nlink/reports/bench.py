@@ -30,6 +30,7 @@ BATCH = 4096
 LARGE_BATCH = 65536
 CHAINS = (100, 200, 1000, 10_000)
 HUMANOID = "talos_floating"
+CPP = "Pinocchio C++ batch, 1 thread"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ def _bench_robot(bench: Bench, robot: Robot, seconds: float) -> None:
         add("nlink batch", best(partial(code.run, inputs, outs, BATCH, 1), seconds) / BATCH)
         few = [[x[k].copy() for x in inputs] + [np.empty(p.shape) for p in code.outputs]
                for k in range(64)]
-        add("nlink call", best_call(partial(_call_with, code.bare, few), len(few), seconds))
+        add("nlink call", best_call(_caller(code.bare, few), len(few), seconds))
         in_numpy = partial(getattr(robot, what), *inputs, engine="numpy")
         add("numpy batch", best(in_numpy, seconds) / BATCH)
         if model is not None:
@@ -167,8 +168,8 @@ def _bench_pinocchio(add: Callable[[str, float], None], model: Any, what: str,
         "inverse_dynamics": pin.rnea, "forward_dynamics": pin.aba, "mass_matrix": pin.crba,
         "inverse_mass_matrix": pin.computeMinverse,
         "coriolis_matrix": pin.computeCoriolisMatrix}[what]
-    few = [[x[k].copy() for x in inputs] for k in range(64)]
-    add("Pinocchio call", best_call(lambda k: function(model, data, *few[k]), len(few), seconds))
+    few = [[model, data, *(x[k].copy() for x in inputs)] for k in range(64)]
+    add("Pinocchio call", best_call(_caller(function, few), len(few), seconds))
     parallel = {"inverse_dynamics": pin.rneaInParallel, "forward_dynamics": pin.abaInParallel}
     if what in parallel:
         columns = [np.asfortranarray(x.T) for x in inputs]
@@ -269,8 +270,9 @@ def _adder(bench: Bench, robot: str, what: str) -> Callable[[str, float], None]:
     return lambda method, t: bench.timings.append(Timing(robot, what, method, t))
 
 
-def _call_with(function: Callable[..., Any], arguments: list[list[np.ndarray]], k: int) -> None:
-    function(*arguments[k])
+def _caller(function: Callable[..., Any], arguments: list[list[Any]]) -> Callable[[int], Any]:
+    """A call with the k-th arguments; one lambda more than the function, for us and the peers."""
+    return lambda k: function(*arguments[k])
 
 
 def _states(robot: Robot, batch: int) -> dict[str, np.ndarray]:
@@ -325,111 +327,3 @@ def cpu_name() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
-
-
-CPP = "Pinocchio C++ batch, 1 thread"
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A line of the table: our time, the peer's, and how many times less ours is."""
-
-    what: str
-    ours: float
-    peer: str
-    theirs: float | None
-
-    @property
-    def ratio(self) -> str:
-        return f"{self.theirs / self.ours:.1f}x" if self.theirs else "missing"
-
-
-def rows(bench: Bench) -> list[Row]:
-    """What the table shows, in the order of the bars: batches, calls, threads, chains."""
-    lines = []
-    arms = [t.robot for t in bench.timings if t.what == "mass_matrix" and t.method == "nlink batch"]
-    for robot in arms:
-        for what, _ in PLAIN:
-            ours = bench.seconds(robot, what, "nlink batch")
-            peer = CPP if what in ("inverse_dynamics", "forward_dynamics") else "Pinocchio call"
-            if ours:
-                lines.append(Row(f"{robot} {what}, batch of {BATCH}", ours, peer,
-                                 bench.seconds(robot, what, peer)))
-    for what in ("inverse_dynamics", "forward_dynamics", "operational_mobility"):
-        ours = bench.seconds(HUMANOID, what, "nlink batch")
-        peer = CPP if what != "operational_mobility" else "Pinocchio call"
-        if ours:
-            name = "J M^-1 J^T of a frame" if what == "operational_mobility" else what
-            lines.append(Row(f"{HUMANOID} {name}, batch of {BATCH // 4}", ours, peer,
-                             bench.seconds(HUMANOID, what, peer)))
-    for robot in arms:
-        for algorithm in ("diagonalized", "diagonalized-xi"):
-            standard = bench.seconds(robot, "forward_dynamics", "nlink batch")
-            ours = bench.seconds(robot, "forward_dynamics", algorithm)
-            if ours and standard:
-                lines.append(Row(f"{robot} forward_dynamics, {algorithm}", ours,
-                                 "nlink, default", standard))
-    for robot in arms:
-        for what, _ in PLAIN[:2]:
-            ours = bench.seconds(robot, what, "nlink call")
-            for peer in ("Pinocchio call", CPP, "MuJoCo call"):
-                if ours:
-                    lines.append(Row(f"{robot} {what}, one call from Python", ours, peer,
-                                     bench.seconds(robot, what, peer)))
-    for robot in arms:
-        what = f"inverse_dynamics of {LARGE_BATCH}"
-        two = bench.seconds(robot, what, "nlink 2 threads")
-        if two:
-            lines.append(Row(f"{robot} {what}, two threads", two, "nlink 1 thread",
-                             bench.seconds(robot, what, "nlink 1 thread")))
-    return lines + _chain_rows(bench)
-
-
-def _chain_rows(bench: Bench) -> list[Row]:
-    """Long chains, by joint and state, beside Pinocchio and beside the shortest chain."""
-    lines = []
-    names = {f"random{n}": n for n in CHAINS}
-    chains = [(names[t.robot], t.what, t.seconds) for t in bench.timings
-              if t.method == "nlink batch" and t.robot in names]
-    for n, what, seconds in chains:
-        name = f"chain of {n}, {what}, a joint and state"
-        theirs = bench.seconds(f"random{n}", what, CPP)
-        if theirs:
-            lines.append(Row(name, seconds / n, CPP, theirs / n))
-        shortest = min(chains, key=lambda c: (c[1] != what, c[0]))
-        if shortest[0] != n:
-            lines.append(Row(name, seconds / n, f"chain of {shortest[0]}",
-                             shortest[2] / shortest[0]))
-    return lines
-
-
-def limits(bench: Bench) -> list[str]:
-    """The fraction of the core's peak that the batch kernels reach."""
-    found = []
-    for key, operations in bench.operations.items():
-        robot, what = key.split()
-        seconds = bench.seconds(robot, what, "nlink batch")
-        if seconds and what in ("inverse_dynamics", "forward_dynamics"):
-            found.append(f"{robot} {what}: {operations} operations in {seconds * 1e9:.1f} ns, "
-                         f"{operations / seconds / bench.peak:.0%} of the peak")
-    return found
-
-
-def conditions(bench: Bench) -> str:
-    """Where and with what a bench ran, in a sentence."""
-    parts = ", ".join(f"{name} {version}" for name, version in bench.versions.items())
-    absent = f" Not installed, so missing: {', '.join(bench.missing)}." if bench.missing else ""
-    return (f"{bench.cpu}; one core unless said; FMA peak measured at "
-            f"{bench.peak / 1e9:.0f} GFLOP/s; {parts} (pip's builds).{absent} MuJoCo's Python "
-            "package runs a profiling clock that costs about a quarter of its time.")
-
-
-def markdown(bench: Bench) -> str:
-    """The table the README shows."""
-    lines = [conditions(bench), "", "| what | nlink | beside | its time | ratio |",
-             "|---|---:|---|---:|---:|"]
-    for row in rows(bench):
-        theirs = "" if row.theirs is None else f"{row.theirs * 1e9:.1f} ns"
-        lines.append(f"| {row.what} | {row.ours * 1e9:.1f} ns | {row.peer} | {theirs} "
-                     f"| {row.ratio} |")
-    return "\n".join([*lines, "", *limits(bench), ""])

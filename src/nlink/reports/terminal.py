@@ -19,7 +19,7 @@ from rich.table import Table
 
 from nlink.formats.files import write_text
 from nlink.model.pose import DH
-from nlink.reports import bench
+from nlink.reports import bench, bench_tables
 from nlink.reports.complexity import INVERSE_DYNAMICS_TABLE, Count, Law, count, law
 from nlink.robot import Robot
 
@@ -278,13 +278,13 @@ def published_table(robot: Robot) -> Table:
 def print_bench(result: bench.Bench) -> None:
     """Timings beside the peers'."""
     out = console()
-    out.print(bench.conditions(result))
+    out.print(bench_tables.conditions(result))
     table = grid("what", "nlink", "beside", "its time", "ratio", text=("what", "beside"))
-    for row in bench.rows(result):
+    for row in bench_tables.rows(result):
         theirs = "" if row.theirs is None else f"{row.theirs * 1e9:.1f} ns"
         table.add_row(row.what, f"{row.ours * 1e9:.1f} ns", row.peer, theirs, row.ratio)
     out.print(table)
-    for line in bench.limits(result):
+    for line in bench_tables.limits(result):
         out.print(line)
 
 

@@ -1,0 +1,57 @@
+"""The `nlink` command: one small function a command, printing left to `nlink.reports`.
+
+Whatever a command raises becomes one line on standard error and a status (`run`), so no
+command handles errors itself. Packages a command needs are imported when it runs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+
+import typer
+
+from nlink.cli import queries, jobs  # isort: skip  # the order of the help
+from nlink.cli.app import app
+
+__all__ = ["app", "jobs", "main", "queries", "run"]
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command line and return its status; all that goes wrong is one line."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)  # NonPhysicalWarning is one
+            warnings.showwarning = _show_warning
+            status = app(args=list(arguments), prog_name="nlink", standalone_mode=False)
+            sys.stdout.flush()
+    except typer.TyperException as error:
+        return _fail(error.format_message())
+    except BrokenPipeError:
+        # the reader has what it wanted; the interpreter's own last flush must not complain
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        return _fail(f"{where}{error.strerror or error}")
+    except (ValueError, TypeError, ArithmeticError, ImportError) as error:
+        return _fail(str(error))
+    except KeyboardInterrupt:
+        return 130
+    return int(status or 0)
+
+
+def _fail(message: str) -> int:
+    print("nlink:", " ".join(message.split()), file=sys.stderr)
+    return 2
+
+
+def _show_warning(message: Warning | str, *_where: object) -> None:
+    print("nlink: warning:", " ".join(str(message).split()), file=sys.stderr)
+
+
+def main() -> None:
+    """The entry point of the installed command."""
+    sys.exit(run(sys.argv[1:]))

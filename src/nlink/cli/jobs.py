@@ -1,0 +1,214 @@
+"""Commands that run something or write files."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import nlink
+from nlink.cli.app import AsJson, RobotName, app, cache_app
+from nlink.reports.control import Control
+
+
+class Convention(StrEnum):
+    """Tables `nlink convert --dh` writes."""
+
+    standard = "standard"
+    modified = "modified"
+
+
+@app.command()
+def convert(
+    source: Annotated[str, typer.Argument(
+        metavar="FROM", help="A bundled name or a .toml, .urdf or .xml (MJCF) file.")],
+    target: Annotated[Path, typer.Argument(metavar="TO", help="A .toml, .urdf or .xml file.")],
+    dh: Annotated[Convention | None, typer.Option(
+        "--dh", help="Write a DH table, for serial arms.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a robot in another format, and say what is lost."""
+    from nlink.formats.convert import convert as write
+    from nlink.reports import terminal
+
+    lost = write(source, target, dh=None if dh is None else dh.value)
+    if as_json:
+        terminal.print_json({"written": str(target), "lost": lost})
+    else:
+        print(f"{target} written" + (", without loss" if not lost else "; lost or changed:"))
+        for line in lost:
+            print(f"  {line}")
+
+
+@app.command()
+def export(
+    robot: RobotName,
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Made if it does not exist.")],
+    names: Annotated[list[str] | None, typer.Argument(
+        metavar="[NAMES]...", help="What to export; default inverse_dynamics.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write C99 source and header with no dependency but libm."""
+    from nlink.reports import terminal
+
+    paths = nlink.export_c(nlink.load(robot), names or ["inverse_dynamics"], directory)
+    if as_json:
+        terminal.print_json({"files": [str(path) for path in paths]})
+    else:
+        print(*paths, sep="\n")
+
+
+@app.command()
+def simulate(
+    robot: RobotName,
+    q: Annotated[str | None, typer.Option("--q", metavar="LIST", help="Initial q.")] = None,
+    qd: Annotated[str | None, typer.Option("--qd", metavar="LIST", help="Initial rates.")] = None,
+    t: Annotated[float, typer.Option("--t", help="Seconds.")] = 10.0,
+    every: Annotated[float, typer.Option(help="Seconds between outputs.")] = 0.01,
+    method: Annotated[str, typer.Option(
+        help="rkf45, dopri5, verner65, dop853, abm, rk4, symplectic, lsoda or radau.")] = "rkf45",
+    rtol: Annotated[float, typer.Option()] = 1e-9,
+    atol: Annotated[float, typer.Option()] = 1e-12,
+    step: Annotated[float | None, typer.Option(help="Of fixed-step methods; seconds.")] = None,
+    control: Annotated[Control, typer.Option(
+        help="Free fall; forced along a cycloid, or controlled along it.")] = Control.none,
+    to: Annotated[str | None, typer.Option(
+        "--to", metavar="LIST", help="Where the cycloid ends, at the last time.")] = None,
+    kp: Annotated[float, typer.Option(help="Gain of --control pd, computed-torque.")] = 100.0,
+    kd: Annotated[float, typer.Option(help="Gain of --control pd, computed-torque.")] = 20.0,
+    ensemble: Annotated[int, typer.Option(
+        metavar="N", help="So many trajectories around the initial q.")] = 1,
+    width: Annotated[float, typer.Option(help="Standard deviation of an ensemble.")] = 0.01,
+    seed: Annotated[int, typer.Option(help="Of an ensemble.")] = 0,
+    out: Annotated[Path | None, typer.Option(
+        metavar="FILE", help="Write .csv, .npz or .zarr; a directory, or .npz, can be resumed.")]
+    = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw q as PNG.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Integrate a motion: free fall, forced, controlled; one or many.
+
+    The status is 1 if a trajectory does not reach the end.
+    """
+    import numpy as np
+
+    from nlink.formats.states import read_numbers
+    from nlink.reports import simulation, terminal
+
+    model = nlink.load(robot)
+    start = model.neutral if q is None else read_numbers("--q", q, model.nq)
+    rates = np.zeros(model.n) if qd is None else read_numbers("--qd", qd, model.n)
+    end = None if to is None else read_numbers("--to", to, model.nq)
+    if ensemble < 1:
+        raise ValueError(f"--ensemble {ensemble}, expected at least 1")
+    resumable = out is not None and out.suffix in ("", ".npz")
+    result = nlink.simulate(
+        model, simulation.spread(start, ensemble, width, seed) if ensemble > 1 else start, rates,
+        t, simulation.law(model, control, start, end, t, kp, kd), method, rtol, atol, every,
+        step=step, save=out if resumable and method not in ("lsoda", "radau") else None)
+    if out is not None and out.suffix and not (resumable and out.exists()):
+        simulation.write(result, out)
+    if plot is not None:
+        result.plot(plot)
+    if as_json:
+        terminal.print_json(simulation.summary(result))
+    else:
+        terminal.print_run(simulation.summary(result))
+    if not result.ok:
+        raise typer.Exit(1)
+
+
+@app.command()
+def bench(
+    robots: Annotated[list[str] | None, typer.Argument(
+        metavar="[ROBOTS]...", help="Names or paths; random7 is a 7R arm with random twists.")]
+    = None,
+    seconds: Annotated[float, typer.Option(help="For each measurement.")] = 0.25,
+    chains: Annotated[bool, typer.Option(help="Also long chains.")] = True,
+    save: Annotated[Path | None, typer.Option(
+        "--markdown", metavar="FILE", help="Also write the table as Markdown.")] = None,
+    simulation: Annotated[bool, typer.Option(
+        "--simulation", help="Time integration instead, beside SciPy and MuJoCo.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Time nlink beside Pinocchio and MuJoCo on the same states.
+
+    Ratios of one run are what counts; each number is the best of many repeats.
+    """
+    from nlink.formats.files import write_text
+    from nlink.reports import bench as measure
+    from nlink.reports import bench_tables, terminal
+
+    if simulation:
+        terminal.run_simulation_bench(robots, save, as_json=as_json)
+        return
+    options = {"robots": robots} if robots else {}
+    with terminal.console(stderr=True).status("measuring") as status:
+        result = measure.run_bench(
+            **options, seconds=seconds, chains=measure.CHAINS if chains else (),
+            progress=lambda what: status.update(f"measuring {what}"))
+    if save is not None:
+        write_text(save, bench_tables.markdown(result))
+    if as_json:
+        print(result.to_json())
+    else:
+        terminal.print_bench(result)
+
+
+@app.command()
+def reproduce(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the report goes.")] = Path("out"),
+    as_json: AsJson = False,
+) -> None:
+    """Run the papers' experiments and write one HTML page with figures and tables."""
+    from nlink.reports import terminal
+    from nlink.reports.reproduce import reproduce as run_all
+
+    with terminal.console(stderr=True).status("reproducing") as status:
+        path = run_all(out, progress=lambda what: status.update(f"reproducing {what}"))
+    if as_json:
+        terminal.print_json({"report": str(path)})
+    else:
+        print(path)
+
+
+@app.command(hidden=True)
+def demo(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the plot goes.")] = Path("out"),
+) -> None:
+    """A short tour."""
+    from nlink.reports.tour import tour
+
+    tour(out)
+
+
+@cache_app.command("info")
+def cache_info(as_json: AsJson = False) -> None:
+    """Say where compiled kernels are kept, and how many."""
+    from nlink.compiler import cache
+    from nlink.reports import terminal
+
+    state = cache.info()
+    if as_json:
+        terminal.print_json({"directory": state.directory, "entries": state.entries,
+                             "bytes": state.size, "bound": state.bound})
+    elif state.directory is None:
+        print("the cache is switched off")
+    else:
+        print(f"{state.directory}: {state.entries} kernels, {state.size / 2**20:.1f} MiB "
+              f"of at most {state.bound / 2**20:.0f} MiB")
+
+
+@cache_app.command("clear")
+def cache_clear(as_json: AsJson = False) -> None:
+    """Remove all compiled kernels."""
+    from nlink.compiler import cache
+    from nlink.reports import terminal
+
+    removed = cache.clear()
+    if as_json:
+        terminal.print_json({"removed": removed})
+    else:
+        print(f"removed {removed} kernels")

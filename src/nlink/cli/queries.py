@@ -1,0 +1,258 @@
+"""Commands that answer a question about a robot."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import nlink
+from nlink.cli.app import AsJson, Formulation, RobotName, app
+
+
+class Language(StrEnum):
+    """Languages `nlink symbolic --code` writes."""
+
+    c = "c"
+    python = "python"
+
+
+@app.command()
+def robots(as_json: AsJson = False) -> None:
+    """List the bundled robots."""
+    from nlink.reports import terminal
+
+    loaded = {name: nlink.load(name, physical="ignore") for name in nlink.robots()}
+    if as_json:
+        terminal.print_json({name: terminal.summary(robot) for name, robot in loaded.items()})
+        return
+    table = terminal.grid("name", "joints", "what it is", text=("name", "joints", "what it is"))
+    for name, robot in loaded.items():
+        row = terminal.summary(robot)
+        note = "" if row["physical"] else " Not physical."
+        table.add_row(name, row["joints"], row["source"] + note)
+    terminal.console().print(table)
+
+
+@app.command()
+def info(robot: RobotName, as_json: AsJson = False) -> None:
+    """Show a robot: links, joints, gravity, source."""
+    from nlink.reports import terminal
+
+    model = nlink.load(robot)
+    if as_json:
+        terminal.print_json(terminal.describe(model))
+    else:
+        terminal.print_robot(model)
+
+
+States = Annotated[str | None, typer.Argument(
+    metavar="[STATES]", show_default=False,
+    help="CSV or NPY file with one state a row, columns in the order of the options; "
+    "- is standard input.")]
+AsCsv = Annotated[bool, typer.Option(
+    "--csv", help="Print CSV with all digits (also when output is no terminal).")]
+
+
+def _list_option(name: str, text: str) -> object:
+    return typer.Option(f"--{name}", metavar="LIST", help=text)
+
+
+@app.command("id")
+def inverse_dynamics(
+    robot: RobotName,
+    states: States = None,
+    q: Annotated[str | None, _list_option("q", "q, as 0,1.5,...")] = None,
+    qd: Annotated[str | None, _list_option("qd", "Rates; default 0.")] = None,
+    qdd: Annotated[str | None, _list_option("qdd", "Accelerations; default 0.")] = None,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
+    algorithm: Formulation = None,
+) -> None:
+    """Inverse dynamics: the joint forces of motions.
+
+    In N m, or N for prismatic joints.
+    """
+    _dynamics("inverse_dynamics", "tau", robot, states, {"q": q, "qd": qd, "qdd": qdd},
+              as_csv=as_csv, as_json=as_json, algorithm=algorithm)
+
+
+@app.command("fd")
+def forward_dynamics(
+    robot: RobotName,
+    states: States = None,
+    q: Annotated[str | None, _list_option("q", "q, as 0,1.5,...")] = None,
+    qd: Annotated[str | None, _list_option("qd", "Rates; default 0.")] = None,
+    tau: Annotated[str | None, _list_option("tau", "Joint forces; default 0.")] = None,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
+    algorithm: Formulation = None,
+) -> None:
+    """Forward dynamics: the joint accelerations that forces cause."""
+    _dynamics("forward_dynamics", "qdd", robot, states, {"q": q, "qd": qd, "tau": tau},
+              as_csv=as_csv, as_json=as_json, algorithm=algorithm)
+
+
+def _dynamics(name: str, result: str, robot: str, states: str | None,
+              given: dict[str, str | None], *, as_csv: bool, as_json: bool,
+              algorithm: str | None) -> None:
+    """Read states from options or a table, compute, print."""
+    from nlink.formats.states import read_numbers, read_table
+    from nlink.reports import terminal
+
+    model = nlink.load(robot)
+    widths = {key: model.nq if key == "q" else model.n for key in given}
+    options = ", ".join(f"--{key}" for key in given)
+    if states is not None and any(value is not None for value in given.values()):
+        raise ValueError(f"STATES and {options} exclude each other")
+    if states is not None:
+        columns = ", ".join(f"{width} {key}" for key, width in widths.items())
+        inputs = read_table(states, tuple(widths.values()), columns)
+    elif given["q"] is not None:
+        inputs = [read_numbers(f"--{key}", value or ",".join("0" * widths[key]), widths[key])
+                  for key, value in given.items()]
+    else:
+        raise ValueError("no states: expected --q, or a file, or - for standard input")
+    values = getattr(model, name)(*inputs, algorithm=algorithm).reshape(-1, model.n)
+    names = [f"{result}_{k}" for k in range(1, model.n + 1)]
+    if as_json:
+        terminal.print_json({"robot": model.name, result: values})
+    elif as_csv or not sys.stdout.isatty():
+        terminal.print_csv(names, values)
+    else:
+        terminal.console().print(terminal.number_table(names, values))
+
+
+@app.command()
+def count(
+    robot: Annotated[str | None, typer.Argument(
+        metavar="[ROBOT]", show_default=False,
+        help="A bundled name or a path; not needed with --tables.")] = None,
+    name: Annotated[str | None, typer.Argument(
+        metavar="[NAME]", show_default=False,
+        help="What to count, as inverse_dynamics; all that there is if not given.")] = None,
+    general: Annotated[bool, typer.Option(
+        "--general", help="Also the general-purpose algorithm, and its law in n.")] = False,
+    tables: Annotated[bool, typer.Option(
+        "--tables", help="The papers' complexity tables beside ours; with a robot, "
+        "inverse dynamics beside [Saha99] Table 1.")] = False,
+    plot: Annotated[Path | None, typer.Option(
+        "--plot", metavar="FILE", help="Draw operations over n, with the break-even points.")]
+    = None,
+    as_json: AsJson = False,
+    algorithm: Formulation = None,
+) -> None:
+    """Count the operations of algorithms.
+
+    M multiplications and A additions left after constants are folded and common
+    subexpressions shared.
+    """
+    from nlink.algorithms.catalogue import ALGORITHMS
+    from nlink.reports import tables as published
+    from nlink.reports import terminal
+
+    if robot is None and not tables and plot is None:
+        raise ValueError("no robot: expected a name or a path, or --tables, or --plot FILE")
+    if plot is not None:
+        published.plot(plot)
+    if robot is None:
+        if as_json:
+            terminal.print_json(terminal.all_tables_data())
+        elif tables:
+            terminal.print_all_tables()
+        return
+    model = nlink.load(robot)
+    names = [name] if name is not None else list(ALGORITHMS)
+    counts = terminal.Counts.of(model, names, algorithm, general=general)
+    if as_json:
+        data = counts.data()
+        terminal.print_json(data | {"published": terminal.published(model)} if tables else data)
+        return
+    terminal.console().print(counts.table())
+    if tables:
+        terminal.console().print(terminal.published_table(model))
+
+
+@app.command()
+def symbolic(
+    robot: RobotName,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="As inverse_dynamics.")],
+    names: Annotated[bool, typer.Option("--names", help="Name the robot's parameters.")] = False,
+    simplify: Annotated[bool, typer.Option(
+        "--simplify", help="Collect into sines and cosines of sums of angles.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
+    cse: Annotated[bool, typer.Option("--cse", help="Name common subexpressions.")] = False,
+    code: Annotated[Language | None, typer.Option("--code", help="Print assignments.")] = None,
+    as_json: AsJson = False,
+    algorithm: Formulation = None,
+) -> None:
+    """Print closed-form expressions."""
+    from nlink.reports import terminal
+
+    if sum((latex, cse, code is not None, as_json)) > 1:
+        raise ValueError("--latex, --cse, --code and --json exclude each other")
+    if simplify and (cse or code is not None):
+        raise ValueError("--simplify gives expressions, not shared parts: "
+                         "it goes with neither --cse nor --code")
+    forms = nlink.symbolic(nlink.load(robot), name, algorithm=algorithm,
+                           parameters="names" if names else "numbers")
+    if simplify:
+        forms = forms.simplified()
+    if as_json:
+        terminal.print_json({"robot": robot, "name": name, "outputs": forms.outputs})
+    elif latex:
+        print(forms.latex())
+    elif code is not None:
+        print(forms.code(code.value))
+    elif cse:
+        definitions, _ = forms.cse()
+        print(*(f"{symbol} = {value}" for symbol, value in definitions), sep="\n")
+        print(forms)
+    else:
+        print(forms)
+
+
+@app.command()
+def explain(
+    robot: RobotName,
+    joint: Annotated[int, typer.Option("--joint", metavar="K", help="From 1, at the base.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Read a joint's equation of motion term by term.
+
+    Which body, moved how, taken where, projected on which axis.
+    """
+    from nlink.reports import terminal
+    from nlink.reports.explain import explain as terms_of
+
+    terms = terms_of(nlink.load(robot), joint)
+    if as_json:
+        terminal.print_json(terms.data())
+    else:
+        terms.print(terminal.console())
+
+
+@app.command()
+def check(
+    robot: RobotName,
+    seed: Annotated[int, typer.Option(help="Of the random states.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Check the laws of mechanics on a robot.
+
+    The status is 1 if one fails.
+    """
+    from nlink.reports import terminal
+
+    model = nlink.load(robot)
+    with terminal.console(stderr=True).status(f"checking {model.name}"):
+        report = nlink.check(model, seed=seed)
+    if as_json:
+        terminal.print_json(report.to_dict())
+    else:
+        print(report)
+    if not report.ok:
+        raise typer.Exit(1)

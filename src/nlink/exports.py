@@ -1,0 +1,46 @@
+"""A robot's computations in other languages: closed forms and C."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from nlink.algorithms.trace import trace
+from nlink.model.parameters import named
+from nlink.robot import Robot
+from nlink.scalars.symbolic import Symbolic
+
+
+def symbolic(robot: Robot, name: str, *, parameters: Literal["numbers", "names"] = "numbers",
+             algorithm: str | None = None, frame: int | str = -1) -> Symbolic:
+    """Closed-form expressions of anything the robot computes, as SymPy.
+
+    `parameters="names"` keeps the robot's zeros and names its other numbers (m_1, a_1, g, ...).
+
+    >>> import nlink
+    >>> print(symbolic(nlink.load("double_pendulum"), "gravity_torque", parameters="names"
+    ...                ).simplified())
+    tau_1 = c_2*g*m_2*cos(q_1 + q_2) + g*(a_1*m_2 + c_1*m_1)*cos(q_1)
+    tau_2 = c_2*g*m_2*cos(q_1 + q_2)
+    """
+    if parameters not in ("numbers", "names"):
+        raise ValueError(f"parameters: {parameters!r}, expected 'numbers' or 'names'")
+    request = robot.request(name, algorithm=algorithm, frame=frame)
+    lift = None if parameters == "numbers" else (
+        lambda graph, mechanism: named(mechanism, graph.parameter))
+    return Symbolic(trace(request.algorithm, request.mechanism, request.options, lift=lift))
+
+
+def export_c(robot: Robot, names: Sequence[str], directory: str | Path) -> tuple[Path, Path]:
+    """Write one C99 file and its header with a function for each named computation.
+
+    The functions need libm only and compute one state. Long chains are unrolled here too.
+    """
+    from nlink.compiler.c import export_c
+
+    programs = []
+    for name in names:
+        request = robot.request(name)
+        programs.append(trace(request.algorithm, request.mechanism, request.options))
+    return export_c(programs, robot.name, directory)
