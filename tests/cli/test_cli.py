@@ -272,13 +272,13 @@ def test_demo_tells_all_and_draws(run, tmp_path, monkeypatch):
     assert max(map(len, out.splitlines()[:-1])) <= 80
 
 
-def test_forward_dynamics_undoes_inverse_dynamics():
+def test_forward_dynamics_undoes_inverse_dynamics(run):
     _, torques, _ = run("id", "puma560", "--q", "0,0.5,1,0,0,0", "--qdd", "1,2,3,4,5,6", "--json")
     tau = ",".join(map(str, json.loads(torques)["tau"][0]))
     _, out, _ = run("fd", "puma560", "--q", "0,0.5,1,0,0,0", f"--tau={tau}", "--json")
     assert json.loads(out)["qdd"][0] == pytest.approx([1, 2, 3, 4, 5, 6], rel=1e-9)
 
 
-def test_forward_dynamics_names_its_own_options():
+def test_forward_dynamics_names_its_own_options(run):
     status, _, err = run("fd", "puma560", "states.csv", "--tau", "1")
     assert (status, err) == (2, "nlink: STATES and --q, --qd, --tau exclude each other\n")
