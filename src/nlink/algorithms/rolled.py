@@ -190,7 +190,9 @@ def _uniform(joint: Joint) -> Joint:
     """The same joint with its axis, which is z here, and its fixed turns written out, so that
     all joints of a type have one shape."""
     none = (NO_TURN, Turn("x", 1, 0), NO_TURN)
-    kind = joint.type if joint.type.axis is None else replace(joint.type, axis=(0.0, 0.0, 1.0))
+    kind: Any = joint.type  # a frozen dataclass, which the contract's base class is not
+    if kind.axis is not None:
+        kind = replace(kind, axis=(0.0, 0.0, 1.0))
     return replace(joint, type=kind, fixed=(*joint.fixed, *none[len(joint.fixed):]))
 
 

@@ -231,7 +231,7 @@ def _bench_mobility(add: Callable[[str, float], None], model: Any, q: np.ndarray
     def call(k: int) -> None:
         inverse = pin.computeMinverse(model, data, q[k])
         J = pin.computeFrameJacobian(model, data, q[k], frame, pin.LOCAL_WORLD_ALIGNED)
-        J @ inverse @ J.T
+        np.linalg.multi_dot((J, inverse, J.T))
 
     add("Pinocchio call", best_call(call, 64, seconds))
 
