@@ -29,6 +29,10 @@ UNROLLED_JOINTS = 40
 """Beyond this many joints, straight-line code costs more to compile than it saves."""
 
 
+STRAIGHT_JOINTS = 80
+"""Beyond this many, an algorithm that cannot be rolled is not compiled unless asked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """An algorithm, for one mechanism, about one frame, with or without external wrenches."""
@@ -106,11 +110,18 @@ def numpy_engine(request: Request) -> Function:
 
 
 def kernel(request: Request) -> Kernel:
-    """Machine code, from the kernel cache or compiled now: the engine "compiled"."""
+    """Machine code, from the kernel cache or compiled now."""
     from nlink.compiler.loading import load_kernel
 
     return load_kernel(request.recipe(), request.program)
 
 
+def compiled_engine(request: Request) -> Function:
+    """The kernel; for a long robot whose algorithm has no loop form, the NumPy engine instead,
+    which answers before straight-line code of that length is compiled."""
+    too_long = len(request.mechanism.joints) > STRAIGHT_JOINTS and not request.rolled
+    return numpy_engine(request) if too_long else kernel(request)
+
+
 ENGINES: dict[str, Callable[[Request], Function]] = {
-    "compiled": kernel, "numpy": numpy_engine, "python": python_engine}
+    "compiled": compiled_engine, "numpy": numpy_engine, "python": python_engine}

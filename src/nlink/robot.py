@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.algorithms.catalogue import ALGORITHMS, Algorithm, find, operational_about
+from nlink.compiler.calling import call
 from nlink.engines import ENGINES, Engine, Function, Request, kernel
 from nlink.formats.dh import from_rows, to_toml
 from nlink.formats.files import write_text
@@ -20,6 +22,7 @@ from nlink.model.description import Description, Joint, Link, Physical
 from nlink.model.mechanism import Attachment, Mechanism
 from nlink.model.multi_rate import Free
 from nlink.model.pose import Convention
+from nlink.scalars.program import Port
 
 if TYPE_CHECKING:
     from nlink.operators import Operators, SpatialOperators
@@ -51,7 +54,7 @@ class Robot:
         self.description = description
         self._mechanism = canonical(description)
         self._functions: dict[tuple[Any, ...], Function] = {}
-        self._defaults: dict[str, Algorithm] = {}
+        self._defaults: dict[str, str] = {}
 
     @classmethod
     def from_dh(cls, rows: Sequence[Mapping[str, Any]], convention: Convention = "standard",
@@ -70,6 +73,10 @@ class Robot:
         """
         return cls(from_rows(rows, convention=convention, gravity=gravity, name=name,
                              physical=physical))
+
+    def __reduce__(self) -> tuple[type[Robot], tuple[Description]]:
+        """Pickled and copied by its description; compiled code is found again in the cache."""
+        return type(self), (self.description,)
 
     def __repr__(self) -> str:
         joints = self._mechanism.joints
@@ -144,6 +151,34 @@ class Robot:
                 q[..., at:at + 4] = quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True)
                 at += 4
         return q, rng.normal(size=(*shape, self.n))
+
+    def integrate(self, q: ArrayLike, v: ArrayLike) -> Array:
+        """The configuration that rates v lead to in a unit of time, on the manifold.
+
+        For coordinates that are plain numbers it is q + v; quaternions stay unit.
+        """
+        return self._blockwise("integrate", ("q", q, "nq"), ("v", v, "nv"), "nq")
+
+    def difference(self, q0: ArrayLike, q1: ArrayLike) -> Array:
+        """The rates that lead from q0 to q1 in a unit of time: integrate(q0, it) is q1."""
+        return self._blockwise("difference", ("q0", q0, "nq"), ("q1", q1, "nq"), "nv")
+
+    def _blockwise(self, method: str, first: tuple[str, ArrayLike, str],
+                   second: tuple[str, ArrayLike, str], width: str) -> Array:
+        """A method of the joint types, joint by joint."""
+        ports = [Port(name, (getattr(self._mechanism, size),)) for name, _, size in (first, second)]
+        result = Port(width, (getattr(self._mechanism, width),))
+
+        def compute(inputs: list[Array], outputs: list[Array], _count: int) -> None:
+            at = {"nq": 0, "nv": 0}
+            for joint in self._mechanism.joints:
+                ends = {key: at[key] + getattr(joint.type, key) for key in at}
+                blocks = [x[:, at[size]:ends[size]]
+                          for x, (_, _, size) in zip(inputs, (first, second), strict=True)]
+                outputs[0][:, at[width]:ends[width]] = getattr(joint.type, method)(*blocks)
+                at = ends
+
+        return call(ports, [result], [first[1], second[1]], None, compute)
 
     def to_toml(self, path: str | Path | None = None) -> str:
         """The robot as TOML text that reads back to an equal one; written to `path` if given."""
@@ -368,12 +403,18 @@ class Robot:
     def _cheapest(self, name: str) -> Algorithm:
         """Of the formulations that contend, the one with the fewest operations for this robot."""
         if name not in self._defaults:
-            from nlink.reports.complexity import count
+            from nlink.compiler.loading import recall
 
-            rivals = [entry for entry in ALGORITHMS[name].values() if entry.contends]
-            self._defaults[name] = min(
-                rivals, key=lambda entry: count(self, name, entry.formulation).total)
-        return self._defaults[name]
+            digest = sha256(repr(self._mechanism).encode()).hexdigest()
+            question = f"fewest operations of {name}: {digest}"
+            self._defaults[name] = recall(question, lambda: self._fewest(name))
+        return find(name, self._defaults[name])
+
+    def _fewest(self, name: str) -> str:
+        from nlink.reports.complexity import count
+
+        rivals = [entry.formulation for entry in ALGORITHMS[name].values() if entry.contends]
+        return min(rivals, key=lambda formulation: count(self, name, formulation).total)
 
     def _attachment(self, frame: int | str) -> Attachment:
         links = self._mechanism.links

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
+import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -52,12 +52,30 @@ def load_compiled(recipe: str, compile_now: Callable[[], Compiled],
     return load(compiled)
 
 
+def recall(question: str, answer: Callable[[], str]) -> str:
+    """A short answer that was costly to find: out of the cache, or found now and kept."""
+    key = f"{question}\n{source_digest()}"
+    known = cache.read(key)
+    if known is not None:
+        return known.decode()
+    found = answer()
+    cache.write(key, found.encode())
+    return found
+
+
 @functools.cache
 def source_digest() -> str:
-    """A digest of nlink's own text: other code may generate other kernels."""
+    """A digest of nlink's own source: other code may generate other kernels.
+
+    Names, sizes and times of change stand for the text: reading it all would cost more than
+    loading a kernel does.
+    """
     root = Path(nlink.__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        text = path.read_bytes()
-        digest.update(json.dumps([str(path.relative_to(root)), len(text)]).encode() + text)
-    return digest.hexdigest()
+    stamps = [nlink.__version__]
+    for folder, _, names in os.walk(root):
+        for name in names:
+            if name.endswith(".py"):
+                path = os.path.join(folder, name)
+                state = os.stat(path)
+                stamps.append(f"{path[len(str(root)):]} {state.st_size} {state.st_mtime_ns}")
+    return hashlib.sha256("\n".join(sorted(stamps)).encode()).hexdigest()

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import numpy as np
+
 from nlink.scalars.functions import Scalar, cos, sin
 from nlink.spatial import RigidInertia, Spin, Symmetric, Turn, Twist, Vector, Wrench
 
@@ -46,7 +48,9 @@ class JointType(ABC):
        before run time. The default moves nothing.
 
     8. `velocity(q, qd)`: the rates of the coordinates themselves; qd unless nq != nv.
-    9. `absorb(turn, rise)`: (zero, turn, rise), a constant turn about z and rise along z after
+    9. `integrate(q, v)` and `difference(q0, q1)`: where rates v lead in a unit of time, and the
+       v that leads from q0 to q1; over the last axis of NumPy arrays. Vector spaces need none.
+    10. `absorb(turn, rise)`: (zero, turn, rise), a constant turn about z and rise along z after
        the motion, taken into the coordinates' zero as far as that saves work. The default
        takes nothing. Called once, with numbers.
 
@@ -79,6 +83,12 @@ class JointType(ABC):
 
     def velocity(self, q: Coordinates, qd: Coordinates) -> Coordinates:
         return qd
+
+    def integrate(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        return q + v
+
+    def difference(self, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
+        return q1 - q0
 
     @property
     def neutral(self) -> tuple[float, ...]:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import numpy as np
+
+from nlink.model import manifold
 from nlink.model.joints import AxialJoint, Coordinates, Displacement, JointType
 from nlink.scalars.functions import Scalar, cos, sin
 from nlink.spatial import Matrix, RigidInertia, Spin, Symmetric, Turn, Twist, Vector, Wrench
@@ -142,6 +145,13 @@ class Spherical(JointType):
     def velocity(self, q: Coordinates, qd: Coordinates) -> Coordinates:
         return quaternion_rate(q, Vector(*qd))
 
+    def integrate(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        return manifold.normalized(manifold.quaternion_product(q, manifold.quaternion_exp(v)))
+
+    def difference(self, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
+        return manifold.quaternion_log(manifold.normalized(
+            manifold.quaternion_product(manifold.conjugate(q0), q1)))
+
     def regroup(self, inertia: RigidInertia) -> tuple[RigidInertia, RigidInertia]:
         """The centre of the ball is the parent's point: a mass there is the parent's."""
         return (RigidInertia(0, inertia.h, inertia.S),
@@ -180,6 +190,21 @@ class Free(JointType):
     def velocity(self, q: Coordinates, qd: Coordinates) -> Coordinates:
         position = quaternion_matrix(*q[3:]) @ Vector(*qd[3:])
         return (*position.components, *quaternion_rate(q[3:], Vector(*qd[:3])))
+
+    def integrate(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """The screw motion with constant twist v, as of SE(3)."""
+        attitude = manifold.normalized(q[..., 3:])
+        shift = manifold.screw_shift(v[..., :3], v[..., 3:])
+        turned = manifold.quaternion_product(attitude, manifold.quaternion_exp(v[..., :3]))
+        return np.concatenate([q[..., :3] + manifold.rotate(attitude, shift),
+                               manifold.normalized(turned)], axis=-1)
+
+    def difference(self, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
+        back = manifold.conjugate(manifold.normalized(q0[..., 3:]))
+        r = manifold.quaternion_log(manifold.normalized(
+            manifold.quaternion_product(back, q1[..., 3:])))
+        p = manifold.rotate(back, q1[..., :3] - q0[..., :3])
+        return np.concatenate([r, manifold.screw_velocity(r, p)], axis=-1)
 
     @property
     def neutral(self) -> tuple[float, ...]:

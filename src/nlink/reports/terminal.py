@@ -205,6 +205,7 @@ class Counts:
     """Operation counts of a robot by name; the general-purpose ones on request."""
 
     robot: Robot
+    formulations: dict[str, str]
     customized: dict[str, Count]
     general: dict[str, Count] | None
     laws: dict[str, Law | None]
@@ -212,18 +213,21 @@ class Counts:
     @classmethod
     def of(cls, robot: Robot, names: Sequence[str], algorithm: str | None, *,
            general: bool) -> Counts:
+        chosen = {name: robot.request(name, algorithm=algorithm).algorithm.formulation
+                  for name in names}
         return cls(
-            robot,
-            {name: count(robot, name, algorithm) for name in names},
-            {name: count(robot, name, algorithm, customize=False) for name in names}
+            robot, chosen,
+            {name: count(robot, name, chosen[name]) for name in names},
+            {name: count(robot, name, chosen[name], customize=False) for name in names}
             if general else None,
-            {name: _law(name, algorithm) for name in names} if general else {})
+            {name: _law(name, chosen[name]) for name in names} if general else {})
 
     def data(self) -> dict[str, Any]:
         """For `nlink count --json`."""
         rows = {}
         for name, here in self.customized.items():
-            rows[name] = {"robot": asdict(here) | {"total": here.total}}
+            rows[name] = {"formulation": self.formulations[name],
+                          "robot": asdict(here) | {"total": here.total}}
             if self.general is not None:
                 there = self.general[name]
                 rows[name] |= {"general": asdict(there) | {"total": there.total},
@@ -232,16 +236,13 @@ class Counts:
 
     def table(self) -> Table:
         """One row a name."""
-        columns = [self.robot.name, "total"]
-        if self.general is not None:
-            columns += ["any robot", "n revolute joints"]
-        table = grid("", *columns, text=("", "n revolute joints"))
+        table = grid("", self.robot.name, "total", text=("",))
         for name, here in self.customized.items():
-            cells = [name, str(here), str(here.total)]
+            table.add_row(f"{name} ({self.formulations[name]})", str(here), str(here.total))
             if self.general is not None:
                 there = self.general[name]
-                cells += [str(there), str(self.laws[name] or "no cubic law")]
-            table.add_row(*cells)
+                table.add_row("  any robot of this shape", str(there), str(there.total))
+                table.add_row(f"  chains: {self.laws[name] or 'no cubic law'}", "", "")
         return table
 
 

@@ -1,0 +1,64 @@
+"""Configurations are added to and subtracted on their manifold, as Pinocchio does it."""
+
+import pickle
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+import nlink
+from nlink.formats.bridges import pinocchio_order, to_pinocchio
+from nlink.testing import random_robot
+
+TYPES = ("revolute", "prismatic", "helical", "universal", "planar", "spherical", "free")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_difference_undoes_integrate(seed):
+    robot = random_robot(seed, 5, types=TYPES)
+    rng = np.random.default_rng(seed)
+    q, _ = robot.random_state(rng, (20,))
+    v = rng.uniform(-0.9, 0.9, (20, robot.n))  # rotation vectors shorter than pi
+    np.testing.assert_allclose(robot.difference(q, robot.integrate(q, v)), v, atol=1e-12)
+    np.testing.assert_allclose(robot.integrate(q, 0 * v), q, atol=1e-15)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_integrate_and_difference_are_pinocchios(seed):
+    robot = random_robot(seed, 5, types=("revolute", "prismatic", "spherical", "free"))
+    model, order = to_pinocchio(robot.description), pinocchio_order(robot.description)
+    rng = np.random.default_rng(seed)
+    q0, _ = robot.random_state(rng)
+    q1, _ = robot.random_state(rng)
+    v = rng.normal(size=robot.n)
+    there = pin.integrate(model, q0[order.coordinates], v[order.rates])
+    here = robot.integrate(q0, v)[order.coordinates]
+    back = pin.difference(model, q0[order.coordinates], q1[order.coordinates])
+    np.testing.assert_allclose(pin.difference(model, here, there), 0, atol=1e-12)
+    np.testing.assert_allclose(robot.difference(q0, q1)[order.rates], back, atol=1e-11)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-12, 1e-6, 1e-3, 0.99e-2, 1.01e-2])
+def test_small_steps_lose_no_digits(size):
+    """Series and closed forms meet: the screw of a small rotation, against many small ones."""
+    joint = nlink.Free()
+    q = np.array(joint.neutral)
+    v = np.array([size, -2 * size, size, 1.0, 2.0, 3.0])
+    parts = q
+    for _ in range(64):
+        parts = joint.integrate(parts, v / 64)
+    np.testing.assert_allclose(joint.integrate(q, v), parts, atol=1e-13)
+    np.testing.assert_allclose(joint.difference(q, parts), v, atol=1e-13)
+
+
+def test_wrong_shapes_are_named():
+    with pytest.raises(ValueError, match=r"v: shape \(5,\), expected \(\.\.\., 6\)"):
+        nlink.load("puma560").integrate(np.zeros(6), np.zeros(5))
+
+
+def test_a_used_robot_pickles():
+    robot = nlink.load("planar3")
+    before = robot.gravity_torque([0.1, 0.2, 0.3])
+    again = pickle.loads(pickle.dumps(robot))
+    assert again.description == robot.description
+    np.testing.assert_array_equal(again.gravity_torque([0.1, 0.2, 0.3]), before)
