@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -229,3 +231,20 @@ def test_friction_and_armature_are_in_the_torque():
         np.testing.assert_allclose(extra, [0.5 * -2 - 0.25 + 2 * 3], rtol=1e-14)
         np.testing.assert_array_equal(real.bias([0.3], [-2.0], engine=engine),
                                       plain.bias([0.3], [-2.0], engine=engine))
+
+
+@pytest.mark.parametrize(("call", "error"), [
+    (lambda r: r.mass_matrix(np.zeros(6), foo=1), "mass_matrix: unknown option 'foo'"),
+    (lambda r: r.mass_matrix(np.zeros(6), frame=2), "mass_matrix: unknown option 'frame'"),
+    (lambda r: r.mass_matrix(np.zeros(6), engine=[]), "mass_matrix: frame, algorithm and engine"),
+    (lambda r: r.operators(np.zeros(6) + 1j), "q: dtype complex128 does not convert to float64"),
+    (lambda r: r.diagonal(["1"] * 6), "q: dtype <U1 does not convert to float64"),
+])
+def test_wrong_options_are_named(call, error):
+    with pytest.raises(TypeError, match=re.escape(error)):
+        call(nlink.load("puma560"))
+
+
+def test_ragged_input_is_named():
+    with pytest.raises(ValueError, match="q: not a rectangular array of numbers"):
+        nlink.load("planar3").gravity_torque([[1, 2, 3], [1]])

@@ -125,3 +125,24 @@ def compiled_engine(request: Request) -> Function:
 
 ENGINES: dict[str, Callable[[Request], Function]] = {
     "compiled": compiled_engine, "numpy": numpy_engine, "python": python_engine}
+
+
+def jointwise(mechanism: Mechanism, method: str, first: tuple[str, Any, str],
+              second: tuple[str, Any, str], width: str) -> np.ndarray:
+    """A NumPy method of the joint types, joint by joint, on arrays of any leading shape.
+
+    Arguments are (name, array, "nq" or "nv"); the result has `width` numbers a joint.
+    """
+    ports = [Port(name, (getattr(mechanism, size),)) for name, _, size in (first, second)]
+
+    def compute(inputs: Flat, outputs: Flat, _count: int) -> None:
+        at = {"nq": 0, "nv": 0}
+        for joint in mechanism.joints:
+            ends = {key: at[key] + getattr(joint.type, key) for key in at}
+            blocks = [x[:, at[size]:ends[size]]
+                      for x, (_, _, size) in zip(inputs, (first, second), strict=True)]
+            outputs[0][:, at[width]:ends[width]] = getattr(joint.type, method)(*blocks)
+            at = ends
+
+    result = Port(width, (getattr(mechanism, width),))
+    return call(ports, [result], [first[1], second[1]], None, compute)

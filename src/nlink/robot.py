@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.algorithms.catalogue import ALGORITHMS, Algorithm, find, operational_about
 from nlink.compiler.calling import call
-from nlink.engines import ENGINES, Engine, Function, Request, kernel
+from nlink.engines import ENGINES, Engine, Function, Request, jointwise, kernel
 from nlink.formats.dh import from_rows, to_toml
 from nlink.formats.files import write_text
 from nlink.formats.load import load_description
@@ -32,6 +32,14 @@ Array = np.ndarray
 
 FEW_JOINTS = 12
 """Up to here the default formulation is chosen by counting; beyond, O(n) always wins."""
+
+
+class How(TypedDict, total=False):
+    """Options of every computation: a named formulation, an engine, an array for the result."""
+
+    algorithm: str | None
+    engine: Engine
+    out: Any
 
 
 class Robot:
@@ -157,28 +165,11 @@ class Robot:
 
         For coordinates that are plain numbers it is q + v; quaternions stay unit.
         """
-        return self._blockwise("integrate", ("q", q, "nq"), ("v", v, "nv"), "nq")
+        return jointwise(self._mechanism, "integrate", ("q", q, "nq"), ("v", v, "nv"), "nq")
 
     def difference(self, q0: ArrayLike, q1: ArrayLike) -> Array:
         """The rates that lead from q0 to q1 in a unit of time: integrate(q0, it) is q1."""
-        return self._blockwise("difference", ("q0", q0, "nq"), ("q1", q1, "nq"), "nv")
-
-    def _blockwise(self, method: str, first: tuple[str, ArrayLike, str],
-                   second: tuple[str, ArrayLike, str], width: str) -> Array:
-        """A method of the joint types, joint by joint."""
-        ports = [Port(name, (getattr(self._mechanism, size),)) for name, _, size in (first, second)]
-        result = Port(width, (getattr(self._mechanism, width),))
-
-        def compute(inputs: list[Array], outputs: list[Array], _count: int) -> None:
-            at = {"nq": 0, "nv": 0}
-            for joint in self._mechanism.joints:
-                ends = {key: at[key] + getattr(joint.type, key) for key in at}
-                blocks = [x[:, at[size]:ends[size]]
-                          for x, (_, _, size) in zip(inputs, (first, second), strict=True)]
-                outputs[0][:, at[width]:ends[width]] = getattr(joint.type, method)(*blocks)
-                at = ends
-
-        return call(ports, [result], [first[1], second[1]], None, compute)
+        return jointwise(self._mechanism, "difference", ("q0", q0, "nq"), ("q1", q1, "nq"), "nv")
 
     def to_toml(self, path: str | Path | None = None) -> str:
         """The robot as TOML text that reads back to an equal one; written to `path` if given."""
@@ -188,16 +179,16 @@ class Robot:
         return text
 
     def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
-                         f_ext: ArrayLike | None = None, **how: Any) -> Array:
+                         f_ext: ArrayLike | None = None, **how: Unpack[How]) -> Array:
         """Joint forces: tau = M qdd + C qd + g + friction + armature qdd - J^T f_ext.
 
         `f_ext` is a wrench on each link, (..., links, 6), (moment, force) about the origin of
         the link's frame, in world axes.
         """
-        return self._compute("inverse_dynamics", q, qd, qdd, f_ext=f_ext, **how)
+        return self._compute("inverse_dynamics", q, qd, qdd, f_ext=f_ext, how=how)
 
     def forward_dynamics(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
-                         f_ext: ArrayLike | None = None, **how: Any) -> Array:
+                         f_ext: ArrayLike | None = None, **how: Unpack[How]) -> Array:
         """Joint accelerations from joint forces, in O(n).
 
         `algorithm` is "articulated" (the bias inside the sweeps), "denoc" (the three steps of
@@ -210,13 +201,13 @@ class Robot:
         >>> robot.forward_dynamics([0, 0, 0], [0, 0, 0], [44.145, 19.62, 4.905]).round(9) + 0.0
         array([0., 0., 0.])
         """
-        return self._compute("forward_dynamics", q, qd, tau, f_ext=f_ext, **how)
+        return self._compute("forward_dynamics", q, qd, tau, f_ext=f_ext, how=how)
 
-    def mass_matrix(self, q: ArrayLike, **how: Any) -> Array:
+    def mass_matrix(self, q: ArrayLike, **how: Unpack[How]) -> Array:
         """M(q), (..., n, n): the generalized inertia matrix, armatures on the diagonal."""
-        return self._compute("mass_matrix", q, **how)
+        return self._compute("mass_matrix", q, how=how)
 
-    def factor_mass_matrix(self, q: ArrayLike, **how: Any) -> tuple[Array, Array]:
+    def factor_mass_matrix(self, q: ArrayLike, **how: Unpack[How]) -> tuple[Array, Array]:
         """U, D with M = U diag(D) U^T, U unit upper triangular; D are the articulated inertias
         about the joints.
 
@@ -225,21 +216,25 @@ class Robot:
         >>> U.shape, D.shape
         ((3, 3), (3,))
         """
-        return self._compute("factor_mass_matrix", q, **how)
+        return self._compute("factor_mass_matrix", q, how=how)
 
-    def inverse_mass_matrix(self, q: ArrayLike, **how: Any) -> Array:
+    def inverse_mass_matrix(self, q: ArrayLike, **how: Unpack[How]) -> Array:
         """M(q)^-1, (..., n, n), from the factors of M in closed form."""
-        return self._compute("inverse_mass_matrix", q, **how)
+        return self._compute("inverse_mass_matrix", q, how=how)
 
-    def coriolis_matrix(self, q: ArrayLike, qd: ArrayLike, **how: Any) -> Array:
+    def solve(self, q: ArrayLike, tau: ArrayLike, **how: Unpack[How]) -> Array:
+        """M(q)^-1 tau in O(n), by U D U^T."""
+        return self._compute("solve", q, tau, how=how)
+
+    def coriolis_matrix(self, q: ArrayLike, qd: ArrayLike, **how: Unpack[How]) -> Array:
         """C(q, qd), (..., n, n), with C qd the velocity forces and Mdot - 2 C skew."""
-        return self._compute("coriolis_matrix", q, qd, **how)
+        return self._compute("coriolis_matrix", q, qd, how=how)
 
-    def bias(self, q: ArrayLike, qd: ArrayLike, **how: Any) -> Array:
+    def bias(self, q: ArrayLike, qd: ArrayLike, **how: Unpack[How]) -> Array:
         """C(q, qd) qd + g(q), without friction."""
-        return self._compute("bias", q, qd, **how)
+        return self._compute("bias", q, qd, how=how)
 
-    def gravity_torque(self, q: ArrayLike, **how: Any) -> Array:
+    def gravity_torque(self, q: ArrayLike, **how: Unpack[How]) -> Array:
         """g(q): the joint forces that hold the robot still.
 
         >>> import nlink
@@ -247,23 +242,23 @@ class Robot:
         array([[44.145, 19.62 ,  4.905],
                [ 0.   ,  0.   ,  0.   ]])
         """
-        return self._compute("gravity_torque", q, **how)
+        return self._compute("gravity_torque", q, how=how)
 
-    def pose(self, q: ArrayLike, frame: int | str = -1, **how: Any) -> Array:
+    def pose(self, q: ArrayLike, frame: int | str = -1, **how: Unpack[How]) -> Array:
         """The 4x4 homogeneous transform of a frame: a link's number (0 the base) or any name."""
-        return self._compute("pose", q, frame=frame, **how)
+        return self._compute("pose", q, frame=frame, how=how)
 
-    def jacobian(self, q: ArrayLike, frame: int | str = -1, **how: Any) -> Array:
+    def jacobian(self, q: ArrayLike, frame: int | str = -1, **how: Unpack[How]) -> Array:
         """(..., 6, n): the twist (angular, linear) of the frame's origin, world axes."""
-        return self._compute("jacobian", q, frame=frame, **how)
+        return self._compute("jacobian", q, frame=frame, how=how)
 
     def jacobian_dot_qd(self, q: ArrayLike, qd: ArrayLike, frame: int | str = -1,
-                        **how: Any) -> Array:
+                        **how: Unpack[How]) -> Array:
         """Jdot qd: the acceleration (angular, linear) of the frame's origin when qdd = 0."""
-        return self._compute("jacobian_dot_qd", q, qd, frame=frame, **how)
+        return self._compute("jacobian_dot_qd", q, qd, frame=frame, how=how)
 
     def link_accelerations(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
-                           f_ext: ArrayLike | None = None, **how: Any) -> Array:
+                           f_ext: ArrayLike | None = None, **how: Unpack[How]) -> Array:
         """(..., links, 6): how links accelerate under joint forces, (angular, linear) of their
         origins in world axes, as an observer at rest measures it (gravity is no acceleration).
 
@@ -274,10 +269,10 @@ class Robot:
         >>> falling.shape
         (3, 6)
         """
-        return self._compute("link_accelerations", q, qd, tau, f_ext=f_ext, **how)
+        return self._compute("link_accelerations", q, qd, tau, f_ext=f_ext, how=how)
 
     def operational_inertia(self, q: ArrayLike, frame: int | str = -1, inverse: bool = False,
-                            frames: Sequence[int | str] | None = None, **how: Any) -> Array:
+                            frames: Sequence[int | str] | None = None, **how: Unpack[How]) -> Array:
         """Lambda = (J M^-1 J^T)^-1 of a frame, (..., 6, 6); `inverse=True` gives J M^-1 J^T.
 
         Twists (angular, linear) of the frame's origin, world axes. `frames` asks for several
@@ -293,18 +288,23 @@ class Robot:
         """
         name = "operational_mobility" if inverse else "operational_inertia"
         if frames is None:
-            return self._compute(name, q, frame=frame, **how)
-        return self._about_frames(name, q, tuple(frames), **how)
+            return self._compute(name, q, frame=frame, how=how)
+        return self._about_frames(name, q, tuple(frames), how=how)
 
-    def kinetic_energy(self, q: ArrayLike, qd: ArrayLike, **how: Any) -> Array:
+    def compute(self, name: str, *arrays: ArrayLike, frame: int | str = -1,
+                **how: Unpack[How]) -> Any:
+        """Anything in the catalogue by its name, such as "quasi_velocities" (see `nlink count`)."""
+        return self._compute(name, *arrays, frame=frame, how=how)
+
+    def kinetic_energy(self, q: ArrayLike, qd: ArrayLike, **how: Unpack[How]) -> Array:
         """1/2 qd^T M(q) qd, armature included."""
-        return self._compute("kinetic_energy", q, qd, **how)
+        return self._compute("kinetic_energy", q, qd, how=how)
 
-    def potential_energy(self, q: ArrayLike, **how: Any) -> Array:
+    def potential_energy(self, q: ArrayLike, **how: Unpack[How]) -> Array:
         """-sum m g . c, zero with all mass at the base frame's origin."""
-        return self._compute("potential_energy", q, **how)
+        return self._compute("potential_energy", q, how=how)
 
-    def center_of_mass(self, q: ArrayLike, **how: Any) -> Array:
+    def center_of_mass(self, q: ArrayLike, **how: Unpack[How]) -> Array:
         """(..., 3): the mass centre of all that moves, in the world.
 
         Links fixed to the base are no part of it, and without mass there is none (nan).
@@ -313,7 +313,7 @@ class Robot:
         >>> nlink.load("planar3").center_of_mass([0, 0, 0])
         array([1.5, 0. , 0. ])
         """
-        return self._compute("center_of_mass", q, **how)
+        return self._compute("center_of_mass", q, how=how)
 
     def operators(self, q: ArrayLike, qd: ArrayLike | None = None,
                   ) -> Operators | SpatialOperators:
@@ -334,18 +334,11 @@ class Robot:
         """
         from nlink.operators import Operators, SpatialOperators
 
-        def vector(name: str, given: ArrayLike, size: int) -> Array:
-            x = np.array(given, dtype=float)
-            if x.shape != (size,):
-                raise ValueError(f"{name}: shape {x.shape}, expected ({size},): "
-                                 "operators are of one state")
-            return x
-
         rates = np.zeros(self.n) if qd is None else qd
         family = (Operators if all(joint.type.nv == 1 for joint in self._mechanism.joints)
                   else SpatialOperators)
-        return family(self._mechanism, vector("q", q, self.nq), vector("qd", rates, self.n),
-                      self.name)
+        return family(self._mechanism, self._state("q", q, (self.nq,)),
+                      self._state("qd", rates, (self.n,)), self.name)
 
     def diagonal(self, q: ArrayLike, qd: ArrayLike | None = None,
                  f_ext: ArrayLike | None = None) -> Diagonal:
@@ -361,17 +354,10 @@ class Robot:
         """
         from nlink.operators.diagonal import Diagonal
 
-        def state(name: str, given: ArrayLike, shape: tuple[int, ...]) -> Array:
-            x = np.array(given, dtype=float)
-            if x.shape != shape:
-                raise ValueError(f"{name}: shape {x.shape}, expected {shape}: "
-                                 "diagonal is of one state")
-            return x
-
         rates = np.zeros(self.n) if qd is None else qd
-        wrenches = None if f_ext is None else state("f_ext", f_ext, (len(self.links), 6))
-        return Diagonal(self._mechanism, state("q", q, (self.nq,)),
-                        state("qd", rates, (self.n,)), wrenches, self.name)
+        wrenches = None if f_ext is None else self._state("f_ext", f_ext, (len(self.links), 6))
+        return Diagonal(self._mechanism, self._state("q", q, (self.nq,)),
+                        self._state("qd", rates, (self.n,)), wrenches, self.name)
 
     def compile(self, name: str, *, algorithm: str | None = None, frame: int | str = -1,
                 f_ext: bool = False) -> Callable[..., Any]:
@@ -433,31 +419,57 @@ class Robot:
                              f"{-len(links)} to {len(links) - 1}") from None
 
     def _compute(self, name: str, *arrays: ArrayLike, f_ext: ArrayLike | None = None,
-                 frame: int | str = -1, algorithm: str | None = None,
-                 engine: Engine = "compiled", out: Any = None) -> Any:
-        key = (name, algorithm, frame, f_ext is not None, engine)
-        known = self._functions.get(key)
-        if known is None:
-            if engine not in ENGINES:
-                raise ValueError(f"engine: {engine!r}, expected one of {', '.join(ENGINES)}")
-            request = self.request(name, algorithm=algorithm, frame=frame,
-                                   wrenches=f_ext is not None)
-            known = self._functions[key] = ENGINES[engine](request)
-        return known(*arrays, out=out) if f_ext is None else known(*arrays, f_ext, out=out)
+                 frame: int | str = -1, how: How) -> Any:
+        def ask(algorithm: str | None) -> Request:
+            return self.request(name, algorithm=algorithm, frame=frame,
+                                wrenches=f_ext is not None)
+
+        function, out = self._function(name, (frame, f_ext is not None), ask, how)
+        return function(*arrays, out=out) if f_ext is None else function(*arrays, f_ext, out=out)
 
     def _about_frames(self, name: str, q: ArrayLike, frames: tuple[int | str, ...],
-                      engine: Engine = "compiled", out: Any = None) -> Any:
-        key = (name, frames, engine)
-        known = self._functions.get(key)
-        if known is None:
-            if engine not in ENGINES:
-                raise ValueError(f"engine: {engine!r}, expected one of {', '.join(ENGINES)}")
+                      how: How) -> Any:
+        def ask(algorithm: str | None) -> Request:
+            if algorithm is not None:
+                raise ValueError(f"algorithm: {algorithm!r}, but {name} of several frames has one")
             if not frames:
                 raise ValueError("frames: (), expected at least one name or index")
             places = tuple(self._attachment(frame) for frame in frames)
-            request = Request(operational_about(name, places), self._mechanism, places[0], False)
-            known = self._functions[key] = ENGINES[engine](request)
-        return known(q, out=out)
+            return Request(operational_about(name, places), self._mechanism, places[0], False)
+
+        function, out = self._function(name, frames, ask, how)
+        return function(q, out=out)
+
+    def _function(self, name: str, about: Hashable, ask: Callable[[str | None], Request],
+                  how: How) -> tuple[Function, Any]:
+        """The function that answers a request, made once, and where its answer goes."""
+        key = (name, about, how.get("algorithm"), how.get("engine", "compiled"))
+        try:
+            known = self._functions.get(key)
+        except TypeError:
+            raise TypeError(f"{name}: frame, algorithm and engine are names or numbers, "
+                            f"not {key[1:]}") from None
+        if known is None or how.keys() - How.__annotations__.keys():
+            for option in how:
+                if option not in How.__annotations__:
+                    raise TypeError(f"{name}: unknown option {option!r}, "
+                                    f"expected some of {', '.join(How.__annotations__)}")
+            engine = how.get("engine", "compiled")
+            if engine not in ENGINES:
+                raise ValueError(f"engine: {engine!r}, expected one of {', '.join(ENGINES)}")
+            known = self._functions[key] = ENGINES[engine](ask(how.get("algorithm")))
+        return known, how.get("out")
+
+    def _state(self, name: str, given: ArrayLike, shape: tuple[int, ...]) -> Array:
+        """One state of the given shape, as its own array."""
+        x = call([Port(name, shape)], [Port(name, shape)], [given], None, _copy)
+        if x.shape != shape:
+            raise ValueError(f"{name}: shape {x.shape}, expected {shape}: one state")
+        return x
+
+
+def _copy(inputs: list[Array], outputs: list[Array], _count: int) -> None:
+    outputs[0][:] = inputs[0]
 
 
 def _span(joint: Joint) -> tuple[float, float]:
@@ -467,7 +479,6 @@ def _span(joint: Joint) -> tuple[float, float]:
         return low, high
     reach = np.pi if joint.type.name == "revolute" else 1.0
     return min(max(low, -reach), high), max(min(high, reach), low)
-
 
 
 def load(name_or_path: str | Path, *, physical: Physical = "warn",

@@ -55,7 +55,11 @@ def call(inputs: Sequence[Port], outputs: Sequence[Port], arrays: Sequence[Any],
 
 def _double(port: Port, x: Any) -> np.ndarray:
     """The argument as native float64, its last dimensions those of the port."""
-    array = np.asarray(x)
+    try:
+        array = np.asarray(x)
+    except ValueError:
+        raise ValueError(f"{port.name}: not a rectangular array of numbers, "
+                         f"expected {_expected(port)}") from None
     if array.dtype != DOUBLE or not array.dtype.isnative:
         if not np.can_cast(array.dtype, DOUBLE, "safe"):
             raise TypeError(f"{port.name}: dtype {array.dtype} does not convert to float64 safely")
