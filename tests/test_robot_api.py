@@ -248,3 +248,10 @@ def test_wrong_options_are_named(call, error):
 def test_ragged_input_is_named():
     with pytest.raises(ValueError, match="q: not a rectangular array of numbers"):
         nlink.load("planar3").gravity_torque([[1, 2, 3], [1]])
+
+
+@pytest.mark.parametrize("names", ["inverse_dynamics", []])
+def test_c_is_written_of_a_list_of_names(names, tmp_path):
+    with pytest.raises(ValueError, match="names: "):
+        nlink.export_c(nlink.load("planar3"), names, tmp_path)
+    assert not list(tmp_path.iterdir())

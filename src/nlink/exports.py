@@ -39,6 +39,8 @@ def export_c(robot: Robot, names: Sequence[str], directory: str | Path) -> tuple
     """
     from nlink.compiler.c import export_c
 
+    if isinstance(names, str) or not names:
+        raise ValueError(f"names: {names!r}, expected a list such as ['inverse_dynamics']")
     programs = []
     for name in names:
         request = robot.request(name)

@@ -30,6 +30,7 @@ BATCH = 4096
 LARGE_BATCH = 65536
 CHAINS = (100, 200, 1000, 10_000)
 HUMANOID = "talos_floating"
+ARMS = ("puma560", "ur5", "panda", "random7")
 CPP = "Pinocchio C++ batch, 1 thread"
 
 
@@ -67,6 +68,17 @@ class Bench:
         ours, theirs = self.seconds(robot, what, method), self.seconds(robot, what, peer)
         return theirs / ours if ours and theirs else None
 
+    def in_cpp(self, robot: str, what: str) -> float | None:
+        """Pinocchio's time without Python: its C++ batch, or where it has none its call less
+        what a call of inverse dynamics costs more than the batch of it."""
+        direct = self.seconds(robot, what, CPP)
+        call = self.seconds(robot, what, "Pinocchio call")
+        known = (self.seconds(robot, "inverse_dynamics", "Pinocchio call"),
+                 self.seconds(robot, "inverse_dynamics", CPP))
+        if direct or not call or not known[0] or not known[1]:
+            return direct
+        return call - (known[0] - known[1])
+
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1)
 
@@ -101,7 +113,7 @@ PLAIN = (
 )
 
 
-def run_bench(robots: Sequence[str] = ("puma560", "ur5", "panda", "random7"), *,
+def run_bench(robots: Sequence[str] | None = None, *,
               seconds: float = 0.25, chains: Sequence[int] = CHAINS,
               progress: Callable[[str], None] = lambda _message: None) -> Bench:
     """All timings; `progress` is told what is being measured."""
@@ -109,16 +121,13 @@ def run_bench(robots: Sequence[str] = ("puma560", "ur5", "panda", "random7"), *,
 
     progress("the limit of this core")
     bench = Bench(cpu_name(), versions(), missing(), fma_peak())
-    for name in robots:
+    for name in robots or ARMS:
         robot = random_arm(7) if name == "random7" else load(name, physical="ignore")
         progress(robot.name)
         _bench_robot(bench, robot, seconds)
-    path = humanoid_path()
-    if path is None:
-        bench.missing.append("example-robot-data")
-    else:
+    if not robots:  # nothing was asked for in particular
         progress("humanoid with a floating base")
-        _bench_humanoid(bench, path, seconds)
+        _bench_humanoid(bench, seconds)
     for n in chains:
         progress(f"chain of {n} joints")
         _bench_chain(bench, n, seconds)
@@ -199,8 +208,12 @@ def _bench_mujoco(add: Callable[[str, float], None], description: Description, w
     add("MuJoCo call", best_call(call, 64, seconds))
 
 
-def _bench_humanoid(bench: Bench, path: Path, seconds: float) -> None:
+def _bench_humanoid(bench: Bench, seconds: float) -> None:
     """A floating base and dozens of rates, as legged robots have."""
+    path = humanoid_path()
+    if path is None:
+        bench.missing.append("example-robot-data")
+        return
     robot = Robot(replace(load_description(path, physical="ignore", floating=True),
                           name=HUMANOID))
     states = _states(robot, BATCH // 4)

@@ -29,10 +29,9 @@ def rows(bench: Bench) -> list[Row]:
     for robot in arms:
         for what, _ in PLAIN:
             ours = bench.seconds(robot, what, "nlink batch")
-            peer = CPP if what in ("inverse_dynamics", "forward_dynamics") else "Pinocchio call"
             if ours:
-                lines.append(Row(f"{robot} {what}, batch of {BATCH}", ours, peer,
-                                 bench.seconds(robot, what, peer)))
+                lines.append(Row(f"{robot} {what}, batch of {BATCH}", ours, "Pinocchio in C++",
+                                 bench.in_cpp(robot, what)))
     for what in ("inverse_dynamics", "forward_dynamics", "operational_mobility"):
         ours = bench.seconds(HUMANOID, what, "nlink batch")
         peer = CPP if what != "operational_mobility" else "Pinocchio call"
@@ -119,14 +118,15 @@ def markdown(bench: Bench) -> str:
         t.robot for t in bench.timings if t.method == "nlink batch" and t.what == "mass_matrix"))
     words = [what.replace("_", " ") for what, _ in PLAIN]
     lines = [conditions(bench), "",
-             f"In a batch of {BATCH} states, one core; ratios to Pinocchio's C++ batch on one "
-             "thread (`rneaInParallel`, `abaInParallel`) or, for the matrices, to its call.", "",
+             f"In a batch of {BATCH} states ({BATCH // 4} for {HUMANOID}), one core; ratios to "
+             "Pinocchio's C++ batch on one thread (`rneaInParallel`, `abaInParallel`). For the "
+             "matrices it has no batch: its call from Python, less what a call of inverse "
+             "dynamics costs more than its batch.", "",
              _line(["robot", *words]), "|---|" + "---:|" * len(words)]
     for robot in arms:
-        peers = [CPP, CPP, *["Pinocchio call"] * 3]
         lines.append(_line([robot, *(
-            _cell(bench.seconds(robot, what, "nlink batch"), bench.seconds(robot, what, peer))
-            for (what, _), peer in zip(PLAIN, peers, strict=True))]))
+            _cell(bench.seconds(robot, what, "nlink batch"), bench.in_cpp(robot, what))
+            for what, _ in PLAIN)]))
     if bench.seconds(HUMANOID, "inverse_dynamics", "nlink batch"):
         cells = [_cell(bench.seconds(HUMANOID, what, "nlink batch"),
                        bench.seconds(HUMANOID, what, CPP)) for what, _ in PLAIN[:2]]
@@ -150,7 +150,8 @@ def markdown(bench: Bench) -> str:
     gains = [f"{robot} {r:.2f}x" for robot in arms
              if (r := bench.ratio(robot, large, "nlink 2 threads", "nlink 1 thread"))]
     lines += ["", f"Two threads against one, {LARGE_BATCH} states: {', '.join(gains)}."]
-    return "\n".join([*lines, *_chain_lines(bench), ""])
+    share = ["", "Of the core's FMA peak:", "", *(f"- {line}" for line in limits(bench))]
+    return "\n".join([*lines, *_chain_lines(bench), *share, ""])
 
 
 def _chain_lines(bench: Bench) -> list[str]:

@@ -8,7 +8,7 @@ import math
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +94,7 @@ def describe(robot: Robot) -> dict[str, Any]:
                        "effort": joint.limits.effort}})
     return {"name": robot.name, "n": robot.n, "nq": robot.nq, "gravity": robot.gravity,
             "source": " ".join(robot.description.source.split()), "frames": robot.frames,
-            "report": robot.report, "links": rows}
+            "report": robot.report, "objection": robot.description.objection, "links": rows}
 
 
 def summary(robot: Robot) -> dict[str, Any]:
@@ -108,11 +108,7 @@ def summary(robot: Robot) -> dict[str, Any]:
 
 def robot_is_physical(robot: Robot) -> bool:
     """Whether every link has an inertia that some real body has."""
-    try:
-        replace(robot.description, physical="error")
-    except ValueError:
-        return False
-    return True
+    return not robot.description.objection
 
 
 def print_robot(robot: Robot) -> None:
@@ -128,6 +124,8 @@ def print_robot(robot: Robot) -> None:
     screen.print(link_table(robot) if table else link_tree(robot, screen.width))
     for line in robot.report:
         screen.print(f"reader: {line}", soft_wrap=True)
+    if robot.description.objection:
+        screen.print(f"numbers: {robot.description.objection}", soft_wrap=True)
 
 
 def link_tree(robot: Robot, width: int) -> Table:
