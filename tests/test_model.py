@@ -157,6 +157,19 @@ def test_impossible_bodies_warn_or_raise_or_pass(link, words):
         describe(link, physical="ignore")
 
 
+@pytest.mark.parametrize("noise", [-1e-10, -1e-13])
+def test_rounding_is_no_complaint(noise):
+    """Relative to the largest moment, or to the mass for a body that is nearly a point."""
+    moments = diagonal(noise, 1.0, 1.0) if noise == -1e-10 else diagonal(noise, 1e-8, 1e-8)
+    assert describe(replace(ROD, inertia=moments), physical="ignore").objection == ""
+
+
+def test_an_objection_is_what_strict_reading_raises():
+    flawed = describe(replace(ROD, inertia=diagonal(-0.1, 1.0, 1.0)), physical="ignore")
+    with pytest.raises(ValueError, match=flawed.objection):
+        replace(flawed, physical="error")
+
+
 def test_a_thin_rod_is_physical():
     describe(replace(ROD, inertia=diagonal(0.0, 1.0, 1.0)), physical="error")
 

@@ -89,6 +89,18 @@ def test_a_slip_of_units_is_noticed(factors, words):
     assert words in messages if words else not messages
 
 
+def test_inertias_no_body_has_are_a_warning_where_the_laws_hold():
+    rod = {"joint": "revolute", "a": 1.0, "mass": 1.0, "com": (-0.5, 0, 0),
+           "inertia": (-0.001, 1 / 12, 1 / 12)}
+    with pytest.warns(nlink.NonPhysicalWarning):
+        robot = nlink.Robot.from_dh([rod] * 2)
+    report = nlink.check(robot, states=2, engine="numpy")
+    assert report.ok
+    assert "obeys all" in report.verdict
+    assert "warning: it is not a physical mechanism: link 'link1' has" in report.verdict
+    assert "warning: link 'link1' has the negative moment" in str(report)
+
+
 def test_a_singular_mass_matrix_is_found():
     """A thin rod that turns about itself."""
     rod = {"joint": "revolute", "mass": 1.0, "com": (0, 0, 1), "inertia": (1, 1, 0)}

@@ -149,6 +149,41 @@ def test_check_passes_for_a_physical_robot(run):
     assert "planar3 obeys" in out
 
 
+FLAWED = '''<robot name="flawed"><link name="trunk"><inertial><mass value="2"/>
+<inertia ixx="-1" iyy="1" izz="1"/></inertial></link><link name="arm"/>
+<joint name="j" type="continuous"><parent link="trunk"/><child link="arm"/></joint></robot>'''
+"""No body has such a trunk, and the arm has no mass."""
+
+
+def test_a_flawed_file_is_shown_and_converted_with_a_line_about_it(run, tmp_path):
+    path = tmp_path / "flawed.urdf"
+    path.write_text(FLAWED)
+    status, out, _ = run("info", path)
+    assert status == 0
+    assert "numbers: joint 'j': moves no mass" in out
+    status, out, _ = run("convert", path, tmp_path / "flawed.toml")
+    assert status == 0
+    assert "reading: joint 'j': moves no mass" in out
+    assert (tmp_path / "flawed.toml").exists()
+
+
+def test_a_base_floats_where_asked(run, tmp_path):
+    path, copy = tmp_path / "body.urdf", tmp_path / "copy.toml"
+    path.write_text('<robot name="body"><link name="trunk"><inertial><mass value="2"/>'
+                    '<inertia ixx="1" iyy="1" izz="1"/></inertial></link></robot>')
+    data = json.loads(run("info", path, "--floating", "--json")[1])
+    assert (data["n"], data["nq"]) == (6, 7)
+    still = "--q=0,0,0,1,0,0,0"
+    qdd = json.loads(run("fd", path, "--floating", still, "--json")[1])["qdd"][0]
+    tau = json.loads(run("id", path, "--floating", still, "--json")[1])["tau"][0]
+    assert sorted(np.abs(qdd).round(9)) == [0, 0, 0, 0, 0, 9.81]
+    assert sorted(np.abs(tau).round(9)) == [0, 0, 0, 0, 0, 19.62]
+    assert run("check", path, "--floating")[0] == 0
+    assert run("count", path, "bias", "--floating")[0] == 0
+    assert run("convert", path, copy, "--floating")[0] == 0
+    assert nlink.load(copy).n == 6
+
+
 @pytest.mark.slow
 def test_check_fails_for_an_unphysical_robot_with_status_one(run):
     status, out, err = run("check", "puma_saha", "--json")
@@ -241,7 +276,7 @@ def test_help_does_not_import_numpy():
 
 
 def test_interrupt_ends_quietly(run, monkeypatch):
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(nlink, "load", interrupted)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutations import TOML, URDF, accept, mutate
 
-from nlink.formats.files import MAX_BYTES, read_text
+from nlink.formats.files import MAX_BYTES, read_text, write_text
 from nlink.formats.safe_xml import MAX_DEPTH, MAX_ELEMENTS
 from nlink.formats.urdf import parse_urdf
 
@@ -149,6 +149,24 @@ def test_large_and_undecodable_files_are_refused(tmp_path):
         read_text(big)
     with pytest.raises(ValueError, match="not UTF-8"):
         read_text(latin)
+
+
+def test_written_files_have_the_permissions_of_others(tmp_path):
+    plain, ours = tmp_path / "plain", tmp_path / "ours"
+    plain.write_text("x")
+    write_text(ours, "x")
+    assert ours.stat().st_mode == plain.stat().st_mode
+    assert ours.read_text() == "x"
+    assert sorted(tmp_path.iterdir()) == [ours, plain]
+
+
+def test_a_failed_write_names_the_file_asked_for_and_leaves_nothing(tmp_path):
+    (tmp_path / "taken").mkdir()
+    for path in (tmp_path / "no" / "such", tmp_path / "taken"):
+        with pytest.raises(OSError, match=path.name) as caught:
+            write_text(path, "x")
+        assert caught.value.filename == str(path)
+    assert list(tmp_path.iterdir()) == [tmp_path / "taken"]
 
 
 def test_long_chains_are_read():

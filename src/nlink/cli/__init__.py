@@ -36,6 +36,8 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename is not None else ""
         return _fail(f"{where}{error.strerror or error}")
+    except RecursionError:
+        return _fail("the mechanism is too long a chain for this command")
     except (ValueError, TypeError, ArithmeticError, ImportError) as error:
         return _fail(str(error))
     except KeyboardInterrupt:

@@ -19,6 +19,8 @@ RobotName = Annotated[str, typer.Argument(
     help="A bundled name (see `nlink robots`) or a .toml, .urdf or .xml (MJCF) file.",
     autocompletion=lambda: list(nlink.robots()))]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Floating = Annotated[bool, typer.Option(
+    "--floating", help="Free the base body: a URDF's root link, or one fixed to the base.")]
 Formulation = Annotated[str | None, typer.Option(
     "--algorithm", metavar="NAME", help="A formulation other than the default.")]
 

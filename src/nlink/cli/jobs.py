@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import nlink
-from nlink.cli.app import AsJson, RobotName, app, cache_app
+from nlink.cli.app import AsJson, Floating, RobotName, app, cache_app
 from nlink.reports.control import Control
 
 
@@ -27,13 +27,15 @@ def convert(
     target: Annotated[Path, typer.Argument(metavar="TO", help="A .toml, .urdf or .xml file.")],
     dh: Annotated[Convention | None, typer.Option(
         "--dh", help="Write a DH table, for serial arms.")] = None,
+    floating: Floating = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a robot in another format, and say what is lost."""
     from nlink.formats.convert import convert as write
     from nlink.reports import terminal
 
-    lost = write(source, target, dh=None if dh is None else dh.value)
+    lost = write(source, target, dh=None if dh is None else dh.value, physical="ignore",
+                 floating=floating)
     if as_json:
         terminal.print_json({"written": str(target), "lost": lost})
     else:
@@ -72,6 +74,8 @@ def simulate(
     rtol: Annotated[float, typer.Option()] = 1e-9,
     atol: Annotated[float, typer.Option()] = 1e-12,
     step: Annotated[float | None, typer.Option(help="Of fixed-step methods; seconds.")] = None,
+    velocity: Annotated[str, typer.Option(
+        help="Integrate q and qd, or the quasi-velocities nu or xi instead of qd.")] = "qd",
     control: Annotated[Control, typer.Option(
         help="Free fall; forced along a cycloid, or controlled along it.")] = Control.none,
     to: Annotated[str | None, typer.Option(
@@ -107,7 +111,8 @@ def simulate(
     result = nlink.simulate(
         model, simulation.spread(start, ensemble, width, seed) if ensemble > 1 else start, rates,
         t, simulation.law(model, control, start, end, t, kp, kd), method, rtol, atol, every,
-        step=step, save=out if resumable and method not in ("lsoda", "radau") else None)
+        step=step, velocity=velocity,
+        save=out if resumable and method not in ("lsoda", "radau") else None)
     if out is not None and out.suffix and not (resumable and out.exists()):
         simulation.write(result, out)
     if plot is not None:
@@ -144,10 +149,9 @@ def bench(
     if simulation:
         terminal.run_simulation_bench(robots, save, as_json=as_json)
         return
-    options = {"robots": robots} if robots else {}
     with terminal.console(stderr=True).status("measuring") as status:
         result = measure.run_bench(
-            **options, seconds=seconds, chains=measure.CHAINS if chains else (),
+            robots, seconds=seconds, chains=measure.CHAINS if chains and not robots else (),
             progress=lambda what: status.update(f"measuring {what}"))
     if save is not None:
         write_text(save, bench_tables.markdown(result))

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import nlink
-from nlink.cli.app import AsJson, Formulation, RobotName, app
+from nlink.cli.app import AsJson, Floating, Formulation, RobotName, app
 
 
 class Language(StrEnum):
@@ -38,11 +38,11 @@ def robots(as_json: AsJson = False) -> None:
 
 
 @app.command()
-def info(robot: RobotName, as_json: AsJson = False) -> None:
+def info(robot: RobotName, floating: Floating = False, as_json: AsJson = False) -> None:
     """Show a robot: links, joints, gravity, source."""
     from nlink.reports import terminal
 
-    model = nlink.load(robot)
+    model = nlink.load(robot, physical="ignore", floating=floating)
     if as_json:
         terminal.print_json(terminal.describe(model))
     else:
@@ -68,6 +68,7 @@ def inverse_dynamics(
     q: Annotated[str | None, _list_option("q", "q, as 0,1.5,...")] = None,
     qd: Annotated[str | None, _list_option("qd", "Rates; default 0.")] = None,
     qdd: Annotated[str | None, _list_option("qdd", "Accelerations; default 0.")] = None,
+    floating: Floating = False,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
     algorithm: Formulation = None,
@@ -77,7 +78,7 @@ def inverse_dynamics(
     In N m, or N for prismatic joints.
     """
     _dynamics("inverse_dynamics", "tau", robot, states, {"q": q, "qd": qd, "qdd": qdd},
-              as_csv=as_csv, as_json=as_json, algorithm=algorithm)
+              floating=floating, as_csv=as_csv, as_json=as_json, algorithm=algorithm)
 
 
 @app.command("fd")
@@ -87,23 +88,24 @@ def forward_dynamics(
     q: Annotated[str | None, _list_option("q", "q, as 0,1.5,...")] = None,
     qd: Annotated[str | None, _list_option("qd", "Rates; default 0.")] = None,
     tau: Annotated[str | None, _list_option("tau", "Joint forces; default 0.")] = None,
+    floating: Floating = False,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
     algorithm: Formulation = None,
 ) -> None:
     """Forward dynamics: the joint accelerations that forces cause."""
     _dynamics("forward_dynamics", "qdd", robot, states, {"q": q, "qd": qd, "tau": tau},
-              as_csv=as_csv, as_json=as_json, algorithm=algorithm)
+              floating=floating, as_csv=as_csv, as_json=as_json, algorithm=algorithm)
 
 
 def _dynamics(name: str, result: str, robot: str, states: str | None,
-              given: dict[str, str | None], *, as_csv: bool, as_json: bool,
+              given: dict[str, str | None], *, floating: bool, as_csv: bool, as_json: bool,
               algorithm: str | None) -> None:
     """Read states from options or a table, compute, print."""
     from nlink.formats.states import read_numbers, read_table
     from nlink.reports import terminal
 
-    model = nlink.load(robot)
+    model = nlink.load(robot, floating=floating)
     widths = {key: model.nq if key == "q" else model.n for key in given}
     options = ", ".join(f"--{key}" for key in given)
     if states is not None and any(value is not None for value in given.values()):
@@ -142,6 +144,7 @@ def count(
     plot: Annotated[Path | None, typer.Option(
         "--plot", metavar="FILE", help="Draw operations over n, with the break-even points.")]
     = None,
+    floating: Floating = False,
     as_json: AsJson = False,
     algorithm: Formulation = None,
 ) -> None:
@@ -164,7 +167,7 @@ def count(
         elif tables:
             terminal.print_all_tables()
         return
-    model = nlink.load(robot)
+    model = nlink.load(robot, floating=floating)
     names = [name] if name is not None else list(ALGORITHMS)
     counts = terminal.Counts.of(model, names, algorithm, general=general)
     if as_json:
@@ -239,15 +242,16 @@ def explain(
 def check(
     robot: RobotName,
     seed: Annotated[int, typer.Option(help="Of the random states.")] = 0,
+    floating: Floating = False,
     as_json: AsJson = False,
 ) -> None:
     """Check the laws of mechanics on a robot.
 
-    The status is 1 if one fails.
+    The status is 1 if one fails; numbers no real body has are a warning.
     """
     from nlink.reports import terminal
 
-    model = nlink.load(robot)
+    model = nlink.load(robot, floating=floating)
     with terminal.console(stderr=True).status(f"checking {model.name}"):
         report = nlink.check(model, seed=seed)
     if as_json:

@@ -62,8 +62,9 @@ def parse_urdf(text: str, *, origin: str = "<urdf>", physical: Physical = "warn"
 def _read_robot(element: Element, stem: str, physical: Physical) -> Description:
     if element.tag != "robot":
         raise ValueError(f"root element <{element.tag}>, expected <robot>")
-    if any(isinstance(child.tag, str) and "xacro}" in child.tag for child in element.iter()):
-        raise ValueError("contains xacro, a program that writes URDF, expected its output")
+    if any(isinstance(child.tag, str) and "xacro" in child.tag.partition("}")[0]
+           for child in element.iter() if "}" in str(child.tag)):
+        raise ValueError("is a xacro file, a program that writes URDF: expand it first")
     notes = Notes()
     robot = Node(element, "robot", "", notes)
     robot.used({"link", "joint"}, {"name", "version"}, "robot")
@@ -71,6 +72,7 @@ def _read_robot(element: Element, stem: str, physical: Physical) -> Description:
         notes.add("robot without a name, named by its file", stem)
     links = [_read_link(_named(e, "link", notes)) for e in robot.children("link")]
     edges = [_read_joint(_named(e, "joint", notes)) for e in robot.children("joint")]
+    _check_mimics(robot.children("joint"), notes)
     root, order = _depth_first([link.name for link in links], edges)
     numbers = {root: 1} | {edge.child: number for number, edge in enumerate(order, 2)}
     by_name = {link.name: link for link in links}
@@ -230,6 +232,26 @@ def _note_mimic(node: Node) -> None:
     factor, offset = mimic.number("multiplier", 1.0), mimic.number("offset", 0.0)
     node.notes.add("mimic joint read as independent",
                    f"{node.owner} = {factor:g} {mimic.text('joint')} + {offset:g}")
+
+
+def _check_mimics(joints: list[Element], notes: Notes) -> None:
+    """Whom a joint follows may not follow it in turn, and is reported if it does not exist."""
+    names = {joint.get("name") for joint in joints}
+    leader = {joint.get("name"): mimic.get("joint") for joint in joints
+              if (mimic := joint.find("mimic")) is not None}
+    sound: set[str | None] = set()
+    for name, other in leader.items():
+        if other not in names:
+            notes.add("mimic of a joint that does not exist", f"{name} of {other}")
+        path: list[str | None] = []
+        follower = name
+        while follower in leader and follower not in sound:
+            sound.add(follower)
+            path.append(follower)
+            follower = leader[follower]
+        if follower in path:
+            raise ValueError(f"joint {follower!r}: mimics itself"
+                             + (", through others" if leader[follower] != follower else ""))
 
 
 def _depth_first(names: list[str], edges: list[_Edge]) -> tuple[str, list[_Edge]]:

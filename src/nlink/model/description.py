@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -112,6 +112,15 @@ class Description:
         if self.physical != "ignore":
             self._check_physics()
 
+    @property
+    def objection(self) -> str:
+        """Why `physical="error"` refuses these numbers, or nothing."""
+        try:
+            replace(self, physical="error")
+        except ValueError as error:
+            return str(error).removeprefix(f"{self.name}: ")
+        return ""
+
     def _check_physics(self) -> None:
         massless = [link.mass == 0 and not np.any(link.inertia) for link in self.links]
         still = [True] * len(self.links)  # no mass on the link nor beyond it
@@ -185,9 +194,13 @@ def _check_link(link: Link) -> None:
 
 
 def _complaint(link: Link) -> str:
-    """Why no body has this inertia, or nothing: principal moments a, b >= 0 with a + b >= c."""
+    """Why no body has this inertia, or nothing: principal moments a, b >= 0 with a + b >= c.
+
+    Rounding is no complaint: 1e-9 of the largest moment, or the moment of the mass at a
+    micrometre, which files have for point masses they turned or shifted.
+    """
     moments = np.linalg.eigvalsh(np.array(link.inertia, dtype=float))
-    slack = 1e-9 * max(np.abs(moments).max(), 1e-300)
+    slack = max(1e-9 * np.abs(moments).max(), 1e-12 * link.mass, 1e-300)
     if moments[0] < -slack:
         return f"link {link.name!r} has the negative moment of inertia {moments[0]:.6g}"
     if moments[0] + moments[1] < moments[2] - slack:

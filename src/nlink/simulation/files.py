@@ -180,4 +180,4 @@ class Store:
         times = np.array(head["t"]) if isinstance(head["t"], list) else head["t"]
         return Run(robot, times, q, rates, records["status"].reshape(lead),
                    records["t"].reshape(lead), Stats(steps, rejects, evaluations),
-                   head["method"], head["canonical"], forces)
+                   head["method"], head["velocity"], forces)

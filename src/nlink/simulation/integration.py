@@ -19,7 +19,7 @@ from nlink.compiler.integrator import STATUS, record_type
 from nlink.simulation.files import PART, Store
 from nlink.simulation.methods import METHODS
 from nlink.simulation.run import Run
-from nlink.simulation.system import Law, System, kernel_of
+from nlink.simulation.system import MOTION, Law, System, kernel_of
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
@@ -37,8 +37,8 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
              t: float | ArrayLike = 10.0, tau: ArrayLike | Law | None = None,
              method: str = "rkf45", rtol: float = 1e-9, atol: float = 1e-12,
              every: float = 0.01, *, step: float | None = None, algorithm: str | None = None,
-             traced: bool = True, threads: int | None = None, max_steps: int = 10_000_000,
-             save: str | Path | None = None,
+             velocity: str = "qd", traced: bool = True, threads: int | None = None,
+             max_steps: int = 10_000_000, save: str | Path | None = None,
              progress: bool | Callable[[float], None] | None = None) -> Run:
     """Integrate the motion of a robot from states q0, qd0 over the time t.
 
@@ -55,6 +55,10 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     "lsoda" or "radau" (by SciPy). With "dopri5" and "dop853" outputs within a step are
     interpolated; the others stop at every output.
 
+    `velocity` is what is integrated besides q: "qd", or the quasi-velocities "nu" or "xi" of
+    [Koz95], to which rtol and atol then apply (`Run.rates`). q0, qd0, laws and `Run.qd` stay as
+    they are. "nu" needs a positive definite mass matrix.
+
     `save` names a directory, or an .npz file, that is kept up to date: an interrupted run is
     continued by the same call and gives the same numbers.
 
@@ -66,6 +70,7 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     problem = _Problem.of(robot, q0, qd0, t, tau, method, every, step)
     if not (rtol >= 0 and atol >= 0 and rtol + atol > 0):
         raise ValueError(f"rtol: {rtol} and atol: {atol}, expected numbers >= 0, not both 0")
+    _check_velocity(velocity, method, algorithm, traced)
     limits = {"rtol": float(rtol), "atol": float(atol), "most": int(max_steps),
               "least": 16 * np.finfo(float).eps * float(np.abs(problem.times).max())}
     if method in SCIPY or not traced:
@@ -75,8 +80,8 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
             raise ValueError(f"save: not with method={method!r}, traced={traced}; "
                              "use the run's own save() afterwards")
         return integrate_in_python(problem, algorithm, **limits)
-    system = System(robot, problem.law, problem.table is not None, method == "symplectic",
-                    algorithm)
+    system = System(robot, problem.law, problem.table is not None,
+                    "p" if method == "symplectic" else velocity, algorithm)
     return _compiled(problem, system, limits, _threads(threads), save, progress)
 
 
@@ -181,6 +186,17 @@ def _unit(robot: Robot, y: Array) -> Array:
     return y
 
 
+def _check_velocity(velocity: str, method: str, algorithm: str | None, traced: bool) -> None:
+    if velocity == "qd":
+        return
+    if velocity not in MOTION:
+        raise ValueError(f"velocity: {velocity!r}, expected one of {', '.join(('qd', *MOTION))}")
+    if method in (*SCIPY, "symplectic") or not traced or algorithm is not None:
+        raise ValueError(f"velocity: {velocity!r} does not go with method={method!r}, "
+                         f"traced={traced}, algorithm={algorithm!r}, expected a traced law, a "
+                         "Runge-Kutta method or abm, and no algorithm")
+
+
 def _threads(threads: int | None) -> int:
     from nlink.compiler.kernel import cores
 
@@ -201,9 +217,9 @@ def _compiled(problem: _Problem, system: System, limits: dict[str, Any], threads
     records = np.zeros(count, record_type(problem.y0.shape[1], len(memory)))
     records["memory"] = memory
     records["next"], records["t"], records["h"] = 1, problem.times[0], problem.step
-    records["y"] = _momenta(problem) if system.canonical else problem.y0
+    records["y"] = _initial(problem, system.velocity)
     head = {"method": problem.method, "lead": problem.lead, "t": problem.times,
-            "canonical": system.canonical, "evaluations": method.evaluations,
+            "velocity": system.velocity, "evaluations": method.evaluations,
             "stages": method.stages, "start": 2 if method.adaptive and not problem.step else 1}
     target = _target(save)
     if target is not None:
@@ -216,6 +232,18 @@ def _compiled(problem: _Problem, system: System, limits: dict[str, Any], threads
         run.save(save)
         shutil.rmtree(target)
     return run
+
+
+def _initial(problem: _Problem, velocity: str) -> Array:
+    """The states to start from, with the velocities that are integrated in place of qd."""
+    if velocity == "qd":
+        return problem.y0
+    if velocity == "p":
+        return _momenta(problem)
+    nq, y = problem.robot.nq, problem.y0.copy()
+    name = "quasi_velocities" if velocity == "nu" else "unnormalized_quasi_velocities"
+    y[:, nq:] = problem.robot.compute(name, y[:, :nq], y[:, nq:])
+    return y
 
 
 def _momenta(problem: _Problem) -> Array:

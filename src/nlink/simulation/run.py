@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nlink.compiler.integrator import STATUS
+from nlink.simulation.system import RATES_FROM
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
@@ -44,19 +45,21 @@ class Run:
     t: Array
     q: Array
     rates: Array
-    """qd, or the momenta p = M qd if `canonical`."""
+    """qd, or what `velocity` names: the momenta p = M qd, or quasi-velocities nu or xi."""
     status_codes: Array
     t_end: Array
     stats: Stats
     method: str
-    canonical: bool = False
+    velocity: str = "qd"
     forces: Callable[[Array, Array, Array], Array] | Array | None = None
     """How tau is known: a function of t, q, qd, its values, or None where it is zero."""
 
     @cached_property
     def qd(self) -> Array:
         """Joint rates."""
-        return self.robot._compute("solve", self.q, self.rates) if self.canonical else self.rates
+        if self.velocity == "qd":
+            return self.rates
+        return self.robot.compute(RATES_FROM[self.velocity], self.q, self.rates)
 
     @cached_property
     def tau(self) -> Array:

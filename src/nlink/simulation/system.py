@@ -10,6 +10,9 @@ For the symplectic method the state is (q, p) with the momenta p = M qd:
     qdot = M^-1 p,   pdot = tau - friction + C(q, qd)^T qd - g(q)
 
 which are Hamilton's equations, since Mdot = C + C^T and d(T)/dq = C^T qd.
+
+With quasi-velocities [Koz95] it is (q, nu) or (q, xi), and `quasi_motion` gives qd and nud at
+once; a law still sees qd.
 """
 
 from __future__ import annotations
@@ -37,6 +40,12 @@ if TYPE_CHECKING:
 Law = Callable[[Any, Any, Any], Any]
 """tau = law(t, q, qd), written with + - * / and nlink.sin, cos, sqrt, sign."""
 
+RATES_FROM = {"p": "solve", "nu": "rates_from_quasi_velocities",
+              "xi": "rates_from_unnormalized_quasi_velocities"}
+"""Velocities a state may hold instead of qd -> the algorithm that gives qd from q and them."""
+MOTION = {"nu": "quasi_motion", "xi": "unnormalized_quasi_motion"}
+"""Quasi-velocities -> the algorithm of (q, nu, tau) -> (qd, nud)."""
+
 
 def apply(robot: Robot, name: str, *columns: Sequence[Scalar],
           algorithm: str | None = None) -> list[Scalar]:
@@ -62,7 +71,7 @@ def evaluate_law(law: Law, t: Scalar, q: Sequence[Scalar], qd: Sequence[Scalar],
     return values
 
 
-_RECIPES: WeakKeyDictionary[Robot, dict[str | None, str]] = WeakKeyDictionary()
+_RECIPES: WeakKeyDictionary[Robot, dict[tuple[str, str | None], str]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -73,9 +82,14 @@ class System:
     law: Law | None = None
     table: bool = False
     """Joint forces come from a table on the output times, linear in between."""
-    canonical: bool = False
-    """The state is (q, p), not (q, qd)."""
+    velocity: str = "qd"
+    """What the state holds besides q: qd, or a key of `RATES_FROM`."""
     algorithm: str | None = None
+
+    @property
+    def dynamics(self) -> str:
+        """The algorithm that makes the state change."""
+        return MOTION.get(self.velocity, "forward_dynamics")
 
     @property
     def shape(self) -> Shape:
@@ -90,10 +104,11 @@ class System:
     def recipe(self) -> str:
         """All that decides the program, as a digest."""
         known = _RECIPES.setdefault(self.robot, {})
-        if self.algorithm not in known:
-            request = self.robot.request("forward_dynamics", algorithm=self.algorithm)
-            known[self.algorithm] = f"{request.recipe()} {request.rolled}"
-        parts = ("rates", known[self.algorithm], self.table, self.canonical, self._law_digest())
+        key = self.dynamics, self.algorithm
+        if key not in known:
+            request = self.robot.request(self.dynamics, algorithm=self.algorithm)
+            known[key] = f"{request.recipe()} {request.rolled}"
+        parts = ("rates", known[key], self.table, self.velocity, self._law_digest())
         return sha256(repr(parts).encode()).hexdigest()
 
     def _law_digest(self) -> str:
@@ -118,12 +133,13 @@ class System:
     def program(self) -> Program | LoopRates:
         """ydot from t, y and u, the latter (t0, t1, tau0, tau1) if there is a table."""
         robot, shape = self.robot, self.shape
-        request = robot.request("forward_dynamics", algorithm=self.algorithm)
+        request = robot.request(self.dynamics, algorithm=self.algorithm)
         graph = Graph()
         t = graph.input("t[0]")
         y = [graph.input(f"y[{k}]") for k in range(shape.size)]
         q, rates = y[:robot.nq], y[robot.nq:]
-        qd = apply(robot, "solve", q, rates) if self.canonical else rates
+        qd = rates if self.velocity == "qd" else apply(
+            robot, RATES_FROM[self.velocity], q, rates)
         tau = self._forces(graph, t, q, qd)
         velocity = [x for joint, own, rate in zip(
             robot.mechanism.joints, robot.mechanism.split(q, "nq"),
@@ -134,13 +150,13 @@ class System:
                                   Port("u", (shape.inputs,))), (Port("ydot", (len(values),)),),
                            tuple(graph.lift(x) for x in values))
 
-        if request.rolled and not self.canonical:
+        if request.rolled and self.velocity == "qd":
             loops = request.program()
             assert isinstance(loops, LoopProgram)
             return LoopRates(part("forces", tau), None if robot.nq == robot.n else part(
                 "velocity", velocity), loops)
-        change = self._momentum_rates(q, qd, tau) if self.canonical else apply(
-            robot, "forward_dynamics", q, qd, tau, algorithm=self.algorithm)
+        change = self._momentum_rates(q, qd, tau) if self.velocity == "p" else apply(
+            robot, self.dynamics, q, rates, tau, algorithm=self.algorithm)[-robot.n:]
         return part("rates", (*velocity, *change))
 
     def _forces(self, graph: Graph, t: Node, q: list[Node], qd: Sequence[Scalar],

@@ -38,27 +38,23 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """All laws hold and nothing about the numbers is impossible."""
-        return all(row.ok for row in self.rows) and not self._errors
-
-    @property
-    def _errors(self) -> list[Finding]:
-        return [finding for finding in self.findings if finding.level == "error"]
+        """All laws hold; what the numbers say about the robot is among the findings."""
+        return all(row.ok for row in self.rows)
 
     @property
     def verdict(self) -> str:
         """One sentence."""
         broken = [row.law for row in self.rows if not row.ok]
-        if self._errors:
-            return (f"{self.robot} is not a physical mechanism: "
-                    f"{'; '.join(finding.message for finding in self._errors)}.")
+        said = "; ".join(finding.message for finding in self.findings)
         if broken:
+            why = f"; its numbers: {said}" if said else ""
             return (f"{self.robot} breaks {len(broken)} of {len(self.rows)} laws: "
-                    f"{', '.join(broken)}.")
+                    f"{', '.join(broken)}{why}.")
         held = f"{self.robot} obeys all {len(self.rows)} laws in {self.states} random states"
-        if self.findings:
-            return (f"{held}, but its numbers look unlikely: "
-                    f"{'; '.join(finding.message for finding in self.findings)}")
+        if any(finding.level == "error" for finding in self.findings):
+            return f"{held}; warning: it is not a physical mechanism: {said}"
+        if said:
+            return f"{held}; warning: its numbers look unlikely: {said}"
         return f"{held}, and its numbers are plausible."
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,7 +69,7 @@ class CheckReport:
         lines = [f"{'law':<16}{'statement':<40}{'residual':>10}{'bound':>10}"]
         lines += [f"{row.law:<16}{row.statement:<40}{row.residual:>10.1e}{row.bound:>10.1e}"
                   f"  {'ok' if row.ok else 'BROKEN'}" for row in self.rows]
-        lines += [f"{finding.level}: {finding.message}" for finding in self.findings]
+        lines += [f"warning: {finding.message}" for finding in self.findings]
         return "\n".join([*lines, self.verdict])
 
 

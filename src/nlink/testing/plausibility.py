@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -45,11 +45,8 @@ def findings(robot: Robot, x: Samples, engine: Engine = "compiled") -> tuple[Fin
 
 def _bodies(description: Description) -> Iterator[Finding]:
     """The description's own complaint, which it raises when asked to be strict."""
-    prefix = f"{description.name}: not a physical mechanism: "
-    try:
-        replace(description, physical="error")
-    except ValueError as error:
-        yield Finding("error", str(error).removeprefix(prefix))
+    if description.objection:
+        yield Finding("error", description.objection.removeprefix("not a physical mechanism: "))
 
 
 def _mass_matrix(robot: Robot, x: Samples, engine: Engine) -> Iterator[Finding]:
