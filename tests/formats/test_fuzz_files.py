@@ -80,7 +80,14 @@ REFUSED = {
     "truncated": (URDF[:400], "not valid XML"),
     "other root": ("<sdf/>", "root element <sdf>, expected <robot>"),
     "xacro": ('<robot name="r" xmlns:xacro="http://ros.org/wiki/xacro"><xacro:x/></robot>',
-              "xacro"),
+              "is a xacro file, .*: expand it first"),
+    "mimic of itself": (robot(link("a"), link("b"), joint(
+        "j", "a", "b", "continuous", '<mimic joint="j"/>')), "joint 'j': mimics itself"),
+    "mimics in a circle": (robot(
+        link("a"), link("b"), link("c"),
+        joint("j", "a", "b", "continuous", '<mimic joint="k"/>'),
+        joint("k", "b", "c", "continuous", '<mimic joint="j"/>')),
+        "joint 'j': mimics itself, through others"),
     "no links": (robot(), "no links"),
     "two roots": (robot(link("a"), link("b")), r"2 root links \('a', 'b'\)"),
     "only a cycle": (robot(link("a"), link("b"), joint("i", "a", "b"), joint("j", "b", "a")),
@@ -129,6 +136,12 @@ def test_refused_in_one_sentence(name):
         parse_urdf(text, origin="bad.urdf")
     assert str(caught.value).startswith("bad.urdf: ")
     assert "\n" not in str(caught.value)
+
+
+def test_a_mimic_of_no_joint_is_reported():
+    text = robot(link("a"), link("b", inertial()),
+                 joint("j", "a", "b", "continuous", '<mimic joint="k"/>'))
+    assert "mimic of a joint that does not exist: 1 (j of k)" in parse_urdf(text).report
 
 
 def test_bombs_cost_no_memory():

@@ -40,6 +40,30 @@ def test_what_is_no_run_is_refused(tmp_path):
         nlink.simulate(PUMA, t=0.1).save(tmp_path / "a.csv")
 
 
+def test_spoiled_runs_are_refused_in_one_sentence(tmp_path):
+    whole = nlink.simulate(PUMA, t=0.1).save(tmp_path / "a.npz")
+    data = whole.read_bytes()
+    with np.load(whole) as arrays:
+        np.savez(tmp_path / "no_q.npz", **{k: arrays[k] for k in arrays.files if k != "q"})
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    (tmp_path / "cut.npz").write_bytes(data[:len(data) // 2])
+    (tmp_path / "empty.npz").write_bytes(b"")
+    (tmp_path / "folder.zarr").mkdir()
+    for name in ("no_q.npz", "array.npy", "cut.npz", "empty.npz", "folder.zarr"):
+        if name.endswith("zarr"):
+            pytest.importorskip("zarr")
+        with pytest.raises(ValueError, match="not a run that nlink wrote") as caught:
+            nlink.load_run(tmp_path / name)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_spoiled_run_under_way_is_refused(tmp_path):
+    nlink.simulate(PUMA, save=tmp_path / "run", **OPTIONS)
+    (tmp_path / "run" / "run.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"not a run under way: run\.json has no robot"):
+        nlink.load_run(tmp_path / "run")
+
+
 class Stop(Exception):
     pass
 
@@ -88,21 +112,21 @@ def test_a_killed_run_resumes_to_the_same_numbers(tmp_path, how):
 import nlink, numpy as np
 robot = nlink.load("puma560")
 q0, qd0 = robot.random_state(0, (4000,))
-nlink.simulate(robot, q0, qd0, t=20.0, every=0.5, method="dop853", save={str(tmp_path / 'run')!r},
+nlink.simulate(robot, q0, qd0, t=60.0, every=1.0, method="dop853", save={str(tmp_path / 'run')!r},
                threads=1)
 """
     process = subprocess.Popen([sys.executable, "-c", text], stderr=subprocess.DEVNULL)
     while not (tmp_path / "run" / "run.json").exists():
         assert process.poll() is None
         time.sleep(0.05)
-    time.sleep(0.5)
+    time.sleep(0.2)
     process.send_signal(how)
     process.wait()
     part = nlink.load_run(tmp_path / "run")
     running = part.status == "running"
     assert running.any()
     q0, qd0 = PUMA.random_state(0, (4000,))
-    options = {"t": 20.0, "every": 0.5, "method": "dop853"}
+    options = {"t": 60.0, "every": 1.0, "method": "dop853"}
     run = nlink.simulate(PUMA, q0, qd0, save=tmp_path / "run", threads=1, **options)
     some = np.array([0, 1, 2000, 3999])
     assert np.array_equal(run.q[some], nlink.simulate(PUMA, q0[some], qd0[some], **options).q)

@@ -62,8 +62,8 @@ def parse_urdf(text: str, *, origin: str = "<urdf>", physical: Physical = "warn"
 def _read_robot(element: Element, stem: str, physical: Physical) -> Description:
     if element.tag != "robot":
         raise ValueError(f"root element <{element.tag}>, expected <robot>")
-    if any(isinstance(child.tag, str) and "xacro" in child.tag.partition("}")[0]
-           for child in element.iter() if "}" in str(child.tag)):
+    # a tag in a namespace is {namespace}name; comments have no text for a tag
+    if any("xacro" in str(child.tag).rpartition("}")[0] for child in element.iter()):
         raise ValueError("is a xacro file, a program that writes URDF: expand it first")
     notes = Notes()
     robot = Node(element, "robot", "", notes)

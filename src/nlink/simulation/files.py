@@ -8,8 +8,12 @@ that is killed at any moment loses seconds and changes nothing.
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
+import zipfile
+import zlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +31,11 @@ if TYPE_CHECKING:
 FORMAT = 1
 PART = ".part"
 """What is appended to the name of an .npz file while it is being computed."""
+_BROKEN = (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile,
+           zlib.error)
+"""What readers of files raise that are cut off or hold something else."""
+_HEAD = ("robot", "digest", "lead", "t", "start", "evaluations", "stages", "method", "velocity")
+"""What `run.json` says."""
 
 
 def save_run(run: Run, path: Path) -> Path:
@@ -54,20 +63,30 @@ def load_run(path: str | Path) -> Run:
     """A run from a file that `Run.save` wrote, or from what `simulate(save=...)` left so far."""
     path = Path(path)
     part = path.with_name(path.name + PART)
-    if path.suffix == ".zarr" and path.is_dir():
-        group = _zarr().open_group(str(path), mode="r")
-        return _assemble(dict(group.attrs), {name: group[name][...] for name in group})
-    if path.is_dir() or (not path.exists() and part.is_dir()):
-        return Store.open(path if path.is_dir() else part).run()
+    if path.is_dir() and path.suffix != ".zarr":
+        return Store.open(path).run()
+    if not path.exists():
+        if part.is_dir():
+            return Store.open(part).run()
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     try:
-        with np.load(path, allow_pickle=False) as data:
-            arrays = {name: data[name] for name in data.files}
-        head = json.loads(str(arrays.pop("head")))
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, KeyError) as error:
-        raise ValueError(f"{path}: not a run that nlink wrote: {error}") from None
-    return _assemble(head, arrays)
+        return _assemble(*(_read_zarr(path) if path.is_dir() else _read_npz(path)))
+    except KeyError as error:
+        raise ValueError(f"{path}: not a run that nlink wrote: no {error}") from None
+    except _BROKEN as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{path}: not a run that nlink wrote: {reason}") from None
+
+
+def _read_npz(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    with path.open("rb") as stream, np.load(stream, allow_pickle=False) as data:
+        arrays = {name: data[name] for name in data.files}
+    return json.loads(str(arrays.pop("head"))), arrays
+
+
+def _read_zarr(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    group = _zarr().open_group(str(path), mode="r")
+    return dict(group.attrs), {name: group[name][...] for name in group}
 
 
 def _assemble(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> Run:
@@ -151,10 +170,14 @@ class Store:
             head = json.loads((path / "run.json").read_text("utf-8"))
             out = np.load(path / "y.npy", mmap_mode=mode)  # type: ignore[arg-type]
             raw = np.load(path / "records.npy", allow_pickle=False)
-        except (OSError, ValueError) as error:
+            missing = [key for key in _HEAD if key not in head]
+            if missing:
+                raise ValueError(f"run.json has no {', '.join(missing)}")
+            memory = raw.shape[1] // 8 - record_type(out.shape[2]).itemsize // 8
+            records = raw.view(record_type(out.shape[2], memory)).ravel()
+        except (*_BROKEN, IndexError) as error:
             raise ValueError(f"{path}: not a run under way: {error}") from None
-        memory = raw.shape[1] // 8 - record_type(out.shape[2]).itemsize // 8
-        return cls(raw.view(record_type(out.shape[2], memory)).ravel(), out, head, path)
+        return cls(records, out, head, path)
 
     def checkpoint(self) -> None:
         """Make what has been computed so far permanent."""
