@@ -67,19 +67,19 @@ def _jacobian(driver: Unrolled, o: Options, q: Any) -> Any:
     return tuple(zip(*columns, strict=True)) if columns else ((),) * 6
 
 
-def _spatial(text: Callable[..., Any]) -> Callable[..., Any]:
-    """A forward dynamics of [RK88] as a catalogue text."""
-    return lambda m, o, q, qd, tau, f: text(
-        m, q, qd, tau, kinematics.body_wrenches(m, q, o.links, f))
+def _with_wrenches(text: Callable[..., Any]) -> Callable[..., Any]:
+    """A text of (q, qd, tau or qdd, wrench on each body), given wrenches on the author's links."""
+    return lambda m, o, q, qd, third, f: text(
+        m, q, qd, third, kinematics.body_wrenches(m, q, o.links, f))
 
 
 def _joints_of(text: Callable[..., Any]) -> Callable[..., Any]:
-    run = _spatial(text)
+    run = _with_wrenches(text)
     return lambda m, *rest: spatial_operators.joint_accelerations(m, run(m, *rest))
 
 
 def _links_of(text: Callable[..., Any]) -> Callable[..., Any]:
-    run = _spatial(text)
+    run = _with_wrenches(text)
     return lambda m, o, q, *rest: spatial_operators.link_accelerations(
         m, q, o.links, run(m, o, q, *rest))
 
@@ -136,8 +136,7 @@ def _diagonal(velocity: str, *, normalized: bool) -> tuple[Algorithm, ...]:
 _ENTRIES = (
     Algorithm(
         "inverse_dynamics", "ridim", (Q, QD, QDD, F_EXT), (TAU,),
-        lambda m, o, q, qd, qdd, f: dynamics.inverse_dynamics(
-            m, q, qd, qdd, kinematics.body_wrenches(m, q, o.links, f)),
+        _with_wrenches(dynamics.inverse_dynamics),
         Mechanism.regrouped, rolls=True),
     Algorithm(
         "bias", "ridim", (Q, QD), (TAU,),
@@ -148,27 +147,26 @@ _ENTRIES = (
         lambda m, o, q: dynamics.gravity_torque(m, q), Mechanism.regrouped, rolls=True),
     Algorithm(
         "forward_dynamics", "articulated", (Q, QD, TAU, F_EXT), (QDD,),
-        lambda m, o, q, qd, tau, f: accelerations.forward_dynamics(
-            m, q, qd, tau, kinematics.body_wrenches(m, q, o.links, f)),
+        _with_wrenches(accelerations.forward_dynamics),
         Mechanism.regrouped, rolls=True, contends=True),
     Algorithm(
         "forward_dynamics", "denoc", (Q, QD, TAU, F_EXT), (QDD,),
-        lambda m, o, q, qd, tau, f: accelerations.denoc(
-            m, q, qd, tau, kinematics.body_wrenches(m, q, o.links, f)),
+        _with_wrenches(accelerations.denoc),
         Mechanism.regrouped, rolls=True),
     Algorithm(
         "forward_dynamics", "composite", (Q, QD, TAU, F_EXT), (QDD,),
-        lambda m, o, q, qd, tau, f: matrices.composite_dynamics(
-            m, q, qd, tau, kinematics.body_wrenches(m, q, o.links, f)),
+        _with_wrenches(matrices.composite_dynamics),
         Mechanism.regrouped, contends=True),
     Algorithm(
-        "forward_dynamics", "fd1", (Q, QD, TAU, F_EXT), (QDD,), _spatial(spatial_operators.fd1),
+        "forward_dynamics", "fd1", (Q, QD, TAU, F_EXT), (QDD,),
+        _with_wrenches(spatial_operators.fd1),
         Mechanism.regrouped, rolls=True),
     Algorithm(
         "forward_dynamics", "fd2", (Q, QD, TAU, F_EXT), (QDD,), _joints_of(spatial_operators.fd2),
         Mechanism.regrouped, rolls=True),
     Algorithm(
-        "forward_dynamics", "fd3", (Q, QD, TAU, F_EXT), (QDD,), _spatial(spatial_operators.fd3),
+        "forward_dynamics", "fd3", (Q, QD, TAU, F_EXT), (QDD,),
+        _with_wrenches(spatial_operators.fd3),
         Mechanism.regrouped, rolls=True),
     Algorithm(
         "forward_dynamics", "fd4", (Q, QD, TAU, F_EXT), (QDD,), _joints_of(spatial_operators.fd4),
