@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -12,8 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.algorithms.catalogue import ALGORITHMS, Algorithm, find, operational_about
+from nlink.algorithms.object_form import held_object
 from nlink.compiler.calling import call
-from nlink.engines import ENGINES, Engine, Function, Request, jointwise, kernel
+from nlink.engines import ENGINES, Engine, Function, Request, first_or, jointwise, kernel
 from nlink.formats.dh import from_rows, to_toml
 from nlink.formats.files import write_text
 from nlink.formats.load import load_description
@@ -25,6 +27,7 @@ from nlink.model.pose import Convention
 from nlink.scalars.program import Port
 
 if TYPE_CHECKING:
+    from nlink.loops import Loops
     from nlink.operators import Operators, SpatialOperators
     from nlink.operators.diagonal import Diagonal
 
@@ -133,13 +136,29 @@ class Robot:
 
     @property
     def neutral(self) -> Array:
-        """A valid configuration."""
+        """A valid configuration: the author's home, or the joints' zeros."""
+        if self.description.home:
+            return np.array(self.description.home)
         return np.array([x for joint in self._mechanism.joints for x in joint.type.neutral])
 
     @property
     def mechanism(self) -> Mechanism:
         """The moving bodies in frames that lie on their joints: what algorithms see."""
         return self._mechanism
+
+    @cached_property
+    def loops(self) -> Loops:
+        """The loops of a mechanism that has any: errors, forces, assembly, statics."""
+        from nlink.loops import Loops
+
+        return Loops(self)
+
+    @cached_property
+    def tree(self) -> Robot:
+        """The mechanism with its loops opened; itself if it has none."""
+        if not self.description.loops:
+            return self
+        return Robot(replace(self.description, loops=()))
 
     def random_state(self, rng: np.random.Generator | int | None = None,
                      shape: tuple[int, ...] = ()) -> tuple[Array, Array]:
@@ -379,7 +398,12 @@ class Robot:
     def request(self, name: str, *, algorithm: str | None = None, frame: int | str = -1,
                 wrenches: bool = False) -> Request:
         """What engines, counters and printers need to know about a computation."""
-        entry = find(name, algorithm)
+        entry = find(name, algorithm, loops=bool(self._mechanism.closures))
+        if entry.formulation == "object" and held_object(self._mechanism) is None:
+            if algorithm is not None:
+                raise ValueError(f"algorithm: 'object', but no free body of {self.name} is held by "
+                                 "all its loops, each from an arm of its own; expected 'contact'")
+            entry = find(name, entry.otherwise, loops=True)
         if algorithm is None and entry.contends and len(self._mechanism.joints) <= FEW_JOINTS:
             entry = self._cheapest(name)
         if wrenches and "f_ext" not in dict(entry.inputs):
@@ -457,8 +481,16 @@ class Robot:
             engine = how.get("engine", "compiled")
             if engine not in ENGINES:
                 raise ValueError(f"engine: {engine!r}, expected one of {', '.join(ENGINES)}")
-            known = self._functions[key] = ENGINES[engine](ask(how.get("algorithm")))
+            known = self._functions[key] = self._engine(ENGINES[engine], ask(how.get("algorithm")))
         return known, how.get("out")
+
+    def _engine(self, engine: Callable[[Request], Function], request: Request) -> Function:
+        """An engine's function; where a formulation fails, its stand-in answers."""
+        first, other = engine(request), request.algorithm.otherwise
+        if not other:
+            return first
+        entry = find(request.algorithm.name, other, loops=request.algorithm.loops)
+        return first_or(request, first, lambda: engine(replace(request, algorithm=entry)))
 
     def _state(self, name: str, given: ArrayLike, shape: tuple[int, ...]) -> Array:
         """One state of the given shape, as its own array."""
