@@ -247,6 +247,9 @@ _CLOSED = (
         "closure_jacobian", "recursive", (Q,), (("J", ("rows", "n")),),
         lambda m, o, q: closed_chains.closure_jacobian(m, q), loops=True),
     Algorithm(
+        "closure_rows", "recursive", (Q,), (("Q", ("rows", 6)),),
+        lambda m, o, q: closed_chains.closure_rows(m, q), loops=True),
+    Algorithm(
         "closure_rank", "contact", (Q,), (("rank", ()),),
         lambda m, o, q: closed_chains.closure_rank(m, q), Mechanism.regrouped, loops=True),
     Algorithm(

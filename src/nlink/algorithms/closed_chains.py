@@ -366,14 +366,24 @@ def closure_forces(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_ex
     free = release(mechanism, q, qd, tau, f_ext)
     held = Held.of(mechanism, free.contacts, free.steps)
     multipliers = iter(held.factors.solve([-x for part in free.openings for x in part]))
-    places = forward_kinematics(mechanism, q)
-    forces = []
+    places, forces = forward_kinematics(mechanism, q), []
     for contact in free.contacts:
         total, R = Wrench.zero(), at(places, mechanism, contact.closure.b).R
         for row in contact.rows:
             total = total - row * next(multipliers)
         forces.append((*(R @ total.moment).components, *(R @ total.force).components))
     return forces
+
+
+def closure_rows(mechanism: Unrolled, q: Column) -> list[tuple[Scalar, ...]]:
+    """The rows as unit wrenches on a, about its origin, in world axes."""
+    places = forward_kinematics(mechanism, q)
+    rows = []
+    for contact in contacts(mechanism, places):
+        R = at(places, mechanism, contact.closure.b).R
+        rows += [(*(R @ row.moment).components, *(R @ row.force).components)
+                 for row in contact.rows]
+    return rows
 
 
 def closure_acceleration(mechanism: Unrolled, q: Column, qd: Column) -> list[Scalar]:

@@ -125,6 +125,8 @@ class Description:
             if not 0 <= frame.link <= len(self.links):
                 raise ValueError(f"frame {frame.name!r}: link {frame.link}, "
                                  f"expected 0 to {len(self.links)}")
+        if self.home:
+            _numbers("home", self.home, (sum(joint.type.nq for joint in self.joints),))
         for link in self.links:
             _check_link(link)
         if self.physical != "ignore":
