@@ -72,6 +72,11 @@ class Loops:
         return tuple(loop.name for loop in self.robot.description.loops
                      for _ in range(loop.constraint.count))
 
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Of each row's error."""
+        return tuple("rad" if x else "m" for x in self.angular)
+
     def error(self, q: ArrayLike) -> Array:
         """How far each row is from closed, metres and radians, (..., rows).
 
@@ -126,7 +131,7 @@ class Loops:
         free = np.ones(robot.n, dtype=bool)
         for name in keep:
             free[self._rates_of(name)] = False
-        size = np.where(self._angular, 1.0, robot.mechanism.size)
+        size = np.where(self.angular, 1.0, robot.mechanism.size)
 
         def opening(q: Array) -> Array:
             return self.error(q) / size
@@ -155,7 +160,7 @@ class Loops:
         held = f" with {', '.join(keep)} as given" if keep else ""
         raise ValueError(f"guess: the loops do not close from here{held}; {self.rows[worst]!r} "
                          f"stays open by {abs(e[worst] * size[worst]):.3g} "
-                         f"{'rad' if self._angular[worst] else 'm'}")
+                         f"{self.units[worst]}")
 
     def mobility(self, q: ArrayLike | None = None) -> Mobility:
         """What can move in a configuration, and which rates say all of it.
@@ -166,7 +171,7 @@ class Loops:
         """
         robot = self.robot
         q = _one("q", robot.neutral if q is None else q, robot.nq)
-        J = self.jacobian(q) / np.where(self._angular, 1.0, robot.mechanism.size)[:, None]
+        J = self.jacobian(q) / np.where(self.angular, 1.0, robot.mechanism.size)[:, None]
         tolerance, names = RANK * max(1.0, float(np.abs(J).max())), rate_names(robot)
         rank = int(np.linalg.matrix_rank(J, tol=tolerance))
         chosen: list[str] = []
@@ -292,7 +297,8 @@ class Loops:
         return [joint for joint in self.robot.joints if joint.type.nv]
 
     @property
-    def _angular(self) -> Array:
+    def angular(self) -> Array:
+        """Of each row, whether it holds an angle (else a length)."""
         return np.array([x for loop in self.robot.description.loops
                          for x in loop.constraint.angular])
 

@@ -399,11 +399,9 @@ class Robot:
                 wrenches: bool = False) -> Request:
         """What engines, counters and printers need to know about a computation."""
         entry = find(name, algorithm, loops=bool(self._mechanism.closures))
-        if entry.formulation == "object" and held_object(self._mechanism) is None:
-            if algorithm is not None:
-                raise ValueError(f"algorithm: 'object', but no free body of {self.name} is held by "
-                                 "all its loops, each from an arm of its own; expected 'contact'")
-            entry = find(name, entry.otherwise, loops=True)
+        if algorithm == "object" and held_object(self._mechanism) is None:
+            raise ValueError(f"algorithm: 'object', but no free body of {self.name} is held by "
+                             "all its loops, each from an arm of its own; expected 'contact'")
         if algorithm is None and entry.contends and len(self._mechanism.joints) <= FEW_JOINTS:
             entry = self._cheapest(name)
         if wrenches and "f_ext" not in dict(entry.inputs):
@@ -445,6 +443,9 @@ class Robot:
     def _compute(self, name: str, *arrays: ArrayLike, f_ext: ArrayLike | None = None,
                  frame: int | str = -1, how: How) -> Any:
         def ask(algorithm: str | None) -> Request:
+            if algorithm is None and self._mechanism.closures and name == "forward_dynamics":
+                # nan in singular states, for which `_engine` has the contact form
+                algorithm = None if held_object(self._mechanism) is None else "object"
             return self.request(name, algorithm=algorithm, frame=frame,
                                 wrenches=f_ext is not None)
 

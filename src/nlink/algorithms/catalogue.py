@@ -225,12 +225,12 @@ _ENTRIES = (
 G = ("g", ("rows",))
 _CLOSED = (
     Algorithm(
+        "forward_dynamics", "contact", (Q, QD, TAU, F_EXT), (QDD,),
+        _with_wrenches(closed_chains.forward_dynamics), Mechanism.regrouped, loops=True),
+    Algorithm(
         "forward_dynamics", "object", (Q, QD, TAU, F_EXT), (QDD,),
         _with_wrenches(object_form.forward_dynamics), Mechanism.regrouped, loops=True,
         otherwise="contact"),
-    Algorithm(
-        "forward_dynamics", "contact", (Q, QD, TAU, F_EXT), (QDD,),
-        _with_wrenches(closed_chains.forward_dynamics), Mechanism.regrouped, loops=True),
     Algorithm(
         "closure_forces", "contact", (Q, QD, TAU, F_EXT), (("f", ("closures", 6)),),
         _with_wrenches(closed_chains.closure_forces), Mechanism.regrouped, loops=True),
