@@ -148,7 +148,7 @@ class Dense:
         M = tree.mass_matrix(q, engine=self.engine)
         h = tree.inverse_dynamics(q, qd, np.zeros(n), f_ext, engine=self.engine)
         K = np.block([[M, J.T], [J, np.zeros((len(J), len(J)))]])
-        d = 1 / np.sqrt(np.abs(K).max(axis=1))
+        d = np.r_[1 / np.sqrt(np.diag(M)), np.ones(len(J))]
         rhs = d * np.r_[tau - h, -gamma]
         scaled = d[:, None] * K * d
         rank = np.linalg.matrix_rank(J, tol=1e-9 * np.abs(J).max())
