@@ -228,17 +228,16 @@ class Loops:
         scale = BALANCE * (1.0 + np.abs(whole).max())
         # passive joints: J_p^T lambda = whole_p decides what of lambda is not free
         passive, active = J[:, ~motors].T, J[:, motors].T
-        base = np.linalg.pinv(passive, rcond=RANK) @ whole[~motors] if len(passive) else (
-            np.zeros(len(J)))
+        inverse = _pseudo_inverse(passive, J)
+        base = inverse @ whole[~motors]
         left = whole[~motors] - passive @ base
         if len(left) and np.abs(left).max() > scale:
             joint = self._passive_names()[int(np.abs(left).argmax())]
             raise ValueError(f"qdd: the motors cannot make this motion: {joint!r} has none, and "
                              f"{np.abs(left).max():.3g} is left to it")
-        free = np.eye(len(J)) - np.linalg.pinv(passive, rcond=RANK) @ passive if len(passive) else (
-            np.eye(len(J)))
+        free = np.eye(len(J)) - inverse @ passive
         if wanted is None:  # least tau = whole_a - A lambda
-            y = np.linalg.pinv(active @ free, rcond=RANK) @ (whole[motors] - active @ base)
+            y = _pseudo_inverse(active @ free, J) @ (whole[motors] - active @ base)
         else:
             y = wanted - base
         multipliers = base + free @ y
@@ -326,6 +325,15 @@ def rate_names(robot: Robot) -> list[str]:
     """A name for each rate: the joint's, numbered where it has several."""
     return [joint.name if joint.type.nv == 1 else f"{joint.name}.{k}"
             for joint in robot.joints for k in range(joint.type.nv)]
+
+
+def _pseudo_inverse(A: Array, J: Array) -> Array:
+    """Of a part of J or what is made of it: rounding in J is nothing to be inverted."""
+    if not A.size:
+        return np.zeros(A.shape[::-1])
+    U, s, Vt = np.linalg.svd(A, full_matrices=False)
+    kept = s > RANK * np.linalg.norm(J, 2)
+    return (Vt[kept].T / s[kept]) @ U[:, kept].T
 
 
 def _index(what: str, name: str, names: list[str]) -> int:
