@@ -154,13 +154,17 @@ class Loops:
             else:
                 break
             q, e = moved, reached
-        worst = int(np.abs(e).argmax())
         if np.abs(e).max() <= 1e-10:  # rounding is all that is left
             return q
         held = f" with {', '.join(keep)} as given" if keep else ""
-        raise ValueError(f"guess: the loops do not close from here{held}; {self.rows[worst]!r} "
-                         f"stays open by {abs(e[worst] * size[worst]):.3g} "
-                         f"{self.units[worst]}")
+        raise ValueError(f"guess: the loops do not close from here{held}; {self.widest(q)}")
+
+    def widest(self, q: ArrayLike) -> str:
+        """Which loop is the most open in these configurations, and how far, in words."""
+        e = np.abs(self.error(q)).reshape(-1, len(self.rows)).max(axis=0)
+        row = int((e / np.where(self.angular, 1.0, self.robot.mechanism.size)).argmax())
+        far = 2 * np.arctan(e[row] / 2) if self.angular[row] else e[row]
+        return f"{self.rows[row]!r} is open by {far:.3g} {self.units[row]}"
 
     def mobility(self, q: ArrayLike | None = None) -> Mobility:
         """What can move in a configuration, and which rates say all of it.
@@ -208,6 +212,9 @@ class Loops:
 
         def run(inputs: list[Array], results: list[Array], count: int) -> None:
             for k in range(count):
+                if not all(np.isfinite(x[k]).all() for x in inputs):
+                    results[0][k] = results[1][k] = np.nan
+                    continue
                 tau, multipliers = self._balance(*(x[k] for x in inputs), wanted)
                 results[0][k] = tau
                 results[1][k] = self.wrenches(inputs[0][k], multipliers).ravel()
@@ -346,4 +353,6 @@ def _one(name: str, given: ArrayLike, size: int) -> Array:
     x = np.array(given, dtype=float)
     if x.shape != (size,):
         raise ValueError(f"{name}: shape {x.shape}, expected ({size},): one state")
+    if not np.isfinite(x).all():
+        raise ValueError(f"{name}: contains a number that is not finite")
     return x

@@ -40,9 +40,7 @@ def closed_start(robot: Robot, y0: Array) -> Array:
     size = np.where(robot.loops.angular, 1.0, robot.mechanism.size)
     opening = np.abs(robot.loops.error(y[finite][:, :nq])) / size
     if opening.max() > OPEN:
-        row = int(np.unravel_index(opening.argmax(), opening.shape)[1])
-        raise ValueError(f"q0: the loop {robot.loops.rows[row]!r} is open by "
-                         f"{opening.max() * size[row]:.3g} {robot.loops.units[row]}, expected a "
+        raise ValueError(f"q0: the loop {robot.loops.widest(y[finite][:, :nq])}, expected a "
                          "closed configuration; robot.loops.assemble(q0) finds one")
     q, qd = y[finite][:, :nq], y[finite][:, nq:]
     for _ in range(2):
