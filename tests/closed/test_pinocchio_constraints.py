@@ -56,7 +56,7 @@ class Twin:
 @pytest.mark.parametrize("name", TWINS)
 def test_accelerations_and_forces_are_those_of_pinocchio(name):
     robot = nlink.load(name)
-    twin, dense = Twin(robot, TWINS[name]), Dense(robot, "compiled")
+    twin, dense = Twin(robot, TWINS[name]), Dense(robot)
     rng = np.random.default_rng(0)
     for _ in range(10):
         q = robot.loops.assemble(robot.integrate(robot.neutral, rng.normal(size=robot.n) * 0.1))
