@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -161,6 +162,26 @@ class Loops:
         raise ValueError(f"guess: the loops do not close from here{held}; {self.rows[worst]!r} "
                          f"stays open by {abs(e[worst] * size[worst]):.3g} "
                          f"{self.units[worst]}")
+
+    def random_state(self, rng: np.random.Generator, shape: tuple[int, ...] = (),
+                     spread: float = 0.3) -> tuple[Array, Array]:
+        """Closed states around home: rates of deviation `spread` are followed for a unit of time
+        and what they open is closed; guesses that do not close are drawn again."""
+        robot, count = self.robot, math.prod(shape)
+        q, qd = np.empty((count, robot.nq)), np.empty((count, robot.n))
+        k = tries = 0
+        while k < count:
+            guess = robot.integrate(robot.neutral, rng.normal(scale=spread, size=robot.n))
+            tries += 1
+            try:
+                q[k] = self.assemble(guess)
+            except ValueError:
+                if tries > 20 * (k + 1):
+                    raise
+                continue
+            _, qd[k] = self.project(q[k], rng.normal(size=robot.n))
+            k += 1
+        return q.reshape(*shape, robot.nq), qd.reshape(*shape, robot.n)
 
     def mobility(self, q: ArrayLike | None = None) -> Mobility:
         """What can move in a configuration, and which rates say all of it.

@@ -92,7 +92,9 @@ class Robot:
     def __repr__(self) -> str:
         joints = self._mechanism.joints
         base = "floating" if joints and isinstance(joints[0].type, Free) else "fixed"
-        return f"<Robot {self.name}: {len(joints)} joints, {self.n} rates, {base} base>"
+        count = len(self._mechanism.closures)
+        loops = f", {count} loop{'s' * (count > 1)}" if count else ""
+        return f"<Robot {self.name}: {len(joints)} joints, {self.n} rates, {base} base{loops}>"
 
     @property
     def name(self) -> str:
@@ -163,8 +165,10 @@ class Robot:
     def random_state(self, rng: np.random.Generator | int | None = None,
                      shape: tuple[int, ...] = ()) -> tuple[Array, Array]:
         """q and qd at random: q within the joint limits (or a turn, or a metre), quaternions of
-        any direction, qd normal."""
+        any direction, qd normal. With loops, closed states around home."""
         rng = np.random.default_rng(rng)
+        if self._mechanism.closures:
+            return self.loops.random_state(rng, shape)
         q = np.empty((*shape, self.nq))
         at = 0
         for joint in self.joints:
