@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nlink.algorithms.catalogue import ALGORITHMS, Algorithm, find, operational_about
+from nlink.algorithms.catalogue import ALGORITHMS, find, operational_about
 from nlink.algorithms.object_form import held_object
 from nlink.compiler.calling import call
 from nlink.engines import ENGINES, Engine, Function, Request, first_or, jointwise, kernel
@@ -407,26 +407,23 @@ class Robot:
             raise ValueError(f"algorithm: 'object', but no free body of {self.name} is held by "
                              "all its loops, each from an arm of its own; expected 'contact'")
         if algorithm is None and entry.contends and len(self._mechanism.joints) <= FEW_JOINTS:
-            entry = self._cheapest(name)
+            rivals = [each.formulation for each in ALGORITHMS[name].values() if each.contends]
+            entry = find(name, self._cheapest(name, rivals))
         if wrenches and "f_ext" not in dict(entry.inputs):
             raise ValueError(f"{name} has no argument f_ext")
         return Request(entry, self._mechanism, self._attachment(frame), wrenches)
 
-    def _cheapest(self, name: str) -> Algorithm:
-        """Of the formulations that contend, the one with the fewest operations for this robot."""
+    def _cheapest(self, name: str, rivals: Sequence[str]) -> str:
+        """Of some formulations the one with the fewest operations for this robot."""
         if name not in self._defaults:
             from nlink.compiler.loading import recall
+            from nlink.reports.complexity import count
 
             digest = sha256(repr(self._mechanism).encode()).hexdigest()
             question = f"fewest operations of {name}: {digest}"
-            self._defaults[name] = recall(question, lambda: self._fewest(name))
-        return find(name, self._defaults[name])
-
-    def _fewest(self, name: str) -> str:
-        from nlink.reports.complexity import count
-
-        rivals = [entry.formulation for entry in ALGORITHMS[name].values() if entry.contends]
-        return min(rivals, key=lambda formulation: count(self, name, formulation).total)
+            self._defaults[name] = recall(question, lambda: min(
+                rivals, key=lambda formulation: count(self, name, formulation).total))
+        return self._defaults[name]
 
     def _attachment(self, frame: int | str) -> Attachment:
         links = self._mechanism.links
@@ -447,9 +444,10 @@ class Robot:
     def _compute(self, name: str, *arrays: ArrayLike, f_ext: ArrayLike | None = None,
                  frame: int | str = -1, how: How) -> Any:
         def ask(algorithm: str | None) -> Request:
-            if algorithm is None and self._mechanism.closures and name == "forward_dynamics":
-                # nan in singular states, for which `_engine` has the contact form
-                algorithm = None if held_object(self._mechanism) is None else "object"
+            if algorithm is None and name == "forward_dynamics" and (
+                    held_object(self._mechanism) is not None):
+                # the object form is nan in singular states: `_engine` has the other for them
+                algorithm = self._cheapest(name, ("contact", "object"))
             return self.request(name, algorithm=algorithm, frame=frame,
                                 wrenches=f_ext is not None)
 

@@ -23,6 +23,7 @@ from nlink.formats.bridges import pinocchio_order, to_mjcf, to_pinocchio
 from nlink.formats.load import load_description
 from nlink.model.description import Description, Joint, Link
 from nlink.model.pose import DH
+from nlink.reports.bench_loops import bench_loops
 from nlink.reports.complexity import count
 from nlink.robot import Robot, load
 
@@ -128,6 +129,7 @@ def run_bench(robots: Sequence[str] | None = None, *,
     if not robots:  # nothing was asked for in particular
         progress("humanoid with a floating base")
         _bench_humanoid(bench, seconds)
+        bench_loops(bench, seconds, progress)
     for n in chains:
         progress(f"chain of {n} joints")
         _bench_chain(bench, n, seconds)
@@ -140,36 +142,36 @@ def _bench_robot(bench: Bench, robot: Robot, seconds: float) -> None:
     for what, names in PLAIN:
         key = f"{robot.name} {what}"
         bench.operations[key] = count(robot, what).total
-        add = _adder(bench, robot.name, what)
+        add = adder(bench, robot.name, what)
         inputs = [states[name] for name in names]
         code = kernel(robot.request(what))
         outs = [np.empty((BATCH, port.size)) for port in code.outputs]
         add("nlink batch", best(partial(code.run, inputs, outs, BATCH, 1), seconds) / BATCH)
         few = [[x[k].copy() for x in inputs] + [np.empty(p.shape) for p in code.outputs]
                for k in range(64)]
-        add("nlink call", best_call(_caller(code.bare, few), len(few), seconds))
+        add("nlink call", best_call(caller(code.bare, few), len(few), seconds))
         in_numpy = partial(getattr(robot, what), *inputs, engine="numpy")
         add("numpy batch", best(in_numpy, seconds) / BATCH)
         if model is not None:
-            _bench_pinocchio(add, model, what, inputs, seconds)
+            bench_pinocchio(add, model, what, inputs, seconds)
         if "mujoco" not in bench.missing and what in ("inverse_dynamics", "forward_dynamics"):
             _bench_mujoco(add, robot.description, what, states, seconds)
     for algorithm in ("diagonalized", "diagonalized-xi"):
         code = kernel(robot.request("forward_dynamics", algorithm=algorithm))
         inputs, outs = [states[name] for name in ("q", "qd", "tau")], [np.empty((BATCH, robot.n))]
-        _adder(bench, robot.name, "forward_dynamics")(
+        adder(bench, robot.name, "forward_dynamics")(
             algorithm, best(partial(code.run, inputs, outs, BATCH, 1), seconds) / BATCH)
     large = _states(robot, LARGE_BATCH)
     code = kernel(robot.request("inverse_dynamics"))
     inputs = [large[name] for name in ("q", "qd", "qdd")]
     out = [np.empty((LARGE_BATCH, robot.n))]
-    add = _adder(bench, robot.name, f"inverse_dynamics of {LARGE_BATCH}")
+    add = adder(bench, robot.name, f"inverse_dynamics of {LARGE_BATCH}")
     for threads in (1, 2):
         add(f"nlink {threads} thread{'s' * (threads > 1)}",
             best(lambda t=threads: code.run(inputs, out, LARGE_BATCH, t), seconds) / LARGE_BATCH)
 
 
-def _bench_pinocchio(add: Callable[[str, float], None], model: Any, what: str,
+def bench_pinocchio(add: Callable[[str, float], None], model: Any, what: str,
                      inputs: list[np.ndarray], seconds: float) -> None:
     pin: Any = import_module("pinocchio")
     data = model.createData()
@@ -178,7 +180,7 @@ def _bench_pinocchio(add: Callable[[str, float], None], model: Any, what: str,
         "inverse_mass_matrix": pin.computeMinverse,
         "coriolis_matrix": pin.computeCoriolisMatrix}[what]
     few = [[model, data, *(x[k].copy() for x in inputs)] for k in range(64)]
-    add("Pinocchio call", best_call(_caller(function, few), len(few), seconds))
+    add("Pinocchio call", best_call(caller(function, few), len(few), seconds))
     parallel = {"inverse_dynamics": pin.rneaInParallel, "forward_dynamics": pin.abaInParallel}
     if what in parallel:
         columns = [np.asfortranarray(x.T) for x in inputs]
@@ -223,14 +225,14 @@ def _bench_humanoid(bench: Bench, seconds: float) -> None:
         code = kernel(robot.request(what))
         inputs = [states[name] for name in names]
         outs = [np.empty((len(inputs[0]), port.size)) for port in code.outputs]
-        add = _adder(bench, robot.name, what)
+        add = adder(bench, robot.name, what)
         bench.operations[f"{robot.name} {what}"] = count(robot, what).total
         add("nlink batch",
             best(partial(code.run, inputs, outs, len(inputs[0]), 1), seconds) / len(inputs[0]))
         if model is not None and what != "operational_mobility":
             swapped = [x[:, order.coordinates if name == "q" else order.rates]
                        for x, name in zip(inputs, names, strict=True)]
-            _bench_pinocchio(add, model, what, swapped, seconds)
+            bench_pinocchio(add, model, what, swapped, seconds)
         elif model is not None:
             _bench_mobility(add, model, states["q"][:, order.coordinates], seconds)
 
@@ -267,23 +269,23 @@ def _bench_chain(bench: Bench, n: int, seconds: float) -> None:
         code = kernel(robot.request(what))
         inputs = [states[name] for name in names]
         outs = [np.empty((batch, robot.n))]
-        _adder(bench, robot.name, what)(
+        adder(bench, robot.name, what)(
             "nlink batch", best(lambda i=inputs, k=code, o=outs: k.run(i, o, batch, 1), seconds)
             / batch)
     if n <= 200 and "pin" not in bench.missing:
         model = to_pinocchio(robot.description)
         few = {key: value[:8] for key, value in states.items()}
         for what, names in PLAIN[:2]:
-            _bench_pinocchio(_adder(bench, robot.name, what), model, what,
+            bench_pinocchio(adder(bench, robot.name, what), model, what,
                              [np.ascontiguousarray(np.resize(few[name], (64, robot.n)))
                               for name in names], seconds)
 
 
-def _adder(bench: Bench, robot: str, what: str) -> Callable[[str, float], None]:
+def adder(bench: Bench, robot: str, what: str) -> Callable[[str, float], None]:
     return lambda method, t: bench.timings.append(Timing(robot, what, method, t))
 
 
-def _caller(function: Callable[..., Any], arguments: list[list[Any]]) -> Callable[[int], Any]:
+def caller(function: Callable[..., Any], arguments: list[list[Any]]) -> Callable[[int], Any]:
     """A call with the k-th arguments; one lambda more than the function, for us and the peers."""
     return lambda k: function(*arguments[k])
 

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.compiler.integrator import STATUS, record_type
+from nlink.simulation.closing import check_closing, closed_start
 from nlink.simulation.files import PART, Store
 from nlink.simulation.methods import METHODS
 from nlink.simulation.run import Run
-from nlink.simulation.closing import check_closing, closed_start
 from nlink.simulation.system import MOTION, Closing, Law, System, kernel_of
 
 if TYPE_CHECKING:
