@@ -89,7 +89,8 @@ def simulate(
     out: Annotated[Path | None, typer.Option(
         metavar="FILE", help="Write .csv, .npz or .zarr; a directory, or .npz, can be resumed.")]
     = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw q as PNG; loops beside it.")] = None,
+    plot: Annotated[Path | None, typer.Option(
+        metavar="FILE", help="Draw q as PNG, and loops in a second one.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Integrate a motion: free fall, forced, controlled; one or many.

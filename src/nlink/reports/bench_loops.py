@@ -12,11 +12,12 @@ import numpy as np
 from nlink.engines import kernel
 from nlink.formats.bridges import pinocchio_order, to_pinocchio
 from nlink.model.constraints import Ball, Rigid
+from nlink.reports.bench_peers import bench_pinocchio
+from nlink.reports.timing import Bench, adder, best, best_call, caller
 from nlink.robot import Robot, load
 
 if TYPE_CHECKING:
     from nlink.model.description import Frame
-    from nlink.reports.bench import Bench
 
 LOOPED = ("two_arms_box", "stewart")
 BATCH = 1024
@@ -62,8 +63,6 @@ def pinocchio_dynamics(robot: Robot, model: Any) -> Callable[..., np.ndarray]:
 
 def bench_loops(bench: Bench, seconds: float, progress: Callable[[str], None]) -> None:
     """One batch of closed states for each mechanism, and Pinocchio on the same."""
-    from nlink.reports.bench import adder, bench_pinocchio, best, best_call, caller
-
     for name in LOOPED:
         progress(name)
         robot = load(name)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nlink.reports.bench import BATCH, CHAINS, CPP, HUMANOID, LARGE_BATCH, PLAIN, Bench
+from nlink.reports.bench import BATCH, CHAINS, HUMANOID, LARGE_BATCH, PLAIN
 from nlink.reports.bench_loops import LOOPED
+from nlink.reports.timing import CPP, Bench
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ OPEN = 1e-4
 def check_closing(closing: Closing, method: str, velocity: str) -> Closing:
     """How loops are to be kept closed, or one sentence on why they cannot."""
     if velocity != "qd" or method in ("symplectic", "lsoda", "radau"):
-        raise ValueError(f"method: {method!r} with velocity={velocity!r} does not keep loops closed, "
-                         "expected a Runge-Kutta method or abm, and velocity='qd'")
+        raise ValueError(f"method: {method!r} with velocity={velocity!r} does not keep loops "
+                         "closed, expected a Runge-Kutta method or abm, and velocity='qd'")
     if closing in ("project", "drift"):
         return closing
     if isinstance(closing, int | float) and math.isfinite(closing) and closing > 0:
