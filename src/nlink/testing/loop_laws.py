@@ -113,7 +113,7 @@ LOOP_LAWS: tuple[Law, ...] = (
     Law("loop velocity", "d error / dt = J qd", velocity_is_jacobian_times_rates, 50),
     Law("loop rate", "d/dt (J qd) = J qdd + Jdot qd", acceleration_is_velocity_rate, 1e-9 / EPS),
     Law("held", "J FD(tau) + Jdot qd = 0", loops_stay_closed, 50),
-    Law("loop forces", "M qdd + h - tau = sum J^T f", forces_balance, 50),
+    Law("loop forces", "M qdd + h - tau = sum J^T f", forces_balance, 1000),
     Law("projection", "closed states stay", projection_leaves_closed_states, 1e-9 / EPS),
     Law("loop engines", "every formulation and engine agree", closed_engines_agree, 50),
 )
