@@ -16,7 +16,7 @@ from nlink.algorithms.catalogue import ALGORITHMS, find, operational_about
 from nlink.algorithms.object_form import held_object
 from nlink.compiler.calling import call
 from nlink.engines import ENGINES, Engine, Function, Request, first_or, jointwise, kernel
-from nlink.formats.dh import from_rows, to_toml
+from nlink.formats.dh import from_rows, read_loops, to_toml
 from nlink.formats.files import write_text
 from nlink.formats.load import load_description
 from nlink.model.canonical import attach, canonical
@@ -154,6 +154,21 @@ class Robot:
         from nlink.loops import Loops
 
         return Loops(self)
+
+    def with_loops(self, loops: Sequence[Mapping[str, Any]], home: Sequence[float] = ()) -> Robot:
+        """The same mechanism with loops that hold frames of it together: mappings with the keys
+        of a [[loop]] in a file, name, joint, `of` and `on`.
+
+        >>> import nlink
+        >>> bar = nlink.load("planar3").with_loops([dict(name="wall", joint="spherical",
+        ...     of=dict(link="link3"), on=dict(link="base", xyz=(2.0, 1.0, 0.0)))])
+        >>> bar.loops.mobility(bar.loops.assemble([0.1, 0.5, 0.5])).freedom
+        1
+        """
+        names = ["base", *(link.name for link in self.links)]
+        d = self.description
+        return Robot(replace(d, loops=(*d.loops, *read_loops(list(loops), names)),
+                             home=tuple(home) or d.home))
 
     @cached_property
     def tree(self) -> Robot:
