@@ -13,7 +13,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "nlink.formats.load": ("robots",),
     "nlink.model.description": (
-        "Description", "Frame", "Friction", "Joint", "Limits", "Link", "NonPhysicalWarning"),
+        "Description", "Frame", "Friction", "Joint", "Limits", "Link", "Loop",
+        "NonPhysicalWarning"),
     "nlink.model.joints": ("Fixed", "JointType", "Prismatic", "Revolute"),
     "nlink.model.multi_rate": ("Free", "Helical", "Planar", "Spherical", "Universal"),
     "nlink.model.pose": ("DH", "Mount", "Pose"),
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from nlink.model.description import Joint as Joint
     from nlink.model.description import Limits as Limits
     from nlink.model.description import Link as Link
+    from nlink.model.description import Loop as Loop
     from nlink.model.description import NonPhysicalWarning as NonPhysicalWarning
     from nlink.model.joints import Fixed as Fixed
     from nlink.model.joints import JointType as JointType
