@@ -136,7 +136,7 @@ def first_or(request: Request, first: Function, second: Callable[[], Function]) 
         bad = ~np.isfinite(result).all(axis=-1)
         if bad.any():
             lead = result.shape[:-1]
-            result[bad] = second()(*(np.broadcast_to(np.asarray(x, dtype=float), (*lead, *shape))[bad]
+            result[bad] = second()(*(np.broadcast_to(x, (*lead, *shape))[bad]
                                      for x, shape in zip(arrays, shapes, strict=True)))
         return result
 

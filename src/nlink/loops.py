@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -96,14 +97,15 @@ class Loops:
         """Jdot qd, (..., rows): J qdd + Jdot qd = 0 while the loops stay closed."""
         return self.robot.compute("closure_acceleration", q, qd)
 
-    def forces(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike) -> Array:
+    def forces(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
+               f_ext: ArrayLike | None = None) -> Array:
         """The wrench in each loop, (..., loops, 6): what its frame `of` does to its frame `on`,
         (moment, force) about the origin of `of`, in world axes.
 
         Where rows are redundant only their sum is determined, and those that follow from
-        rows before them are left without force.
+        rows before them are left without force. `f_ext` as in `forward_dynamics`.
         """
-        return self.robot.compute("closure_forces", q, qd, tau)
+        return self.robot.compute("closure_forces", q, qd, tau, f_ext=f_ext)
 
     def project(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
         """A closed state near an almost closed one: places first, then velocities.
@@ -130,7 +132,7 @@ class Loops:
         q = _one("guess", robot.neutral if guess is None else guess, robot.nq)
         free = np.ones(robot.n, dtype=bool)
         for name in keep:
-            free[self._rates_of(name)] = False
+            free[self._rates_of("keep", name)] = False
         size = np.where(self.angular, 1.0, robot.mechanism.size)
 
         def opening(q: Array) -> Array:
@@ -166,6 +168,26 @@ class Loops:
         far = 2 * np.arctan(e[row] / 2) if self.angular[row] else e[row]
         return f"{self.rows[row]!r} is open by {far:.3g} {self.units[row]}"
 
+    def random_state(self, rng: np.random.Generator, shape: tuple[int, ...] = (),
+                     spread: float = 0.3) -> tuple[Array, Array]:
+        """Closed states around home: rates of deviation `spread` are followed for a unit of time
+        and what they open is closed; guesses that do not close are drawn again."""
+        robot, count = self.robot, math.prod(shape)
+        q, qd = np.empty((count, robot.nq)), np.empty((count, robot.n))
+        k = tries = 0
+        while k < count:
+            guess = robot.integrate(robot.neutral, rng.normal(scale=spread, size=robot.n))
+            tries += 1
+            try:
+                q[k] = self.assemble(guess)
+            except ValueError:
+                if tries > 20 * (k + 1):
+                    raise
+                continue
+            _, qd[k] = self.project(q[k], rng.normal(size=robot.n))
+            k += 1
+        return q.reshape(*shape, robot.nq), qd.reshape(*shape, robot.n)
+
     def mobility(self, q: ArrayLike | None = None) -> Mobility:
         """What can move in a configuration, and which rates say all of it.
 
@@ -188,15 +210,53 @@ class Loops:
                 held = more
         return Mobility(robot.n - rank, tuple(chosen), len(J), len(J) - rank)
 
+    def complete(self, q: ArrayLike, rates: Mapping[str, ArrayLike],
+                 accelerations: Mapping[str, ArrayLike] | None = None) -> tuple[Array, Array]:
+        """All rates and accelerations of one closed configuration, from those of some joints.
+
+        `rates` maps names of joints to their rates, `accelerations` the same joints to theirs
+        (zero if not given): J qd = 0 and J qdd + Jdot qd = 0 say the rest.
+
+        >>> import nlink
+        >>> four_bar = nlink.load("four_bar")
+        >>> qd, qdd = four_bar.loops.complete(four_bar.neutral, {"crank": 1.0})
+        >>> bool(abs(four_bar.loops.velocity(four_bar.neutral, qd)).max() < 1e-12)
+        True
+        """
+        robot, q = self.robot, _one("q", q, self.robot.nq)
+        accelerations = dict.fromkeys(rates, 0.0) if accelerations is None else accelerations
+        if set(accelerations) != set(rates):
+            raise ValueError(f"accelerations: of {', '.join(accelerations)}, expected of the "
+                             f"joints whose rates are given, {', '.join(rates)}")
+        known, J = np.zeros(robot.n, dtype=bool), self.jacobian(q)
+        qd, qdd = np.zeros((2, robot.n))
+        for name in rates:
+            place = self._rates_of("rates", name)
+            known[place] = True
+            qd[place], qdd[place] = rates[name], accelerations[name]
+        rank = np.linalg.matrix_rank(J[:, ~known], tol=RANK * max(1.0, float(np.abs(J).max())))
+        if rank < (~known).sum():
+            raise ValueError(f"rates: {', '.join(rates)} leave {(~known).sum() - rank} freedoms "
+                             "open, expected rates that determine the motion")
+        solve = np.linalg.pinv(J[:, ~known], rcond=RANK)
+        qd[~known] = -solve @ (J[:, known] @ qd[known])
+        qdd[~known] = -solve @ (J[:, known] @ qdd[known] + self.acceleration(q, qd))
+        opening = J @ qdd + self.acceleration(q, qd)
+        for what, left in (("rates", J @ qd), ("accelerations", opening)):
+            if np.abs(left).max() > 1e-6 * (1 + np.abs(J).max() * np.abs((qd, qdd)).max()):
+                raise ValueError(f"{what}: no motion that keeps the loop "
+                                 f"{self.rows[int(np.abs(left).argmax())]!r} closed has these")
+        return qd, qdd
+
     def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
                          internal: ArrayLike | None = None) -> tuple[Array, Array]:
         """tau on the actuated joints, zero elsewhere, and the wrenches in the loops, for a motion
         that keeps the loops closed.
 
         M qdd + h = tau + J^T lambda leaves a choice where there are more motors than freedoms: the
-        tau of least norm is taken, or, with `internal` (a multiplier for each row, such as
-        a squeeze), the one whose lambda is nearest to it. A motion that the motors cannot make
-        raises ValueError, as does one that opens the loops.
+        tau of least norm is taken, or, with `internal` (wrenches in the loops, (loops, 6), signs
+        and axes as in `forces`; a squeeze, say), the one whose multipliers are nearest to it.
+        A motion that the motors cannot make raises ValueError, as does one that opens the loops.
 
         >>> import nlink
         >>> bar = nlink.load("four_bar")
@@ -208,16 +268,20 @@ class Loops:
         shapes = ((robot.nq,), (robot.n,), (robot.n,))
         given = [Port(name, shape) for name, shape in zip(("q", "qd", "qdd"), shapes, strict=True)]
         outputs = [Port("tau", (robot.n,)), Port("forces", (len(self.names), 6))]
-        wanted = None if internal is None else _one("internal", internal, len(self.rows))
+        if internal is not None and np.shape(internal) != (len(self.names), 6):
+            raise ValueError(f"internal: shape {np.shape(internal)}, expected "
+                             f"{(len(self.names), 6)}")
 
         def run(inputs: list[Array], results: list[Array], count: int) -> None:
             for k in range(count):
                 if not all(np.isfinite(x[k]).all() for x in inputs):
                     results[0][k] = results[1][k] = np.nan
                     continue
-                tau, multipliers = self._balance(*(x[k] for x in inputs), wanted)
+                state, rates, accelerations = (x[k] for x in inputs)
+                wanted = None if internal is None else self.multipliers(state, internal)
+                tau, multipliers = self._balance(state, rates, accelerations, wanted)
                 results[0][k] = tau
-                results[1][k] = self.wrenches(inputs[0][k], multipliers).ravel()
+                results[1][k] = self.wrenches(state, multipliers).ravel()
 
         return call(given, outputs, (q, qd, qdd), None, run)
 
@@ -258,6 +322,12 @@ class Loops:
         parts = -self.robot.compute("closure_rows", q) * np.asarray(multipliers)[..., None]
         return np.stack([parts[..., rows, :].sum(axis=-2) for rows in self._row_numbers], axis=-2)
 
+    def multipliers(self, q: ArrayLike, wrenches: ArrayLike) -> Array:
+        """The multiplier of each row in one state whose wrenches are nearest to given ones."""
+        rows, given = self.robot.compute("closure_rows", q), np.asarray(wrenches, dtype=float)
+        return -np.concatenate([np.linalg.pinv(rows[own].T) @ f
+                                for own, f in zip(self._row_numbers, given, strict=True)])
+
     def internal(self, q: ArrayLike, wrenches: ArrayLike, link: str) -> Array:
         """The part of the wrenches in the loops of one state that does nothing to a link but
         squeeze it, (loops, 6).
@@ -271,26 +341,22 @@ class Loops:
             raise ValueError(f"wrenches: shape {given.shape}, expected {(len(self.names), 6)}")
         number = 1 + _index("link", link, [x.name for x in robot.links])
         rows, centre = robot.compute("closure_rows", q), robot.pose(q, number)[:3, 3]
-        G, x, kept = [], [], []
-        for k, loop in enumerate(robot.description.loops):
+        resultant, held = [], np.zeros(len(self.rows), dtype=bool)
+        for loop, own in zip(robot.description.loops, self._row_numbers, strict=True):
             if number not in (loop.on.link, loop.of.link):
                 continue
             pose = robot.pose(q, loop.of.link)
             arm = pose[:3, 3] + pose[:3, :3] @ loop.of.pose.p - centre
-            own = rows[self._row_numbers[k]].T
-            moment = own[:3] + np.cross(arm, own[3:], axis=0)
-            G.append((1 if loop.on.link == number else -1) * np.vstack([moment, own[3:]]))
-            x.append(np.linalg.pinv(own) @ given[k])
-            kept.append((k, own))
-        if not kept:
+            moments = rows[own, :3] + np.cross(arm, rows[own, 3:])
+            sense = -1.0 if loop.on.link == number else 1.0
+            resultant.append(sense * np.hstack([moments, rows[own, 3:]]).T)
+            held[own] = True
+        if not resultant:
             raise ValueError(f"link: no loop holds {link!r}")
-        whole, multipliers = np.hstack(G), np.concatenate(x)
-        multipliers = multipliers - np.linalg.pinv(whole, rcond=RANK) @ (whole @ multipliers)
-        out, at = np.zeros_like(given), 0
-        for k, own in kept:
-            out[k] = own @ multipliers[at:at + own.shape[1]]
-            at += own.shape[1]
-        return out
+        G, x = np.hstack(resultant), np.zeros(len(self.rows))
+        x[held] = self.multipliers(q, given)[held]
+        x[held] -= np.linalg.pinv(G, rcond=RANK) @ (G @ x[held])
+        return self.wrenches(q, x)
 
     @property
     def actuated(self) -> Array:
@@ -312,13 +378,13 @@ class Loops:
         names = np.array(rate_names(self.robot), dtype=object)
         return list(names[~self.actuated])
 
-    def _rates_of(self, name: str) -> slice:
+    def _rates_of(self, argument: str, name: str) -> slice:
         at = 0
         for joint in self._moving:
             if joint.name == name:
                 return slice(at, at + joint.type.nv)
             at += joint.type.nv
-        raise ValueError(f"keep: {name!r}, expected joints that move, of "
+        raise ValueError(f"{argument}: {name!r}, expected joints that move, of "
                          f"{', '.join(joint.name for joint in self._moving)}")
 
     @property

@@ -281,9 +281,16 @@ YIELDING = ("link_accelerations", *OPERATIONAL, "quasi_motion", "unnormalized_qu
 """How a tree yields to forces: not so with loops."""
 
 
+def catalogue(*, loops: bool) -> dict[str, dict[str, Algorithm]]:
+    """All that is computed of a mechanism with loops, or without."""
+    if not loops:
+        return ALGORITHMS
+    return {name: entries for name, entries in ALGORITHMS.items() if name not in YIELDING} | CLOSED
+
+
 def find(name: str, formulation: str | None = None, *, loops: bool = False) -> Algorithm:
     """The algorithm of a name, in the named or the default formulation."""
-    known = {**ALGORITHMS, **CLOSED} if loops else ALGORITHMS
+    known = catalogue(loops=loops)
     if name in CLOSED and name not in known:
         raise ValueError(f"{name}: of mechanisms with loops, and this one has none")
     if loops and name in YIELDING:

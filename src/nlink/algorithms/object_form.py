@@ -42,7 +42,7 @@ def held_object(mechanism: Mechanism | Unrolled) -> int | None:
     """The body (from 0) that all loops hold, if there is one: free, without children, each
     loop coming from a branch of its own with rates enough to move it everywhere."""
     ends = [{closure.a.body - 1, closure.b.body - 1} for closure in mechanism.closures]
-    common = set.intersection(*ends) if ends else set()
+    common: set[int] = set.intersection(*ends) if ends else set()
     for body in common - {-1}:
         joint = mechanism.joints[body]
         if not isinstance(joint.type, Free) or mechanism.parents[body] or (

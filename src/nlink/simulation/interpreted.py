@@ -38,7 +38,8 @@ def integrate_in_python(problem: _Problem, algorithm: str | None, *, rtol: float
         else:
             outcomes.append(integrate(
                 f, problem.y0[k], problem.times, TABLEAUX[problem.method], rtol=rtol, atol=atol,
-                h=problem.step, least=least, most=most, restore=restore(robot, _restore(robot), closing)))
+                h=problem.step, least=least, most=most,
+                restore=restore(robot, _restore(robot), closing)))
     out = np.array([each.out for each in outcomes])
     lead = problem.lead
 
