@@ -242,6 +242,9 @@ def explain(
 def check(
     robot: RobotName,
     seed: Annotated[int, typer.Option(help="Of the random states.")] = 0,
+    quick: Annotated[bool, typer.Option(
+        "--quick", help="Only the laws of mechanics, without comparing every formulation.")]
+    = False,
     floating: Floating = False,
     as_json: AsJson = False,
 ) -> None:
@@ -253,7 +256,7 @@ def check(
 
     model = nlink.load(robot, floating=floating)
     with terminal.console(stderr=True).status(f"checking {model.name}"):
-        report = nlink.check(model, seed=seed)
+        report = nlink.check(model, seed=seed, quick=quick)
     if as_json:
         terminal.print_json(report.to_dict())
     else:
