@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nlink import DH, Description, Frame, Friction, Joint, Limits, Link, Pose, Robot, load
-from nlink.formats.dh import parse_toml, to_toml
+from nlink.formats.dh import from_rows, parse_toml, to_toml
 from nlink.formats.files import MAX_BYTES
 from nlink.model.joints import Prismatic, Revolute
 from nlink.testing import random_description
@@ -94,6 +94,16 @@ def test_a_bundled_robot_survives_the_round_trip(name, tmp_path):
 @given(st.integers(0, 2**32 - 1))
 def test_any_tree_survives_the_round_trip(seed):
     description = random_description(seed)
+    assert parse_toml(to_toml(description)) == description
+
+
+def test_a_link_called_base_survives_beside_the_frame_that_never_moves():
+    rows = [{"name": "base", "mass": 1.0, "com": (0.1, 0, 0)},
+            {"name": "b", "parent": "base", "mass": 1.0, "com": (0.1, 0, 0)},
+            {"name": "c", "parent": "world", "mass": 1.0, "com": (0.1, 0, 0)}]
+    description = from_rows(rows)
+    assert [joint.parent for joint in description.joints] == [0, 1, 0]
+    assert description.base == "world"
     assert parse_toml(to_toml(description)) == description
 
 

@@ -117,9 +117,10 @@ class Robot:
 
     @property
     def frames(self) -> tuple[str, ...]:
-        """Names that `frame=` accepts: base, links, named frames."""
+        """Names that `frame=` accepts: base ("world" where a link has that name), links, named
+        frames."""
         d = self.description
-        return ("base", *(link.name for link in d.links), *(frame.name for frame in d.frames))
+        return (d.base, *(link.name for link in d.links), *(frame.name for frame in d.frames))
 
     @property
     def gravity(self) -> Array:

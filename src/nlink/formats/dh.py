@@ -28,6 +28,7 @@ from nlink.model.description import (
 from nlink.model.joint_types import JOINT_TYPES
 from nlink.model.joints import JointType
 from nlink.model.multi_rate import Helical
+from nlink.model.names import base_name
 from nlink.model.pose import DH, Convention, Mount, Placement, Pose
 
 _TOP_KEYS = {"name", "convention", "gravity", "source", "link", "frame"}
@@ -45,20 +46,27 @@ def from_rows(rows: Sequence[Mapping[str, Any]], *, convention: Convention = "st
     """A description from rows; see API.md for the keys of a row."""
     if isinstance(rows, Mapping | str) or not isinstance(rows, Sequence):
         raise TypeError(f"rows: {type(rows).__name__}, expected a sequence of mappings")
-    links, joints = [], []
+    links, joints, known = [], [], [_base(rows, *(frame.name for frame in frames))]
     for number, row in enumerate(rows, 1):
         if not isinstance(row, Mapping):
             raise TypeError(f"row {number}: {type(row).__name__}, expected a mapping")
         try:
-            link, joint = _read_row(row, number, convention, [known.name for known in links])
+            link, joint = _read_row(row, number, convention, known)
         except (ValueError, TypeError) as error:
             raise type(error)(f"row {number}: {error}") from None
         links.append(link)
         joints.append(joint)
+        known.append(link.name)
     return Description(
         name=name, links=tuple(links), joints=tuple(joints), frames=tuple(frames),
         gravity=_vector("gravity", gravity), source=source, report=tuple(report),
         physical=physical)
+
+
+def _base(tables: Sequence[Any], *names: str) -> str:
+    """What the frame that never moves is called beside the names in these tables and others."""
+    named = [table.get("name") for table in tables if isinstance(table, Mapping)]
+    return base_name([*names, *(name for name in named if isinstance(name, str))])
 
 
 def _read_row(row: Mapping[str, Any], number: int, convention: Convention,
@@ -127,11 +135,9 @@ def _pose(table: Any) -> Pose:
 def _parent(parent: Any, number: int, known: list[str]) -> int:
     if parent is None:
         return number - 1
-    if parent == "base":
-        return 0
     if parent not in known:
-        raise ValueError(f"parent {parent!r} is not 'base' nor an earlier link")
-    return known.index(parent) + 1
+        raise ValueError(f"parent {parent!r} is not {known[0]!r} nor an earlier link")
+    return known.index(parent)
 
 
 def _angle(row: Mapping[str, Any], key: str) -> float:
@@ -213,7 +219,8 @@ def parse_toml(text: str, *, origin: str = "<toml>", physical: Physical = "warn"
         if not isinstance(data.get(key, ""), str):
             raise ValueError(f"{origin}: {key}: {data[key]!r}, expected a string")
     try:
-        names = ["base", *(row.get("name", f"link{k}") for k, row in enumerate(rows, 1))]
+        names = [_base([*rows, *frames]),
+                 *(row.get("name", f"link{k}") for k, row in enumerate(rows, 1))]
         return from_rows(
             rows, convention=cast(Convention, data.get("convention", "standard")),
             gravity=data.get("gravity", (0.0, 0.0, -9.81)),
@@ -245,7 +252,7 @@ def to_toml(description: Description) -> str:
     lines.append(f"gravity = {_list(description.gravity)}")
     if description.source:
         lines.append(f"source = {_quote(description.source)}")
-    names = ["base", *(link.name for link in description.links)]
+    names = [description.base, *(link.name for link in description.links)]
     for number, (link, joint) in enumerate(
             zip(description.links, description.joints, strict=True), 1):
         lines += ["", "[[link]]", *_write_row(number, link, joint, names)]

@@ -17,10 +17,11 @@ import numpy as np
 
 from nlink.formats.files import read_text
 from nlink.formats.safe_xml import Notes, parse_xml
-from nlink.formats.urdf import fresh, parse_urdf
+from nlink.formats.urdf import parse_urdf
 from nlink.model.description import Description, Frame, Friction, Joint, Limits, Link, Physical
 from nlink.model.joints import Fixed, JointType, Prismatic, Revolute
 from nlink.model.multi_rate import Free, Spherical, quaternion_matrix
+from nlink.model.names import fresh
 from nlink.model.pose import Mount, Pose
 
 MAX_DEPTH = 1000
@@ -97,7 +98,7 @@ class _Names:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.frames, self.joints = {"base"}, set()
+        self.frames, self.joints = set(), set()
 
     def _take(self, wanted: str, used: set[str]) -> str:
         name = fresh(wanted, used)

@@ -10,7 +10,7 @@ The root link hangs on the base by a fixed joint, which `load(..., floating=True
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.etree.ElementTree import Element
@@ -23,6 +23,7 @@ from nlink.model.canonical import align
 from nlink.model.description import Description, Friction, Joint, Limits, Link, Physical
 from nlink.model.joints import Fixed, JointType, Prismatic, Revolute, unit_axis
 from nlink.model.multi_rate import Free, Planar
+from nlink.model.names import base_name, fresh
 from nlink.model.pose import Mount, Pose
 
 ROOT_JOINT = "root_joint"
@@ -78,37 +79,21 @@ def _read_robot(element: Element, stem: str, physical: Physical) -> Description:
     by_name = {link.name: link for link in links}
     return Description(
         name=element.get("name") or stem,
-        links=tuple(_renamed(by_name[name], by_name.keys(), notes) for name in numbers),
+        links=tuple(by_name[name] for name in numbers),
         joints=(Joint(fresh(ROOT_JOINT, [edge.joint.name for edge in edges]), Fixed()),
                 *(replace(edge.joint, parent=numbers[edge.parent]) for edge in order)),
-        report=notes.lines(), physical=physical)
+        report=(*notes.lines(), *_remark(root, by_name)), physical=physical)
+
+
+def _remark(root: str, names: Collection[str]) -> Iterator[str]:
+    """A link called base that is not the root is elsewhere than the frame that never moves."""
+    if "base" in names and root != "base":
+        yield f"frame 'base' is the file's link; the one that never moves is {base_name(names)!r}"
 
 
 def _named(element: Element, tag: str, notes: Notes) -> Node:
     name = Node(element, tag, tag, notes).text("name")
     return Node(element, f"{tag} {name!r}", name, notes)
-
-
-def fresh(name: str, used: Iterable[str]) -> str:
-    """The name, or with a number that makes it new.
-
-    >>> fresh("a", ["a", "a_2"])
-    'a_3'
-    """
-    taken, number, candidate = set(used), 1, name
-    while candidate in taken:
-        number += 1
-        candidate = f"{name}_{number}"
-    return candidate
-
-
-def _renamed(link: Link, used: Iterable[str], notes: Notes) -> Link:
-    """A link may not be called like the frame that never moves."""
-    if link.name != "base":
-        return link
-    name = fresh("base_link", used)
-    notes.add("link 'base' renamed, since base is the fixed frame's name", name)
-    return replace(link, name=name)
 
 
 def _read_link(node: Node) -> Link:

@@ -14,11 +14,11 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from nlink.formats.files import LARGEST
-from nlink.formats.urdf import fresh
 from nlink.model.canonical import align
 from nlink.model.description import Description, Friction, Joint, Limits, Link
 from nlink.model.joints import Fixed, Prismatic, Revolute
 from nlink.model.multi_rate import Free, Planar
+from nlink.model.names import fresh
 from nlink.model.pose import DH, Pose
 
 EARTH = (0.0, 0.0, -9.81)
@@ -74,7 +74,7 @@ def some(names: Sequence[str], shown: int = 3) -> str:
 
 def _elements(description: Description) -> Iterator[str]:
     links, joints = description.links, description.joints
-    names = {"base", *(link.name for link in links), *(f.name for f in description.frames)}
+    names = {*(link.name for link in links), *(f.name for f in description.frames)}
     joint_names = {joint.name for joint in joints}
     on_base = [number for number, joint in enumerate(joints, 1) if joint.parent == 0]
     root = on_base[0] if len(on_base) == 1 and _coincides(joints[on_base[0] - 1]) else 0

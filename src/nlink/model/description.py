@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from nlink.model.joints import Fixed, JointType, Revolute
+from nlink.model.names import base_name
 from nlink.model.pose import Mount, Placement, Pose
 
 Physical = Literal["warn", "error", "ignore"]
@@ -98,8 +99,7 @@ class Description:
             raise ValueError(f"{len(self.links)} links and {len(self.joints)} joints, "
                              "expected one joint for each link")
         _numbers("gravity", self.gravity, (3,))
-        names = ["base", *(link.name for link in self.links), *(f.name for f in self.frames)]
-        _unique("frame", names)
+        _unique("frame", self._names)
         _unique("joint", [joint.name for joint in self.joints])
         for number, joint in enumerate(self.joints, 1):
             _check_joint(joint, number)
@@ -111,6 +111,16 @@ class Description:
             _check_link(link)
         if self.physical != "ignore":
             self._check_physics()
+
+    @property
+    def base(self) -> str:
+        """What frame 0, which never moves, is called: "base", or "world" beside a link or
+        frame of that name."""
+        return base_name(self._names)
+
+    @property
+    def _names(self) -> list[str]:
+        return [*(link.name for link in self.links), *(frame.name for frame in self.frames)]
 
     @property
     def objection(self) -> str:
