@@ -135,7 +135,7 @@ def test_command(tmp_path, capsys):
     assert run(["info", str(target)]) == 0
     shown = capsys.readouterr().out
     assert "world" in shown
-    assert "reader: link without <inertial>" in shown
+    assert "\n  link without <inertial>" in shown
     assert run(["convert", str(target), str(tmp_path / "p.step")]) == 2
     assert "suffix '.step'" in capsys.readouterr().err
 
