@@ -209,9 +209,22 @@ def test_a_base_floats_where_asked(run, tmp_path):
     assert sorted(np.abs(qdd).round(9)) == [0, 0, 0, 0, 0, 9.81]
     assert sorted(np.abs(tau).round(9)) == [0, 0, 0, 0, 0, 19.62]
     assert run("check", path, "--floating")[0] == 0
+    assert run("check", path, "--floating", "--quick")[0] == 0
     assert run("count", path, "bias", "--floating")[0] == 0
+    assert "qd_6" in run("symbolic", path, "kinetic_energy", "--floating")[1]
+    assert run("export", path, tmp_path / "c", "--floating")[0] == 0
     assert run("convert", path, copy, "--floating")[0] == 0
     assert nlink.load(copy).n == 6
+
+
+def test_a_floating_body_falls(run, tmp_path):
+    path, out = tmp_path / "body.urdf", tmp_path / "run.npz"
+    path.write_text('<robot name="body"><link name="trunk"><inertial><mass value="2"/>'
+                    '<inertia ixx="1" iyy="1" izz="1"/></inertial></link></robot>')
+    assert run("simulate", path, "--floating", "--t", "1", "--ensemble", "3", "--out", out)[0] == 0
+    motion = nlink.load_run(out)
+    np.testing.assert_allclose(motion.q[:, -1, 2] - motion.q[:, 0, 2], -9.81 / 2, rtol=1e-9)
+    np.testing.assert_allclose(np.linalg.norm(motion.q[..., 3:], axis=-1), 1.0, rtol=1e-12)
 
 
 @pytest.mark.slow

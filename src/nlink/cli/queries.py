@@ -189,6 +189,7 @@ def symbolic(
     latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
     cse: Annotated[bool, typer.Option("--cse", help="Name common subexpressions.")] = False,
     code: Annotated[Language | None, typer.Option("--code", help="Print assignments.")] = None,
+    floating: Floating = False,
     as_json: AsJson = False,
     algorithm: Formulation = None,
 ) -> None:
@@ -200,7 +201,7 @@ def symbolic(
     if simplify and (cse or code is not None):
         raise ValueError("--simplify gives expressions, not shared parts: "
                          "it goes with neither --cse nor --code")
-    forms = nlink.symbolic(nlink.load(robot), name, algorithm=algorithm,
+    forms = nlink.symbolic(nlink.load(robot, floating=floating), name, algorithm=algorithm,
                            parameters="names" if names else "numbers")
     if simplify:
         forms = forms.simplified()
