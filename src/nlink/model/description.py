@@ -119,6 +119,14 @@ class Description:
         return base_name(self._names)
 
     @property
+    def children(self) -> dict[int, list[int]]:
+        """The numbers of the links that hang on a link, 0 being the base; none if no key."""
+        below: dict[int, list[int]] = {}
+        for number, joint in enumerate(self.joints, 1):
+            below.setdefault(joint.parent, []).append(number)
+        return below
+
+    @property
     def _names(self) -> list[str]:
         return [*(link.name for link in self.links), *(frame.name for frame in self.frames)]
 

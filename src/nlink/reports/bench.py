@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from nlink.engines import kernel
-from nlink.formats.bridges import pinocchio_order, to_mjcf, to_pinocchio
+from nlink.formats.bridges import pinocchio_order, to_pinocchio
 from nlink.formats.load import load_description
+from nlink.formats.mjcf_writer import to_mjcf
 from nlink.model.description import Description, Joint, Link
 from nlink.model.pose import DH
 from nlink.reports.complexity import count

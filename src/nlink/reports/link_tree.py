@@ -68,9 +68,7 @@ def _line(widths: dict[str, int], cells: Iterable[str]) -> str:
 def _rows(robot: Robot) -> Iterator[Row]:
     """The base, then links outward. A chain is not indented, only branches are, so that a long
     arm stays a column; massless links on fixed joints at the tips are frames of their carrier."""
-    children: dict[int, list[int]] = {}
-    for number, joint in enumerate(robot.joints, 1):
-        children.setdefault(joint.parent, []).append(number)
+    children = robot.description.children
     places = _coordinates(robot)
     waiting = [(0, "", "")]
     while waiting:
