@@ -1,5 +1,7 @@
 """DH rows, as mappings in Python and as tables in TOML, to descriptions and back.
 
+A row whose `joint` is a list of joints is a composite: one massless link a joint but the last.
+
 A row describes a link and the joint that carries it. Rows with `placement` instead of DH
 parameters, and with `parent`, describe any tree, so every robot can be written; reading
 back gives an equal description, number for number.
@@ -32,11 +34,10 @@ from nlink.model.names import base_name
 from nlink.model.pose import DH, Convention, Mount, Placement, Pose
 
 _TOP_KEYS = {"name", "convention", "gravity", "source", "link", "frame"}
-_ROW_KEYS = {
-    "joint", "a", "b", "alpha", "theta", "alpha_deg", "theta_deg", "mass", "com", "inertia",
-    "friction", "armature", "limits", "name", "joint_name", "parent", "placement", "after", "axis",
-    "pitch",
-}
+_PART_KEYS = {"joint", "joint_name", "axis", "pitch", "friction", "armature", "limits"}
+_LINK_KEYS = {"name", "mass", "com", "inertia", "after"}
+_DH_KEYS = {"a", "b", "alpha", "theta", "alpha_deg", "theta_deg"}
+_ROW_KEYS = _PART_KEYS | _LINK_KEYS | _DH_KEYS | {"parent", "placement"}
 
 
 def from_rows(rows: Sequence[Mapping[str, Any]], *, convention: Convention = "standard",
@@ -46,12 +47,12 @@ def from_rows(rows: Sequence[Mapping[str, Any]], *, convention: Convention = "st
     """A description from rows; see API.md for the keys of a row."""
     if isinstance(rows, Mapping | str) or not isinstance(rows, Sequence):
         raise TypeError(f"rows: {type(rows).__name__}, expected a sequence of mappings")
-    links, joints, known = [], [], [_base(rows, *(frame.name for frame in frames))]
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, Mapping):
-            raise TypeError(f"row {number}: {type(row).__name__}, expected a mapping")
+    links, joints = [], []
+    numbered = expanded(rows)
+    known = [_base([row for _, row in numbered], *(frame.name for frame in frames))]
+    for number, row in numbered:
         try:
-            link, joint = _read_row(row, number, convention, known)
+            link, joint = _read_row(row, convention, known)
         except (ValueError, TypeError) as error:
             raise type(error)(f"row {number}: {error}") from None
         links.append(link)
@@ -63,21 +64,67 @@ def from_rows(rows: Sequence[Mapping[str, Any]], *, convention: Convention = "st
         physical=physical)
 
 
+def expanded(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, Mapping[str, Any]]]:
+    """Rows of one joint each, named, with the number of the row they come from."""
+    found: list[tuple[int, Mapping[str, Any]]] = []
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, Mapping):
+            raise TypeError(f"row {number}: {type(row).__name__}, expected a mapping")
+        named = {"name": f"link{number}", "joint_name": f"joint{number}", **row}
+        try:
+            parts = _parts(named) if isinstance(row.get("joint"), list | tuple) else [named]
+        except ValueError as error:
+            raise ValueError(f"row {number}: {error}") from None
+        found += [(number, part) for part in parts]
+    return found
+
+
+def _parts(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The rows of a composite joint: its placement goes with the first part, and what comes
+    after it, with the link, to the last.
+
+    >>> [part["name"] for part in _parts({"name": "hand", "joint_name": "wrist", "joint": [
+    ...     {"joint": "revolute"}, {"joint": "prismatic", "joint_name": "slide"}]})]
+    ['hand:wrist_1', 'hand']
+    """
+    joints = row["joint"]
+    if len(joints) < 2 or not all(isinstance(joint, Mapping) for joint in joints):
+        raise ValueError(f"joint: {joints!r}, expected a name, or two tables or more")
+    _known(row, _ROW_KEYS)
+    own = set(row) & (_PART_KEYS - {"joint", "joint_name"})
+    if own:
+        raise ValueError(f"{min(own)!r} belongs into one of the tables of a composite joint")
+    unfit = set(row) & _DH_KEYS
+    if unfit:
+        raise ValueError(f"{min(unfit)!r}: a composite joint has a placement, not DH parameters")
+    parts = []
+    for k, joint in enumerate(joints, 1):
+        _known(joint, _PART_KEYS)
+        name = joint.get("joint_name", f"{row['joint_name']}_{k}")
+        parts.append({"placement": {}, **joint, "joint_name": name,
+                      "name": f"{row['name']}:{name}"})
+    parts[0] |= {key: row[key] for key in ("placement", "parent") if key in row}
+    parts[-1] |= {key: row[key] for key in _LINK_KEYS if key in row}
+    return parts
+
+
+def _known(table: Mapping[str, Any], keys: set[str]) -> None:
+    unknown = sorted(set(table) - keys)
+    if unknown:
+        raise ValueError(f"unknown key {unknown[0]!r}, expected some of {', '.join(sorted(keys))}")
+
+
 def _base(tables: Sequence[Any], *names: str) -> str:
     """What the frame that never moves is called beside the names in these tables and others."""
     named = [table.get("name") for table in tables if isinstance(table, Mapping)]
     return base_name([*names, *(name for name in named if isinstance(name, str))])
 
 
-def _read_row(row: Mapping[str, Any], number: int, convention: Convention,
-              known: list[str]) -> tuple[Link, Joint]:
-    unknown = sorted(set(row) - _ROW_KEYS)
-    if unknown:
-        raise ValueError(f"unknown key {unknown[0]!r}, "
-                         f"expected some of {', '.join(sorted(_ROW_KEYS))}")
-    name = row.get("name", f"link{number}")
+def _read_row(row: Mapping[str, Any], convention: Convention, known: list[str],
+              ) -> tuple[Link, Joint]:
+    _known(row, _ROW_KEYS)
     link = Link(
-        name=name,
+        name=row["name"],
         mass=_number(row, "mass"),
         com=_vector("com", row.get("com", (0.0, 0.0, 0.0))),
         inertia=_inertia(row.get("inertia", (0.0, 0.0, 0.0))),
@@ -85,9 +132,9 @@ def _read_row(row: Mapping[str, Any], number: int, convention: Convention,
     friction, limits = _table(row, "friction", {"viscous", "coulomb"}), _table(
         row, "limits", {"position", "velocity", "effort"})
     joint = Joint(
-        name=row.get("joint_name", f"joint{number}"),
+        name=row["joint_name"],
         type=_joint_type(row),
-        parent=_parent(row.get("parent"), number, known),
+        parent=_parent(row.get("parent"), known),
         placement=_placement(row, convention),
         friction=Friction(_number(friction, "viscous"), _number(friction, "coulomb")),
         armature=_number(row, "armature"),
@@ -117,7 +164,7 @@ def _joint_type(row: Mapping[str, Any]) -> JointType:
 
 def _placement(row: Mapping[str, Any], convention: Convention) -> Placement:
     if "placement" in row or "after" in row:
-        extra = {"a", "b", "alpha", "theta", "alpha_deg", "theta_deg"} & set(row)
+        extra = _DH_KEYS & set(row)
         if extra:
             raise ValueError(f"{min(extra)!r} and a placement exclude each other")
         return Mount(_pose(row.get("placement", {})), _pose(row.get("after", {})))
@@ -132,9 +179,9 @@ def _pose(table: Any) -> Pose:
                 _vector("xyz", table.get("xyz", (0.0, 0.0, 0.0))))
 
 
-def _parent(parent: Any, number: int, known: list[str]) -> int:
+def _parent(parent: Any, known: list[str]) -> int:
     if parent is None:
-        return number - 1
+        return len(known) - 1
     if parent not in known:
         raise ValueError(f"parent {parent!r} is not {known[0]!r} nor an earlier link")
     return known.index(parent)
@@ -219,8 +266,8 @@ def parse_toml(text: str, *, origin: str = "<toml>", physical: Physical = "warn"
         if not isinstance(data.get(key, ""), str):
             raise ValueError(f"{origin}: {key}: {data[key]!r}, expected a string")
     try:
-        names = [_base([*rows, *frames]),
-                 *(row.get("name", f"link{k}") for k, row in enumerate(rows, 1))]
+        links = [row for _, row in expanded(rows)]
+        names = [_base([*links, *frames]), *(row["name"] for row in links)]
         return from_rows(
             rows, convention=cast(Convention, data.get("convention", "standard")),
             gravity=data.get("gravity", (0.0, 0.0, -9.81)),
