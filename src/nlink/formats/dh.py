@@ -29,12 +29,14 @@ from nlink.model.description import (
 )
 from nlink.model.joint_types import JOINT_TYPES
 from nlink.model.joints import JointType
+from nlink.model.mimics import Mimic
 from nlink.model.multi_rate import Helical
 from nlink.model.names import base_name
 from nlink.model.pose import DH, Convention, Mount, Placement, Pose
 
 _TOP_KEYS = {"name", "convention", "gravity", "source", "link", "frame"}
-_PART_KEYS = {"joint", "joint_name", "axis", "pitch", "friction", "armature", "limits"}
+_PART_KEYS = {
+    "joint", "joint_name", "axis", "pitch", "friction", "armature", "limits", "mimic"}
 _LINK_KEYS = {"name", "mass", "com", "inertia", "after"}
 _DH_KEYS = {"a", "b", "alpha", "theta", "alpha_deg", "theta_deg"}
 _ROW_KEYS = _PART_KEYS | _LINK_KEYS | _DH_KEYS | {"parent", "placement"}
@@ -142,6 +144,7 @@ def _read_row(row: Mapping[str, Any], convention: Convention, known: list[str],
             _pair("position limits", limits.get("position", (-math.inf, math.inf))),
             _number(limits, "velocity", math.inf, math.inf),
             _number(limits, "effort", math.inf, math.inf)),
+        mimic=_mimic(row),
     )
     return link, joint
 
@@ -160,6 +163,15 @@ def _joint_type(row: Mapping[str, Any]) -> JointType:
         if key not in known:
             raise ValueError(f"a {kind} joint has no {key}")
     return JOINT_TYPES[kind](**options)
+
+
+def _mimic(row: Mapping[str, Any]) -> Mimic | None:
+    if "mimic" not in row:
+        return None
+    table = _table(row, "mimic", {"joint", "multiplier", "offset"})
+    if not isinstance(table.get("joint"), str):
+        raise ValueError(f"mimic: {dict(table)!r}, expected the name of a joint to follow")
+    return Mimic(table["joint"], _number(table, "multiplier", 1.0), _number(table, "offset"))
 
 
 def _placement(row: Mapping[str, Any], convention: Convention) -> Placement:
@@ -342,6 +354,9 @@ def _write_row(number: int, link: Link, joint: Joint, names: list[str]) -> list[
                                       joint.limits.effort)
         lines.append(f"limits = {{ position = {_list(low_high)}, velocity = {velocity!r}, "
                      f"effort = {effort!r} }}")
+    if joint.mimic is not None:
+        lines.append(f"mimic = {{ joint = {_quote(joint.mimic.joint)}, multiplier = "
+                     f"{joint.mimic.multiplier!r}, offset = {joint.mimic.offset!r} }}")
     return lines
 
 

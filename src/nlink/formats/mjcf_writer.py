@@ -107,7 +107,7 @@ def _elements(plan: _Plan) -> Iterator[str]:
     """The elements of the world's body, each with what is in it, indented."""
     indent = "    "
     yield from (indent + line for line in _sites(plan.description, 0))
-    waiting: list[int | str] = plan.children.get(0, [])[::-1]  # bodies to open, ends to close
+    waiting: list[int | str] = [*plan.children.get(0, [])[::-1]]  # bodies to open, ends to close
     deep = 0
     while waiting:
         number = waiting.pop()
@@ -237,6 +237,7 @@ def mjcf_losses(description: Description) -> list[str]:
              _which(joints, lambda j: j.friction.coulomb > 0)),
             ("universal and planar joints become several",
              _which(joints, lambda j: isinstance(j.type, Universal | Planar))),
+            ("mimic joints become independent", _which(joints, lambda j: j.mimic is not None)),
             ("inertia of links without mass",
              [link.name for link in description.links if not link.mass and np.any(link.inertia)]),
             ("massless links left out, their joints given to the links they carry", plan.merged),

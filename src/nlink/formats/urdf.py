@@ -22,6 +22,7 @@ from nlink.formats.safe_xml import Node, Notes, parse_xml
 from nlink.model.canonical import align
 from nlink.model.description import Description, Friction, Joint, Limits, Link, Physical
 from nlink.model.joints import Fixed, JointType, Prismatic, Revolute, unit_axis
+from nlink.model.mimics import Mimic
 from nlink.model.multi_rate import Free, Planar
 from nlink.model.names import base_name, fresh
 from nlink.model.pose import Mount, Pose
@@ -72,8 +73,8 @@ def _read_robot(element: Element, stem: str, physical: Physical) -> Description:
     if not element.get("name"):
         notes.add("robot without a name, named by its file", stem)
     links = [_read_link(_named(e, "link", notes)) for e in robot.children("link")]
-    edges = [_read_joint(_named(e, "joint", notes)) for e in robot.children("joint")]
-    _check_mimics(robot.children("joint"), notes)
+    edges = _sound_mimics(
+        [_read_joint(_named(e, "joint", notes)) for e in robot.children("joint")], notes)
     root, order = _depth_first([link.name for link in links], edges)
     numbers = {root: 1} | {edge.child: number for number, edge in enumerate(order, 2)}
     by_name = {link.name: link for link in links}
@@ -150,8 +151,7 @@ def _read_joint(node: Node) -> _Edge:
     else:
         type, mount = _motion(kind, _axis(node), seat)
         joint = Joint(node.owner, type, placement=mount, friction=_dynamics(node),
-                      limits=_limits(node, kind))
-        _note_mimic(node)
+                      limits=_limits(node, kind), mimic=_mimic(node))
     return _Edge(joint, ends[0].text("link"), ends[1].text("link"))
 
 
@@ -208,35 +208,32 @@ def _limits(node: Node, kind: str) -> Limits:
     return Limits((low, high), velocity, effort)
 
 
-def _note_mimic(node: Node) -> None:
-    """q = multiplier q_other + offset is a constraint, which a tree does not have."""
+def _mimic(node: Node) -> Mimic | None:
     mimic = node.child("mimic")
     if mimic is None:
-        return
+        return None
     mimic.used(set(), {"joint", "multiplier", "offset"}, "mimic")
-    factor, offset = mimic.number("multiplier", 1.0), mimic.number("offset", 0.0)
-    node.notes.add("mimic joint read as independent",
-                   f"{node.owner} = {factor:g} {mimic.text('joint')} + {offset:g}")
+    return Mimic(mimic.text("joint"), mimic.number("multiplier", 1.0), mimic.number("offset", 0.0))
 
 
-def _check_mimics(joints: list[Element], notes: Notes) -> None:
-    """Whom a joint follows may not follow it in turn, and is reported if it does not exist."""
-    names = {joint.get("name") for joint in joints}
-    leader = {joint.get("name"): mimic.get("joint") for joint in joints
-              if (mimic := joint.find("mimic")) is not None}
-    sound: set[str | None] = set()
-    for name, other in leader.items():
-        if other not in names:
-            notes.add("mimic of a joint that does not exist", f"{name} of {other}")
-        path: list[str | None] = []
-        follower = name
-        while follower in leader and follower not in sound:
-            sound.add(follower)
-            path.append(follower)
-            follower = leader[follower]
-        if follower in path:
-            raise ValueError(f"joint {follower!r}: mimics itself"
-                             + (", through others" if leader[follower] != follower else ""))
+def _sound_mimics(edges: list[_Edge], notes: Notes) -> list[_Edge]:
+    """Joints without what they cannot follow, and a note about all that follow."""
+    rates = {edge.joint.name: edge.joint.type.nv for edge in edges}
+
+    def sound(edge: _Edge) -> _Edge:
+        mimic = edge.joint.mimic
+        if mimic is None:
+            return edge
+        if mimic.joint in rates and rates[mimic.joint] == rates[edge.joint.name] == 1:
+            notes.add("mimic joint read as independent, unless by nlink.Coupled",
+                      f"{edge.joint.name} = {mimic.multiplier:g} {mimic.joint} + {mimic.offset:g}")
+            return edge
+        why = ("that does not exist" if mimic.joint not in rates
+               else "ignored, one of the two has not one rate")
+        notes.add(f"mimic of a joint {why}", f"{edge.joint.name} of {mimic.joint}")
+        return replace(edge, joint=replace(edge.joint, mimic=None))
+
+    return [sound(edge) for edge in edges]
 
 
 def _depth_first(names: list[str], edges: list[_Edge]) -> tuple[str, list[_Edge]]:

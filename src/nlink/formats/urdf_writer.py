@@ -151,6 +151,9 @@ def _joint(joint: Joint, parent: str, child: str, origin: Pose, axis: np.ndarray
                f'friction="{joint.friction.coulomb!r}"/>')
     if kind in ("revolute", "prismatic") or (kind != "fixed" and joint.limits != Limits()):
         yield f"  <limit {_limits(joint.limits, kind)}/>"
+    if joint.mimic is not None:
+        yield (f'  <mimic joint={quoteattr(joint.mimic.joint)} '
+               f'multiplier="{joint.mimic.multiplier!r}" offset="{joint.mimic.offset!r}"/>')
     yield "</joint>"
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from nlink.model.joints import Fixed, JointType, Revolute
+from nlink.model.mimics import Mimic, leads
 from nlink.model.names import base_name
 from nlink.model.pose import Mount, Placement, Pose
 
@@ -60,6 +61,7 @@ class Joint:
     friction: Friction = Friction()
     armature: float = 0.0
     limits: Limits = Limits()
+    mimic: Mimic | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,7 @@ class Description:
         _unique("joint", [joint.name for joint in self.joints])
         for number, joint in enumerate(self.joints, 1):
             _check_joint(joint, number)
+        leads(self.joints)  # raises where joints follow in circles, or nothing
         for frame in self.frames:
             if not 0 <= frame.link <= len(self.links):
                 raise ValueError(f"frame {frame.name!r}: link {frame.link}, "

@@ -46,7 +46,7 @@ def link_tree(robot: Robot, width: int | None = None) -> list[str]:
     """
     rows = list(_rows(robot))
     names = [field.name for field in fields(Row)]
-    table = dict(zip(names, zip(*map(astuple, rows), strict=True), strict=True))
+    table = dict(zip(names, zip(*(astuple(row) for row in rows), strict=True), strict=True))
     widths = {name: max(len(name), *map(len, cells)) + 2 for name, cells in table.items()
               if any(cells)}
     missing = []
