@@ -167,7 +167,7 @@ class Coupled:
             held = self.E.T @ np.array(apply(robot, "inverse_dynamics", *state, [0.0] * n))
             driven = [0.0] * self.n if control is None else control(t, own, rates)
             qdd = dense_solve(M.tolist(), list(np.asarray(driven) - held))
-            return apply(robot, "inverse_dynamics", *state, self.E @ np.array(qdd))
+            return apply(robot, "inverse_dynamics", *state, list(self.E @ np.array(qdd)))
 
         return tau
 

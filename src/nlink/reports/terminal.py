@@ -95,7 +95,8 @@ def describe(robot: Robot) -> dict[str, Any]:
             "parent": robot.frames[joint.parent], **seat, "armature": joint.armature,
             "viscous": joint.friction.viscous, "coulomb": joint.friction.coulomb,
             "limits": {"position": joint.limits.position, "velocity": joint.limits.velocity,
-                       "effort": joint.limits.effort}})
+                       "effort": joint.limits.effort},
+            "mimic": None if joint.mimic is None else asdict(joint.mimic)})
     return {"name": robot.name, "n": robot.n, "nq": robot.nq, "gravity": robot.gravity,
             "source": " ".join(robot.description.source.split()), "frames": robot.frames,
             "report": robot.report, "objection": robot.description.objection, "links": rows}
