@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from example_robots import BAR, EXPLAINED, Twin, example_files, residuals
@@ -9,6 +11,7 @@ from example_robots import BAR, EXPLAINED, Twin, example_files, residuals
 import nlink
 from nlink.formats.load import load_description
 from nlink.formats.urdf import read_urdf
+from nlink.reports.link_tree import link_tree
 
 pytest.importorskip("pinocchio")
 FILES = example_files()
@@ -107,6 +110,21 @@ def test_floating_frees_the_root_link_alone(name):
     assert floating.links == fixed.links
     assert floating.joints[1:] == fixed.joints[1:]
     assert floating.joints[0].type.name == "free"
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_the_tree_names_every_link(name):
+    """In a row of its own, or as a frame of the link that carries it."""
+    robot = nlink.load(FILES[name], physical="ignore")
+    _, base, *lines, _ = link_tree(robot)
+    drawn = [re.sub("[├└│─ ]*", "", line, count=1).split()[0] for line in lines]
+    assert base.split()[0] == robot.frames[0]
+    assert len(drawn) == len(set(drawn))
+    frames = set(robot.frames[1:]) - set(drawn)
+    for link, joint in zip(robot.links, robot.joints, strict=True):
+        if link.name in frames:
+            assert (joint.type.nv, link.mass) == (0, 0.0)
+            assert robot.frames[joint.parent] in (*drawn, base.split()[0])
 
 
 @pytest.mark.parametrize("name", QUICK)
