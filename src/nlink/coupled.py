@@ -43,6 +43,8 @@ class Coupled:
     """
 
     def __init__(self, robot: Robot) -> None:
+        if robot.description.loops:
+            raise ValueError(f"{robot.name} has loops: expected a tree, such as robot.tree")
         self.robot = robot
         self.joints: tuple[Joint, ...] = tuple(
             joint for joint in robot.joints if joint.type.nv and joint.mimic is None)

@@ -106,6 +106,12 @@ def test_info_draws_the_tree_and_cuts_no_name(run, tmp_path, monkeypatch):
     assert "no room for frames, joint" in " ".join(narrow.split())
 
 
+def test_info_lists_loops(run):
+    assert "loop pin: coupler held on rocker, revolute" in run("info", "four_bar")[1]
+    data = json.loads(run("info", "four_bar", "--json")[1])
+    assert data["loops"] == [{"name": "pin", "joint": "revolute", "of": "coupler", "on": "rocker"}]
+
+
 def test_id_of_one_state(run):
     _, out, _ = run("id", ROBOT, "--q", "0,0,0", "--json")
     np.testing.assert_allclose(json.loads(out)["tau"], [HOLD], rtol=1e-14)

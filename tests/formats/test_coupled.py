@@ -183,6 +183,11 @@ def test_what_cannot_be_followed_is_refused(mimic, message):
                                  Joint("ball", nlink.Spherical())))
 
 
+def test_loops_are_refused():
+    with pytest.raises(ValueError, match="four_bar has loops: expected a tree"):
+        Coupled(nlink.load("four_bar"))
+
+
 def test_wrong_shapes_are_refused():
     mechanism = coupled()
     with pytest.raises(ValueError, match=r"q: shape \(6,\), expected \(\.\.\., 3\)"):

@@ -92,7 +92,8 @@ def simulate(
     out: Annotated[Path | None, typer.Option(
         metavar="FILE", help="Write .csv, .npz or .zarr; a directory, or .npz, can be resumed.")]
     = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw q as PNG.")] = None,
+    plot: Annotated[Path | None, typer.Option(
+        metavar="FILE", help="Draw q as PNG, and loops in a second one.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Integrate a motion: free fall, forced, controlled; one or many.
@@ -120,6 +121,8 @@ def simulate(
         simulation.write(result, out)
     if plot is not None:
         result.plot(plot)
+        if model.mechanism.closures:
+            result.plot(plot.with_stem(f"{plot.stem}-loops"), what="loops")
     if as_json:
         terminal.print_json(simulation.summary(result))
     else:

@@ -1,7 +1,5 @@
 """DH rows, as mappings in Python and as tables in TOML, to descriptions and back.
 
-A row whose `joint` is a list of joints is a composite: one massless link a joint but the last.
-
 A row describes a link and the joint that carries it. Rows with `placement` instead of DH
 parameters, and with `parent`, describe any tree, so every robot can be written; reading
 back gives an equal description, number for number.
@@ -18,6 +16,9 @@ from typing import Any, cast
 import numpy as np
 
 from nlink.formats.files import LARGEST
+from nlink.formats.rows import DH_KEYS, ROW_KEYS, check_keys, expanded
+from nlink.model.canonical import align
+from nlink.model.constraints import CONSTRAINTS, Rows, Screw
 from nlink.model.description import (
     Description,
     Frame,
@@ -25,6 +26,7 @@ from nlink.model.description import (
     Joint,
     Limits,
     Link,
+    Loop,
     Physical,
 )
 from nlink.model.joint_types import JOINT_TYPES
@@ -34,18 +36,14 @@ from nlink.model.multi_rate import Helical
 from nlink.model.names import base_name
 from nlink.model.pose import DH, Convention, Mount, Placement, Pose
 
-_TOP_KEYS = {"name", "convention", "gravity", "source", "link", "frame"}
-_PART_KEYS = {
-    "joint", "joint_name", "axis", "pitch", "friction", "armature", "limits", "mimic"}
-_LINK_KEYS = {"name", "mass", "com", "inertia", "after"}
-_DH_KEYS = {"a", "b", "alpha", "theta", "alpha_deg", "theta_deg"}
-_ROW_KEYS = _PART_KEYS | _LINK_KEYS | _DH_KEYS | {"parent", "placement"}
+_TOP_KEYS = {"name", "convention", "gravity", "source", "link", "frame", "loop", "home"}
 
 
 def from_rows(rows: Sequence[Mapping[str, Any]], *, convention: Convention = "standard",
               gravity: Sequence[float] = (0.0, 0.0, -9.81), name: str = "robot",
               source: str = "", frames: Sequence[Frame] = (), report: Sequence[str] = (),
-              physical: Physical = "warn") -> Description:
+              physical: Physical = "warn", loops: Sequence[Loop] = (),
+              home: Sequence[float] = ()) -> Description:
     """A description from rows; see API.md for the keys of a row."""
     if isinstance(rows, Mapping | str) or not isinstance(rows, Sequence):
         raise TypeError(f"rows: {type(rows).__name__}, expected a sequence of mappings")
@@ -63,57 +61,7 @@ def from_rows(rows: Sequence[Mapping[str, Any]], *, convention: Convention = "st
     return Description(
         name=name, links=tuple(links), joints=tuple(joints), frames=tuple(frames),
         gravity=_vector("gravity", gravity), source=source, report=tuple(report),
-        physical=physical)
-
-
-def expanded(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, Mapping[str, Any]]]:
-    """Rows of one joint each, named, with the number of the row they come from."""
-    found: list[tuple[int, Mapping[str, Any]]] = []
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, Mapping):
-            raise TypeError(f"row {number}: {type(row).__name__}, expected a mapping")
-        named = {"name": f"link{number}", "joint_name": f"joint{number}", **row}
-        try:
-            parts = _parts(named) if isinstance(row.get("joint"), list | tuple) else [named]
-        except ValueError as error:
-            raise ValueError(f"row {number}: {error}") from None
-        found += [(number, part) for part in parts]
-    return found
-
-
-def _parts(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The rows of a composite joint: its placement goes with the first part, and what comes
-    after it, with the link, to the last.
-
-    >>> [part["name"] for part in _parts({"name": "hand", "joint_name": "wrist", "joint": [
-    ...     {"joint": "revolute"}, {"joint": "prismatic", "joint_name": "slide"}]})]
-    ['hand:wrist_1', 'hand']
-    """
-    joints = row["joint"]
-    if len(joints) < 2 or not all(isinstance(joint, Mapping) for joint in joints):
-        raise ValueError(f"joint: {joints!r}, expected a name, or two tables or more")
-    _known(row, _ROW_KEYS)
-    own = set(row) & (_PART_KEYS - {"joint", "joint_name"})
-    if own:
-        raise ValueError(f"{min(own)!r} belongs into one of the tables of a composite joint")
-    unfit = set(row) & _DH_KEYS
-    if unfit:
-        raise ValueError(f"{min(unfit)!r}: a composite joint has a placement, not DH parameters")
-    parts = []
-    for k, joint in enumerate(joints, 1):
-        _known(joint, _PART_KEYS)
-        name = joint.get("joint_name", f"{row['joint_name']}_{k}")
-        parts.append({"placement": {}, **joint, "joint_name": name,
-                      "name": f"{row['name']}:{name}"})
-    parts[0] |= {key: row[key] for key in ("placement", "parent") if key in row}
-    parts[-1] |= {key: row[key] for key in _LINK_KEYS if key in row}
-    return parts
-
-
-def _known(table: Mapping[str, Any], keys: set[str]) -> None:
-    unknown = sorted(set(table) - keys)
-    if unknown:
-        raise ValueError(f"unknown key {unknown[0]!r}, expected some of {', '.join(sorted(keys))}")
+        physical=physical, loops=tuple(loops), home=tuple(home))
 
 
 def _base(tables: Sequence[Any], *names: str) -> str:
@@ -124,7 +72,7 @@ def _base(tables: Sequence[Any], *names: str) -> str:
 
 def _read_row(row: Mapping[str, Any], convention: Convention, known: list[str],
               ) -> tuple[Link, Joint]:
-    _known(row, _ROW_KEYS)
+    check_keys(row, ROW_KEYS)
     link = Link(
         name=row["name"],
         mass=_number(row, "mass"),
@@ -145,6 +93,7 @@ def _read_row(row: Mapping[str, Any], convention: Convention, known: list[str],
             _number(limits, "velocity", math.inf, math.inf),
             _number(limits, "effort", math.inf, math.inf)),
         mimic=_mimic(row),
+        actuated=_flag(row, "actuated", default=True),
     )
     return link, joint
 
@@ -176,7 +125,7 @@ def _mimic(row: Mapping[str, Any]) -> Mimic | None:
 
 def _placement(row: Mapping[str, Any], convention: Convention) -> Placement:
     if "placement" in row or "after" in row:
-        extra = _DH_KEYS & set(row)
+        extra = DH_KEYS & set(row)
         if extra:
             raise ValueError(f"{min(extra)!r} and a placement exclude each other")
         return Mount(_pose(row.get("placement", {})), _pose(row.get("after", {})))
@@ -254,6 +203,13 @@ def _inertia(values: Any) -> tuple[tuple[float, float, float], ...]:
     return tuple(_vector("inertia", row) for row in values)
 
 
+def _flag(row: Mapping[str, Any], key: str, *, default: bool) -> bool:
+    value = row.get(key, default)
+    if not isinstance(value, bool):
+        raise TypeError(f"{key}: {value!r}, expected true or false")
+    return value
+
+
 def _table(row: Mapping[str, Any], key: str, keys: set[str]) -> Mapping[str, Any]:
     table = row.get(key, {})
     if not isinstance(table, Mapping) or set(table) - keys:
@@ -284,7 +240,9 @@ def parse_toml(text: str, *, origin: str = "<toml>", physical: Physical = "warn"
             rows, convention=cast(Convention, data.get("convention", "standard")),
             gravity=data.get("gravity", (0.0, 0.0, -9.81)),
             name=data.get("name", "robot"), source=data.get("source", ""),
-            frames=[_frame(frame, names) for frame in frames], physical=physical)
+            frames=[_frame(frame, names) for frame in frames], physical=physical,
+            loops=read_loops(data.get("loop", []), names),
+            home=[_sane("home", x) for x in data.get("home", ())])
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{origin}: {error}") from None
 
@@ -299,6 +257,72 @@ def _frame(table: Any, names: list[str]) -> Frame:
     return Frame(table.get("name", ""), names.index(link), _pose(pose))
 
 
+def read_loops(tables: Any, names: list[str]) -> list[Loop]:
+    """Loops from tables: name, joint (a key of CONSTRAINTS) and what it needs, `of` and `on`."""
+    if not isinstance(tables, list):
+        raise ValueError("loop: expected one [[loop]] table for each loop")
+    loops = []
+    for number, table in enumerate(tables, 1):
+        if not isinstance(table, Mapping):
+            raise ValueError(f"loop {number}: {type(table).__name__}, expected a table")
+        name = table.get("name", f"loop{number}")
+        try:
+            loops.append(_read_loop(table, name, names))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"loop {name!r}: {error}") from None
+    return loops
+
+
+def _read_loop(table: Mapping[str, Any], name: Any, names: list[str]) -> Loop:
+    unknown = sorted(set(table) - {"name", "joint", "axis", "pitch", "matrix", "of", "on"})
+    if unknown:
+        raise ValueError(f"unknown key {unknown[0]!r}, expected some of name, joint, axis, "
+                         "pitch, matrix, of, on")
+    kind = table.get("joint")
+    if not isinstance(kind, str) or kind not in CONSTRAINTS:
+        raise ValueError(f"joint {kind!r}, expected one of {', '.join(CONSTRAINTS)}")
+    options: dict[str, Any] = {}
+    if "pitch" in table:
+        options["pitch"] = _number(table, "pitch")
+    if "matrix" in table:
+        options["matrix"] = tuple(tuple(_sane("matrix", x) for x in row)
+                                  for row in table["matrix"])
+    known = {field.name for field in fields(CONSTRAINTS[kind])}  # type: ignore[arg-type]
+    if options.keys() != known:
+        wrong = min(options.keys() ^ known)
+        raise ValueError(f"a {kind} loop {'needs' if wrong in known else 'has no'} {wrong}")
+    turn = align(_axis(table["axis"])) if "axis" in table else Pose()
+    ends = []
+    for end in ("of", "on"):
+        place = table.get(end)
+        if not isinstance(place, Mapping) or set(place) - {"link", "xyz", "rotation"}:
+            raise ValueError(f"{end}: {place!r}, expected a table with link, xyz and rotation")
+        if place.get("link") not in names:
+            raise ValueError(f"{end}: link {place.get('link')!r} does not exist")
+        pose = _pose({key: value for key, value in place.items() if key != "link"})
+        ends.append(Frame(f"{name}.{end}", names.index(place["link"]), pose @ turn))
+    return Loop(name, CONSTRAINTS[kind](**options), *ends)
+
+
+def _axis(values: Any) -> tuple[float, float, float]:
+    axis = np.array(_vector("axis", values))
+    if not np.linalg.norm(axis):
+        raise ValueError(f"axis: {values!r}, expected a direction")
+    return tuple((axis / np.linalg.norm(axis)).tolist())
+
+
+def _write_loop(loop: Loop, names: list[str]) -> list[str]:
+    lines = [f"name = {_quote(loop.name)}", f"joint = {_quote(loop.constraint.name)}"]
+    if isinstance(loop.constraint, Screw):
+        lines.append(f"pitch = {loop.constraint.pitch!r}")
+    if isinstance(loop.constraint, Rows):
+        lines.append(f"matrix = [{', '.join(_list(row) for row in loop.constraint.matrix)}]")
+    for key, end in (("of", loop.of), ("on", loop.on)):
+        parts = [f"link = {_quote(names[end.link])}", *_write_pose(end.pose)]
+        lines.append(f"{key} = {{ {', '.join(parts)} }}")
+    return lines
+
+
 def to_toml(description: Description) -> str:
     """TOML text that `parse_toml` reads back to an equal description."""
     places = [joint.placement for joint in description.joints]
@@ -311,6 +335,8 @@ def to_toml(description: Description) -> str:
     lines.append(f"gravity = {_list(description.gravity)}")
     if description.source:
         lines.append(f"source = {_quote(description.source)}")
+    if description.home:
+        lines.append(f"home = {_list(description.home)}")
     names = [description.base, *(link.name for link in description.links)]
     for number, (link, joint) in enumerate(
             zip(description.links, description.joints, strict=True), 1):
@@ -318,6 +344,8 @@ def to_toml(description: Description) -> str:
     for frame in description.frames:
         lines += ["", "[[frame]]", f"name = {_quote(frame.name)}",
                   f"link = {_quote(names[frame.link])}", *_write_pose(frame.pose)]
+    for loop in description.loops:
+        lines += ["", "[[loop]]", *_write_loop(loop, names)]
     return "\n".join(lines) + "\n"
 
 
@@ -347,6 +375,8 @@ def _write_row(number: int, link: Link, joint: Joint, names: list[str]) -> list[
     if joint.friction != Friction():
         lines.append(f"friction = {{ viscous = {joint.friction.viscous!r}, "
                      f"coulomb = {joint.friction.coulomb!r} }}")
+    if not joint.actuated:
+        lines.append("actuated = false")
     if joint.armature:
         lines.append(f"armature = {joint.armature!r}")
     if joint.limits != Limits():
@@ -361,6 +391,8 @@ def _write_row(number: int, link: Link, joint: Joint, names: list[str]) -> list[
 
 
 def _write_pose(pose: Pose) -> list[str]:
+    if pose.rotation == Pose().rotation:
+        return [f"xyz = {_list(pose.origin)}"]
     rows = ", ".join(_list(row) for row in pose.rotation)
     return [f"xyz = {_list(pose.origin)}", f"rotation = [{rows}]"]
 

@@ -15,7 +15,7 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from nlink.formats.urdf_writer import some
+from nlink.formats.urdf_writer import loop_losses, some
 from nlink.model.description import Description, Joint, Link
 from nlink.model.joints import Fixed, Prismatic, Revolute
 from nlink.model.multi_rate import Free, Planar, Spherical, Universal
@@ -225,6 +225,7 @@ def mjcf_losses(description: Description) -> list[str]:
     plan = _Plan.of(description)
     joints = [joint for joint in description.joints if joint.type.nv]
     lost = ["source: the text about where the numbers come from"] if description.source else []
+    lost += loop_losses(description)
     for what, names in (
             ("DH parameters become placements",
              _which(joints, lambda j: isinstance(j.placement, DH))),

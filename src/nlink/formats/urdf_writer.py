@@ -48,6 +48,7 @@ def urdf_losses(description: Description) -> list[str]:
         lost.append(f"armature: {len(rotors)} joints ({some(rotors)})")
     if description.source:
         lost.append("source: the text about where the numbers come from")
+    lost += loop_losses(description)
     tables = [joint.name for joint in description.joints if isinstance(joint.placement, DH)]
     if tables:
         lost.append(f"DH parameters: {len(tables)} rows become placements ({some(tables)})")
@@ -60,6 +61,16 @@ def urdf_losses(description: Description) -> list[str]:
         frames = [frame.name for frame in description.frames]
         lost.append(f"frames become massless links: {len(frames)} ({some(frames)})")
     return lost
+
+
+def loop_losses(description: Description) -> list[str]:
+    """What of closed chains a format of trees has not: loops, home, joints without a motor."""
+    loops = [loop.name for loop in description.loops]
+    passive = [joint.name for joint in description.joints if not joint.actuated]
+    return [f"{what}: {len(names)} ({some(names)})" for what, names in (
+        ("loops left open", loops),
+        ("joints no longer known to be without a motor", passive)) if names] + (
+            ["home: the configuration to start from"] if description.home else [])
 
 
 def some(names: Sequence[str], shown: int = 3) -> str:

@@ -99,6 +99,9 @@ def describe(robot: Robot) -> dict[str, Any]:
             "mimic": None if joint.mimic is None else asdict(joint.mimic)})
     return {"name": robot.name, "n": robot.n, "nq": robot.nq, "gravity": robot.gravity,
             "source": " ".join(robot.description.source.split()), "frames": robot.frames,
+            "loops": [{"name": loop.name, "joint": loop.constraint.name,
+                       "of": robot.frames[loop.of.link], "on": robot.frames[loop.on.link]}
+                      for loop in robot.description.loops],
             "report": robot.report, "objection": robot.description.objection, "links": rows}
 
 
@@ -136,6 +139,9 @@ def print_robot(robot: Robot) -> None:
         screen.print(heading, style=HEADING, soft_wrap=True)
         screen.print(*lines, sep="\n", soft_wrap=True)
         screen.print(legend, style="dim")
+    for loop in robot.description.loops:
+        of, on = (robot.frames[end.link] for end in (loop.of, loop.on))
+        screen.print(f"loop {loop.name}: {of} held on {on}, {loop.constraint.name}")
     if robot.report:
         screen.print("\nleft out or changed by the reader:")
     for line in robot.report:
@@ -260,6 +266,8 @@ def print_run(summary: dict[str, Any]) -> None:
               f"{summary['evaluations']} evaluations")
     if summary["energy_change"] is not None:
         out.print(f"energy changes by at most {summary['energy_change']:.3g} J")
+    if summary["closure_error"] is not None:
+        out.print(f"loops are open by at most {summary['closure_error']:.2g} (rad or m)")
     for failure in summary["failed"][:10]:
         where = f"trajectory {failure['trajectory'][0]}: " if failure["trajectory"] else ""
         out.print(f"{where}{failure['status']} at t = {failure['t']:.6g}")

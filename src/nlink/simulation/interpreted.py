@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nlink.compiler.integrator import STATUS
+from nlink.engines import kernel
+from nlink.simulation.closing import restore
 from nlink.simulation.methods import TABLEAUX
 from nlink.simulation.reference import Outcome, integrate
 from nlink.simulation.run import Run, Stats
-from nlink.simulation.system import System
+from nlink.simulation.system import Closing, System
 
 if TYPE_CHECKING:
     from nlink.simulation.integration import _Problem
@@ -21,7 +23,7 @@ SCIPY = {"lsoda": "LSODA", "radau": "Radau"}
 
 
 def integrate_in_python(problem: _Problem, algorithm: str | None, *, rtol: float, atol: float,
-                        least: float, most: int) -> Run:
+                        least: float, most: int, closing: Closing = "project") -> Run:
     """One trajectory after another; forward dynamics is compiled, all else is Python."""
     if problem.method in ("abm", "symplectic"):
         raise ValueError(f"traced: False does not go with method={problem.method!r}, "
@@ -30,13 +32,14 @@ def integrate_in_python(problem: _Problem, algorithm: str | None, *, rtol: float
     outcomes = []
     for k in range(count):
         table = None if problem.table is None else problem.table[k % len(problem.table)]
-        f = rates(problem, table, algorithm)
+        f = rates(problem, table, algorithm, closing)
         if problem.method in SCIPY:
             outcomes.append(_by_scipy(f, problem, k, rtol, atol))
         else:
             outcomes.append(integrate(
                 f, problem.y0[k], problem.times, TABLEAUX[problem.method], rtol=rtol, atol=atol,
-                h=problem.step, least=least, most=most, restore=_restore(robot)))
+                h=problem.step, least=least, most=most,
+                restore=restore(robot, _restore(robot), closing)))
     out = np.array([each.out for each in outcomes])
     lead = problem.lead
 
@@ -51,10 +54,10 @@ def integrate_in_python(problem: _Problem, algorithm: str | None, *, rtol: float
 
 
 def rates(problem: _Problem, table: Array | None, algorithm: str | None,
-          ) -> Callable[[float, Array], Array]:
+          closing: Closing = "project") -> Callable[[float, Array], Array]:
     """f(t, y) of one trajectory, on floats."""
     robot, times, law = problem.robot, problem.times, problem.law
-    accelerate = robot.compile("forward_dynamics", algorithm=algorithm)
+    accelerate = kernel(System(robot, algorithm=algorithm, closing=closing).request()).bare
     nq, zeros = robot.nq, np.zeros(robot.n)
 
     def forces(t: float, q: Array, qd: Array) -> Array:

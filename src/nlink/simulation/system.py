@@ -18,13 +18,14 @@ once; a law still sees qd.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from nlink.algorithms.catalogue import stabilized
 from nlink.algorithms.trace import run
 from nlink.compiler.rates import LoopRates
 from nlink.compiler.states import Shape
@@ -35,7 +36,12 @@ from nlink.scalars.program import LoopProgram, Port, Program
 if TYPE_CHECKING:
     from nlink.compiler.integrator import Integrator
     from nlink.compiler.kernel import Compiled
+    from nlink.engines import Request
     from nlink.robot import Robot
+
+Closing = Literal["project", "drift"] | float
+"""What keeps loops closed: a projection after each step, nothing, or Baumgarte's terms with
+this rate (1/s)."""
 
 Law = Callable[[Any, Any, Any], Any]
 """tau = law(t, q, qd), written with + - * / and nlink.sin, cos, sqrt, sign."""
@@ -55,7 +61,11 @@ def apply(robot: Robot, name: str, *columns: Sequence[Scalar],
     >>> apply(nlink.load("planar3"), "gravity_torque", [0.0, 0.0, 0.0])
     [44.145, 19.62, 4.905]
     """
-    request = robot.request(name, algorithm=algorithm)
+    return perform(robot.request(name, algorithm=algorithm), *columns)
+
+
+def perform(request: Request, *columns: Sequence[Scalar]) -> list[Scalar]:
+    """What a request asks for, on any scalars."""
     mechanism = request.algorithm.prepare(request.mechanism)
     return run(request.algorithm, mechanism, request.options, columns)
 
@@ -71,7 +81,7 @@ def evaluate_law(law: Law, t: Scalar, q: Sequence[Scalar], qd: Sequence[Scalar],
     return values
 
 
-_RECIPES: WeakKeyDictionary[Robot, dict[tuple[str, str | None], str]] = WeakKeyDictionary()
+_RECIPES: WeakKeyDictionary[Robot, dict[tuple[str, str | None, Closing], str]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -85,6 +95,8 @@ class System:
     velocity: str = "qd"
     """What the state holds besides q: qd, or a key of `RATES_FROM`."""
     algorithm: str | None = None
+    closing: Closing = "project"
+    """How loops are kept closed."""
 
     @property
     def dynamics(self) -> str:
@@ -99,16 +111,29 @@ class System:
             at += joint.type.nq
             if joint.type.nq != joint.type.nv:
                 units.append(at - 4)
-        return Shape(robot.nq + robot.n, 2 * robot.n if self.table else 0, tuple(units))
+        return Shape(robot.nq + robot.n, 2 * robot.n if self.table else 0, tuple(units),
+                     self._projects)
+
+    @property
+    def _projects(self) -> bool:
+        return bool(self.robot.mechanism.closures) and self.closing == "project"
+
+    def request(self) -> Request:
+        """Of the algorithm that makes the state change."""
+        request = self.robot.request(self.dynamics, algorithm=self.algorithm)
+        if self.robot.mechanism.closures and isinstance(self.closing, float):
+            return replace(request, algorithm=stabilized(self.closing))
+        return request
 
     def recipe(self) -> str:
         """All that decides the program, as a digest."""
         known = _RECIPES.setdefault(self.robot, {})
-        key = self.dynamics, self.algorithm
+        key = self.dynamics, self.algorithm, self.closing
         if key not in known:
-            request = self.robot.request(self.dynamics, algorithm=self.algorithm)
+            request = self.request()
             known[key] = f"{request.recipe()} {request.rolled}"
-        parts = ("rates", known[key], self.table, self.velocity, self._law_digest())
+        parts = ("rates", known[key], self.table, self.velocity, self._projects,
+                 self._law_digest())
         return sha256(repr(parts).encode()).hexdigest()
 
     def _law_digest(self) -> str:
@@ -133,7 +158,7 @@ class System:
     def program(self) -> Program | LoopRates:
         """ydot from t, y and u, the latter (t0, t1, tau0, tau1) if there is a table."""
         robot, shape = self.robot, self.shape
-        request = robot.request(self.dynamics, algorithm=self.algorithm)
+        request = self.request()
         graph = Graph()
         t = graph.input("t[0]")
         y = [graph.input(f"y[{k}]") for k in range(shape.size)]
@@ -155,9 +180,19 @@ class System:
             assert isinstance(loops, LoopProgram)
             return LoopRates(part("forces", tau), None if robot.nq == robot.n else part(
                 "velocity", velocity), loops)
-        change = self._momentum_rates(q, qd, tau) if self.velocity == "p" else apply(
-            robot, self.dynamics, q, rates, tau, algorithm=self.algorithm)[-robot.n:]
+        change = self._momentum_rates(q, qd, tau) if self.velocity == "p" else perform(
+            request, q, rates, tau)[-robot.n:]
         return part("rates", (*velocity, *change))
+
+    def close(self) -> Program | None:
+        """y with its loops closed, for a state that left them by an error of integration."""
+        if not self._projects:
+            return None
+        robot, size, graph = self.robot, self.shape.size, Graph()
+        y = [graph.input(f"y[{k}]") for k in range(size)]
+        closed = apply(robot, "project", y[:robot.nq], y[robot.nq:])
+        return Program("close", (Port("t", (1,)), Port("y", (size,)), Port("u", (0,))),
+                       (Port("y", (size,)),), tuple(graph.lift(x) for x in closed))
 
     def _forces(self, graph: Graph, t: Node, q: list[Node], qd: Sequence[Scalar],
                 ) -> list[Scalar]:
@@ -195,7 +230,8 @@ def kernel_of(system: System, method: str, width: int) -> Integrator:
             from nlink.compiler.integrate import compile_integration
             from nlink.simulation.methods import METHODS
 
-            return compile_integration(system.program(), METHODS[method], system.shape, width)
+            return compile_integration(system.program(), METHODS[method], system.shape, width,
+                                       system.close())
 
         while len(_KERNELS) >= KEPT:
             _KERNELS.pop(next(iter(_KERNELS)))
