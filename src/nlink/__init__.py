@@ -14,14 +14,16 @@ _HOMES = {
     "nlink.coupled": ("Coupled",),
     "nlink.formats.load": ("robots",),
     "nlink.model.description": (
-        "Description", "Frame", "Friction", "Joint", "Limits", "Link", "NonPhysicalWarning"),
+        "Description", "Frame", "Friction", "Joint", "Limits", "Link", "Loop",
+        "NonPhysicalWarning"),
     "nlink.model.joints": ("Fixed", "JointType", "Prismatic", "Revolute"),
     "nlink.model.mimics": ("Mimic",),
     "nlink.model.multi_rate": ("Free", "Helical", "Planar", "Spherical", "Universal"),
     "nlink.model.pose": ("DH", "Mount", "Pose"),
-    "nlink.reports.complexity": ("Count", "count"),
+    "nlink.reports.complexity": ("count",),
     "nlink.exports": ("export_c", "symbolic"),
     "nlink.robot": ("Robot", "load"),
+    "nlink.scalars.counting": ("Count",),
     "nlink.scalars.functions": ("cos", "sign", "sin", "sqrt"),
     "nlink.simulation.files": ("load_run",),
     "nlink.simulation.integration": ("simulate",),
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from nlink.model.description import Joint as Joint
     from nlink.model.description import Limits as Limits
     from nlink.model.description import Link as Link
+    from nlink.model.description import Loop as Loop
     from nlink.model.description import NonPhysicalWarning as NonPhysicalWarning
     from nlink.model.joints import Fixed as Fixed
     from nlink.model.joints import JointType as JointType
@@ -56,10 +59,10 @@ if TYPE_CHECKING:
     from nlink.model.pose import DH as DH
     from nlink.model.pose import Mount as Mount
     from nlink.model.pose import Pose as Pose
-    from nlink.reports.complexity import Count as Count
     from nlink.reports.complexity import count as count
     from nlink.robot import Robot as Robot
     from nlink.robot import load as load
+    from nlink.scalars.counting import Count as Count
     from nlink.scalars.functions import cos as cos
     from nlink.scalars.functions import sign as sign
     from nlink.scalars.functions import sin as sin

@@ -97,14 +97,15 @@ class Loops:
         """Jdot qd, (..., rows): J qdd + Jdot qd = 0 while the loops stay closed."""
         return self.robot.compute("closure_acceleration", q, qd)
 
-    def forces(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike) -> Array:
+    def forces(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
+               f_ext: ArrayLike | None = None) -> Array:
         """The wrench in each loop, (..., loops, 6): what its frame `of` does to its frame `on`,
         (moment, force) about the origin of `of`, in world axes.
 
         Where rows are redundant only their sum is determined, and those that follow from
-        rows before them are left without force.
+        rows before them are left without force. `f_ext` as in `forward_dynamics`.
         """
-        return self.robot.compute("closure_forces", q, qd, tau)
+        return self.robot.compute("closure_forces", q, qd, tau, f_ext=f_ext)
 
     def project(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
         """A closed state near an almost closed one: places first, then velocities.
@@ -269,10 +270,11 @@ class Loops:
 
         def run(inputs: list[Array], results: list[Array], count: int) -> None:
             for k in range(count):
-                wanted = None if internal is None else self.multipliers(inputs[0][k], internal)
-                tau, multipliers = self._balance(*(x[k] for x in inputs), wanted)
+                state, rates, accelerations = (x[k] for x in inputs)
+                wanted = None if internal is None else self.multipliers(state, internal)
+                tau, multipliers = self._balance(state, rates, accelerations, wanted)
                 results[0][k] = tau
-                results[1][k] = self.wrenches(inputs[0][k], multipliers).ravel()
+                results[1][k] = self.wrenches(state, multipliers).ravel()
 
         return call(given, outputs, (q, qd, qdd), None, run)
 

@@ -24,7 +24,8 @@ from nlink.model.description import Description, Joint, Link, Physical
 from nlink.model.mechanism import Attachment, Mechanism
 from nlink.model.multi_rate import Free
 from nlink.model.pose import Convention
-from nlink.scalars.program import Port
+from nlink.scalars.counting import count_program
+from nlink.scalars.program import Port, Program
 
 if TYPE_CHECKING:
     from nlink.loops import Loops
@@ -331,9 +332,9 @@ class Robot:
         return self._about_frames(name, q, tuple(frames), how=how)
 
     def compute(self, name: str, *arrays: ArrayLike, frame: int | str = -1,
-                **how: Unpack[How]) -> Any:
+                f_ext: ArrayLike | None = None, **how: Unpack[How]) -> Any:
         """Anything in the catalogue by its name, such as "quasi_velocities" (see `nlink count`)."""
-        return self._compute(name, *arrays, frame=frame, how=how)
+        return self._compute(name, *arrays, frame=frame, f_ext=f_ext, how=how)
 
     def kinetic_energy(self, q: ArrayLike, qd: ArrayLike, **how: Unpack[How]) -> Array:
         """1/2 qd^T M(q) qd, armature included."""
@@ -433,12 +434,15 @@ class Robot:
         """Of some formulations the one with the fewest operations for this robot."""
         if name not in self._defaults:
             from nlink.compiler.loading import recall
-            from nlink.reports.complexity import count
+
+            def operations(formulation: str) -> int:
+                program = self.request(name, algorithm=formulation).program()
+                assert isinstance(program, Program)  # few joints, or loops: straight code
+                return count_program(program).total
 
             digest = sha256(repr(self._mechanism).encode()).hexdigest()
             question = f"fewest operations of {name}: {digest}"
-            self._defaults[name] = recall(question, lambda: min(
-                rivals, key=lambda formulation: count(self, name, formulation).total))
+            self._defaults[name] = recall(question, lambda: min(rivals, key=operations))
         return self._defaults[name]
 
     def _attachment(self, frame: int | str) -> Attachment:
@@ -517,6 +521,13 @@ class Robot:
         if x.shape != shape:
             raise ValueError(f"{name}: shape {x.shape}, expected {shape}: one state")
         return x
+
+
+def expect_robot(robot: object) -> Robot:
+    """A robot, or one sentence about what came instead."""
+    if not isinstance(robot, Robot):
+        raise TypeError(f"robot: {robot!r:.80}, expected a Robot, as nlink.load gives")
+    return robot
 
 
 def _copy(inputs: list[Array], outputs: list[Array], _count: int) -> None:

@@ -21,9 +21,10 @@ from rich.table import Table
 from nlink.formats.files import write_text
 from nlink.model.pose import DH
 from nlink.reports import bench, bench_tables
-from nlink.reports.complexity import INVERSE_DYNAMICS_TABLE, Count, Law, count, law
+from nlink.reports.complexity import INVERSE_DYNAMICS_TABLE, Law, count, law
 from nlink.reports.link_tree import PLAIN, link_tree
 from nlink.robot import Robot
+from nlink.scalars.counting import Count
 
 HEADING = "bold cyan"
 UNBOUNDED = 10_000

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.compiler.integrator import STATUS, record_type
+from nlink.robot import expect_robot
 from nlink.simulation.closing import check_closing, closed_start
 from nlink.simulation.files import PART, Store
 from nlink.simulation.methods import METHODS
@@ -114,6 +115,7 @@ class _Problem:
     @staticmethod
     def of(robot: Robot, q0: ArrayLike | None, qd0: ArrayLike | None, t: float | ArrayLike,
            tau: ArrayLike | Law | None, method: str, every: float, step: float | None) -> _Problem:
+        expect_robot(robot)
         if method not in (*METHODS, *SCIPY):
             names = ", ".join((*METHODS, *SCIPY))
             raise ValueError(f"method: {method!r}, expected one of {names}")

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from nlink.engines import Engine
-from nlink.robot import Robot
+from nlink.robot import Robot, expect_robot
 from nlink.testing.laws import LAWS, Law
 from nlink.testing.loop_laws import LOOP_LAWS
 from nlink.testing.plausibility import Finding, findings
@@ -88,7 +88,7 @@ def check(robot: Robot, seed: int = 0, states: int = 16, *,
     """
     if states < 1:
         raise ValueError(f"states: {states}, expected at least 1")
-    tree = robot.tree
+    tree = expect_robot(robot).tree
     x = samples(tree, seed, states)
     rows = [_row(law, tree, x, engine) for law in LAWS
             if law.applies(tree) and not (quick and law.thorough)]
