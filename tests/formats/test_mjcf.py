@@ -94,6 +94,13 @@ def test_several_joints_of_a_body_are_a_chain_of_massless_links(tmp_path):
         assert line in robot.report
 
 
+def test_a_body_called_base_keeps_its_name():
+    model = mujoco.MjModel.from_xml_string(
+        '<mujoco><worldbody><body name="base"><freejoint/><geom size=".1"/></body></worldbody>'
+        "</mujoco>")
+    assert Robot(from_mujoco(model)).frames == ("world", "base")
+
+
 @pytest.mark.parametrize("seed", range(15))
 def test_mujoco_agrees_on_what_is_written(seed):
     """All joints MuJoCo has, on trees that are not numbered depth first."""
