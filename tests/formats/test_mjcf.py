@@ -200,7 +200,7 @@ def test_everything_lost_is_listed():
         "universal and planar joints become several: 1 (c)",
         "inertia of links without mass: 1 (spin)",
         "MuJoCo refuses links that move and have no mass: 2 (spin, tip)",
-        "contacts and constraints are switched off: there is no geometry"]
+        "contacts, limits and dry friction are switched off: there is no geometry"]
     with pytest.raises(ValueError, match="mass and inertia of moving bodies"):
         mujoco.MjModel.from_xml_string(to_mjcf(description))
 

@@ -92,12 +92,15 @@ def from_mujoco(model: Any, *, name: str = "robot", physical: Physical = "warn")
             parent = len(links)
         numbers.append(parent)
     _note(model, notes)
+    ends = {f"{model.eq(k).name}.{end}" for k in range(model.neq) for end in ("of", "on")}
     frames = tuple(
         Frame(names.site(site), numbers[model.site_bodyid[site]],
               _pose(model.site_pos[site], model.site_quat[site]))
-        for site in range(model.nsite) if model.site(site).name)
-    if len(frames) < model.nsite:
-        notes.add("site without a name ignored", f"{model.nsite - len(frames)}")
+        for site in range(model.nsite) if model.site(site).name and (
+            model.site(site).name not in ends))  # `to_mjcf` makes sites of the ends of loops
+    nameless = [site for site in range(model.nsite) if not model.site(site).name]
+    if nameless:
+        notes.add("site without a name ignored", f"{len(nameless)}")
     loops = tuple(_loops(model, numbers, notes))
     x, y, z = _gravity(model).tolist()
     return Description(name, tuple(links), tuple(joints), frames, (x, y, z),

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
 from nlink.formats.urdf_writer import loop_losses, some
-from nlink.model.description import Description, Joint, Link
+from nlink.model.constraints import Ball, Rigid
+from nlink.model.description import Description, Frame, Joint, Link, Loop
 from nlink.model.joints import Fixed, Prismatic, Revolute
 from nlink.model.multi_rate import Free, Planar, Spherical, Universal
 from nlink.model.names import fresh
@@ -45,11 +46,13 @@ def to_mjcf(description: Description) -> str:
         f"<mujoco model={quoteattr(description.name)}>",
         '  <compiler angle="radian" inertiafromgeom="false" boundmass="0" boundinertia="0"/>',
         f'  <option gravity="{_numbers(description.gravity)}" integrator="RK4" timestep="0.001">',
-        '    <flag contact="disable" constraint="disable"/>',
+        '    <flag contact="disable" limit="disable" frictionloss="disable"'
+        + ("/>" if _written(description) else ' constraint="disable"/>'),
         "  </option>",
         "  <worldbody>",
         *_elements(_Plan.of(description)),
         "  </worldbody>",
+        *_equalities(description),
         "</mujoco>\n")
     return "\n".join(lines)
 
@@ -67,7 +70,7 @@ class _Plan:
     @classmethod
     def of(cls, description: Description) -> _Plan:
         below = description.children
-        with_frames = {frame.link for frame in description.frames}
+        with_frames = {frame.link for frame in _frames(description)}
         waiting: dict[int, tuple[int, ...]] = {}  # merged links, and the joints so far
         bodies: dict[int, tuple[int, ...]] = {}
         children: dict[int, list[int]] = {}
@@ -97,6 +100,24 @@ class _Plan:
         if name != "world":
             return name
         return fresh(name, ["world", *(link.name for link in self.description.links)])
+
+
+def _written(description: Description) -> list[Loop]:
+    """The loops that MuJoCo has: balls and rigid ones."""
+    return [loop for loop in description.loops if isinstance(loop.constraint, Ball | Rigid)]
+
+
+def _equalities(description: Description) -> Iterator[str]:
+    """Loops as equalities of sites, which need no closed configuration to begin with."""
+    loops = _written(description)
+    if not loops:
+        return
+    yield "  <equality>"
+    for loop in loops:
+        kind = "connect" if isinstance(loop.constraint, Ball) else "weld"
+        yield (f"    <{kind} name={quoteattr(loop.name)} site1={quoteattr(loop.on.name)} "
+               f"site2={quoteattr(loop.of.name)}/>")
+    yield "  </equality>"
 
 
 def _massless(link: Link) -> bool:
@@ -197,7 +218,13 @@ def _bounded(joint: Joint) -> bool:
 
 def _sites(description: Description, number: int) -> list[str]:
     return [f"<site name={quoteattr(frame.name)} {_pose(frame.pose)}/>"
-            for frame in description.frames if frame.link == number]
+            for frame in _frames(description) if frame.link == number]
+
+
+def _frames(description: Description) -> list[Frame]:
+    """The frames of the description, and those that loops hold."""
+    return [*description.frames,
+            *(end for loop in _written(description) for end in (loop.of, loop.on))]
 
 
 def _inertial(link: Link) -> list[str]:
@@ -225,7 +252,9 @@ def mjcf_losses(description: Description) -> list[str]:
     plan = _Plan.of(description)
     joints = [joint for joint in description.joints if joint.type.nv]
     lost = ["source: the text about where the numbers come from"] if description.source else []
-    lost += loop_losses(description)
+    written = _written(description)
+    lost += loop_losses(replace(description, physical="ignore", loops=tuple(
+        loop for loop in description.loops if loop not in written)))
     for what, names in (
             ("DH parameters become placements",
              _which(joints, lambda j: isinstance(j.placement, DH))),
@@ -239,6 +268,7 @@ def mjcf_losses(description: Description) -> list[str]:
             ("universal and planar joints become several",
              _which(joints, lambda j: isinstance(j.type, Universal | Planar))),
             ("mimic joints become independent", _which(joints, lambda j: j.mimic is not None)),
+            ("loops become MuJoCo's soft equalities", [loop.name for loop in written]),
             ("inertia of links without mass",
              [link.name for link in description.links if not link.mass and np.any(link.inertia)]),
             ("massless links left out, their joints given to the links they carry", plan.merged),
@@ -248,7 +278,7 @@ def mjcf_losses(description: Description) -> list[str]:
         if names:
             lost.append(f"{what}: {len(names)} ({some(names)})")
     if joints:
-        lost.append("contacts and constraints are switched off: there is no geometry")
+        lost.append("contacts, limits and dry friction are switched off: there is no geometry")
     return lost
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
@@ -20,7 +20,17 @@ import numpy as np
 from nlink.formats.files import read_text
 from nlink.formats.safe_xml import Node, Notes, parse_xml
 from nlink.model.canonical import align
-from nlink.model.description import Description, Friction, Joint, Limits, Link, Physical
+from nlink.model.constraints import CONSTRAINTS
+from nlink.model.description import (
+    Description,
+    Frame,
+    Friction,
+    Joint,
+    Limits,
+    Link,
+    Loop,
+    Physical,
+)
 from nlink.model.joints import Fixed, JointType, Prismatic, Revolute, unit_axis
 from nlink.model.mimics import Mimic
 from nlink.model.multi_rate import Free, Planar
@@ -69,7 +79,7 @@ def _read_robot(element: Element, stem: str, physical: Physical) -> Description:
         raise ValueError("is a xacro file, a program that writes URDF: expand it first")
     notes = Notes()
     robot = Node(element, "robot", "", notes)
-    robot.used({"link", "joint"}, {"name", "version"}, "robot")
+    robot.used({"link", "joint", "loop_joint"}, {"name", "version"}, "robot")
     if not element.get("name"):
         notes.add("robot without a name, named by its file", stem)
     links = [_read_link(_named(e, "link", notes)) for e in robot.children("link")]
@@ -83,6 +93,8 @@ def _read_robot(element: Element, stem: str, physical: Physical) -> Description:
         links=tuple(by_name[name] for name in numbers),
         joints=(Joint(fresh(ROOT_JOINT, [edge.joint.name for edge in edges]), Fixed()),
                 *(replace(edge.joint, parent=numbers[edge.parent]) for edge in order)),
+        loops=tuple(_read_loop(_named(e, "loop_joint", notes), numbers)
+                    for e in robot.children("loop_joint")),
         report=(*notes.lines(), *_remark(root, by_name)), physical=physical)
 
 
@@ -127,8 +139,13 @@ def _origin(node: Node) -> Pose:
     if origin is None:
         return Pose()
     origin.used(set(), {"xyz", "rpy"}, "origin")
-    roll, pitch, yaw = origin.vector("rpy", _ZERO)
-    x, y, z = origin.vector("xyz", _ZERO)
+    return _placed(origin)
+
+
+def _placed(node: Node) -> Pose:
+    """The pose in the attributes xyz and rpy."""
+    roll, pitch, yaw = node.vector("rpy", _ZERO)
+    x, y, z = node.vector("xyz", _ZERO)
     turn = Pose.turn("z", yaw) @ Pose.turn("y", pitch) @ Pose.turn("x", roll)
     return Pose.shift(x, y, z) @ turn
 
@@ -153,6 +170,25 @@ def _read_joint(node: Node) -> _Edge:
         joint = Joint(node.owner, type, placement=mount, friction=_dynamics(node),
                       limits=_limits(node, kind), mimic=_mimic(node))
     return _Edge(joint, ends[0].text("link"), ends[1].text("link"))
+
+
+def _read_loop(node: Node, numbers: dict[str, int]) -> Loop:
+    """A `loop_joint`, an extension of URDF that Drake had: link2 is held on link1."""
+    kind = node.text("type").strip()
+    kind = {"continuous": "revolute", "ball": "spherical"}.get(kind, kind)
+    known = [name for name, constraint in CONSTRAINTS.items() if not fields(constraint)]
+    if kind not in known:
+        raise ValueError(f"{node.path}: type {kind!r}, expected one of {', '.join(known)}")
+    node.used({"link1", "link2", "axis"}, {"name", "type"}, "loop_joint")
+    turn, ends = align(_axis(node)) if node.child("axis") is not None else Pose(), []
+    for tag in ("link2", "link1"):
+        end = node.needed(tag)
+        end.used(set(), {"link", "xyz", "rpy"}, tag)
+        link = end.text("link")
+        if link not in numbers:
+            raise ValueError(f"{node.path}: {tag} {link!r} does not exist")
+        ends.append(Frame(f"{node.owner}.{tag}", numbers[link], _placed(end) @ turn))
+    return Loop(node.owner, CONSTRAINTS[kind](), *ends)
 
 
 def _motion(kind: str, axis: tuple[float, float, float], seat: Pose) -> tuple[JointType, Mount]:
