@@ -50,12 +50,14 @@ def export(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Made if it does not exist.")],
     names: Annotated[list[str] | None, typer.Argument(
         metavar="[NAMES]...", help="What to export; default inverse_dynamics.")] = None,
+    floating: Floating = False,
     as_json: AsJson = False,
 ) -> None:
     """Write C99 source and header with no dependency but libm."""
     from nlink.reports import terminal
 
-    paths = nlink.export_c(nlink.load(robot), names or ["inverse_dynamics"], directory)
+    model = nlink.load(robot, floating=floating)
+    paths = nlink.export_c(model, names or ["inverse_dynamics"], directory)
     if as_json:
         terminal.print_json({"files": [str(path) for path in paths]})
     else:
@@ -86,6 +88,7 @@ def simulate(
         metavar="N", help="So many trajectories around the initial q.")] = 1,
     width: Annotated[float, typer.Option(help="Standard deviation of an ensemble.")] = 0.01,
     seed: Annotated[int, typer.Option(help="Of an ensemble.")] = 0,
+    floating: Floating = False,
     out: Annotated[Path | None, typer.Option(
         metavar="FILE", help="Write .csv, .npz or .zarr; a directory, or .npz, can be resumed.")]
     = None,
@@ -102,7 +105,7 @@ def simulate(
     from nlink.formats.states import read_numbers
     from nlink.reports import simulation, terminal
 
-    model = nlink.load(robot)
+    model = nlink.load(robot, floating=floating)
     start = model.neutral if q is None else read_numbers("--q", q, model.nq)
     rates = np.zeros(model.n) if qd is None else read_numbers("--qd", qd, model.n)
     end = None if to is None else read_numbers("--to", to, model.nq)
@@ -110,8 +113,8 @@ def simulate(
         raise ValueError(f"--ensemble {ensemble}, expected at least 1")
     resumable = out is not None and out.suffix in ("", ".npz")
     result = nlink.simulate(
-        model, simulation.spread(start, ensemble, width, seed) if ensemble > 1 else start, rates,
-        t, simulation.law(model, control, start, end, t, kp, kd), method, rtol, atol, every,
+        model, simulation.spread(model, start, ensemble, width, seed) if ensemble > 1 else start,
+        rates, t, simulation.law(model, control, start, end, t, kp, kd), method, rtol, atol, every,
         step=step, velocity=velocity,
         save=out if resumable and method not in ("lsoda", "radau") else None)
     if out is not None and out.suffix and not (resumable and out.exists()):
