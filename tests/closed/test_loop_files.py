@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 import nlink
 from nlink import Robot
 from nlink.formats.dh import parse_toml, to_toml
-from nlink.formats.dh_writer import to_dh
 from nlink.model.constraints import CONSTRAINTS, Rows, Screw
 from nlink.model.description import Frame, Loop
 from nlink.model.pose import Pose
-from nlink.testing import random_description
-from nlink.testing.closed import close_at_random, random_arms, random_constraint
+from nlink.testing.closed import random_arms, random_constraint
 
 FOUR_BAR = nlink.load("four_bar").description
 LOOP = """
@@ -172,18 +170,3 @@ def test_formulations_of_a_tree_are_no_formulations_of_loops():
     with pytest.raises(ValueError, match="denoc"):
         nlink.load("four_bar").forward_dynamics(np.zeros(3), np.zeros(3), np.zeros(3),
                                                 algorithm="denoc")
-
-
-@pytest.mark.parametrize("convention", ["standard", "modified"])
-def test_loops_move_to_the_frames_of_a_dh_table(convention):
-    """Links merge and frames change; where the loops are does not."""
-    tree = random_description(6, 6, tree=False)
-    description = close_at_random(6, tree, [(6, 0), (4, 2)], ["spherical"])
-    table = Robot(to_dh(description, convention))
-    robot = Robot(description)
-    assert table.description.loops != description.loops
-    q = robot.integrate(robot.neutral, np.full(robot.n, 0.1))
-    ours, theirs = (np.linalg.norm(x.loops.error(q).reshape(2, 3), axis=1) for x in (robot, table))
-    assert theirs == pytest.approx(ours, abs=1e-13)
-    assert ours.min() > 1e-3
-    assert np.abs(table.loops.error(table.neutral)).max() < 1e-13

