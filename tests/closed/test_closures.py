@@ -9,10 +9,11 @@ from kkt import Dense, relative
 from nlink import Robot
 from nlink.engines import ENGINES
 from nlink.model.constraints import CONSTRAINTS
-from nlink.testing import random_description
-from nlink.testing.closed import close_at_random, random_arms
+from nlink.testing import Samples, close_at_random, random_arms, random_description
+from nlink.testing.loop_laws import LOOP_LAWS
 
 H = 1e-3
+LAW = pytest.mark.parametrize("law", LOOP_LAWS, ids=lambda law: law.name.replace(" ", "_"))
 
 
 def derivative(f, h: float = H) -> np.ndarray:
@@ -130,3 +131,16 @@ def test_nothing_but_a_closed_state_has_no_error(kind):
         moved = robot.integrate(q, rng.normal(size=robot.n))
         open_by = np.abs(dense.rows(moved, np.zeros(robot.n))[2]).max()
         assert np.abs(error(moved)).max() > 0.1 * min(open_by, 1.0)
+
+
+@LAW
+@pytest.mark.parametrize("seed", range(3))
+def test_laws_of_loops_hold_for_random_arms(law, seed):
+    robot = Robot(random_arms(seed, arms=2, joints=6))
+    q, rng = np.tile(robot.neutral, (2, 1)), np.random.default_rng(seed)
+    dense = Dense(robot)
+    qd = np.array([dense.closed_rates(robot.neutral, rng.normal(size=robot.n)) for _ in q])
+    qdd, tau = rng.normal(size=(2, *qd.shape))
+    x = Samples(q, qd, qdd, tau, np.zeros((2, len(robot.links), 6)))
+    residual = law(robot, x, "numpy")
+    assert residual <= law.bound(robot), f"{law.statement} by {residual:.2e}"

@@ -215,3 +215,28 @@ def test_a_hinge_upside_down_is_open():
         nlink.simulate(robot, t=0.1)
     with pytest.raises(ValueError, match=r"do not close from here; 'pin' is open by 3.14 rad"):
         robot.loops.assemble()
+
+
+def askew(tilt: float) -> Robot:
+    """The four-bar with the rocker's axis tilted: a hinge in space then closes nowhere."""
+    d = load("four_bar")
+    rocker = d.joints[2]
+    place = Mount(rocker.placement.before @ Pose.turn("x", tilt), rocker.placement.after)
+    return Robot(replace(d, joints=(*d.joints[:2], replace(rocker, placement=place))))
+
+
+@pytest.mark.parametrize("tilt", [1e-12, 1e-9, 1e-7])
+def test_axes_askew_by_rounding_move_as_straight_ones(tilt):
+    straight = nlink.simulate(nlink.load("four_bar"), t=1.0)
+    run = nlink.simulate(askew(tilt), t=1.0)
+    assert np.abs(run.q - straight.q).max() < 1e-6
+    assert np.abs(run.robot.loops.error(run.q)).max() < 2 * tilt + 1e-12
+
+
+@pytest.mark.parametrize("tilt", [1e-6, 3.67e-6, 1e-5, 5e-5])
+def test_axes_askew_by_more_are_refused(tilt):
+    """A quarter turn written as 1.5708 makes such a linkage: it is locked, and cannot move."""
+    with pytest.raises(ValueError, match=r"'pin' is open by \S+ rad and does not close from"):
+        nlink.simulate(askew(tilt), t=1.0)
+    with pytest.raises(ValueError, match=r"do not close from here; 'pin' is open by \S+ rad$"):
+        askew(tilt).loops.assemble()

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 Array = np.ndarray
 OPEN = 1e-4
 """A start that is open by more, in radians or mechanism sizes, is no rounding."""
+ASKEW = 1e-6
+"""What may stay open: axes that are parallel but for the digits of a file."""
 
 
 def check_closing(closing: Closing, method: str, velocity: str) -> Closing:
@@ -38,13 +40,16 @@ def closed_start(robot: Robot, y0: Array) -> Array:
     if not finite.any():
         return y
     size = np.where(robot.loops.angular, 1.0, robot.mechanism.size)
-    opening = np.abs(robot.loops.error(y[finite][:, :nq])) / size
-    if opening.max() > OPEN:
-        raise ValueError(f"q0: the loop {robot.loops.widest(y[finite][:, :nq])}, expected a "
-                         "closed configuration; robot.loops.assemble(q0) finds one")
     q, qd = y[finite][:, :nq], y[finite][:, nq:]
+    given = robot.loops.widest(q)
+    if np.abs(robot.loops.error(q) / size).max() > OPEN:
+        raise ValueError(f"q0: the loop {given}, expected a closed configuration; "
+                         "robot.loops.assemble(q0) finds one")
     for _ in range(2):
         q, qd = robot.loops.project(q, qd)
+    if not np.abs(robot.loops.error(q) / size).max() <= ASKEW:  # nan is no closed state either
+        raise ValueError(f"q0: the loop {given} and does not close from there, expected loops "
+                         "that can; axes meant to be parallel may be askew")
     y[finite] = np.concatenate([q, qd], axis=1)
     return y
 
