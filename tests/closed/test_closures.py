@@ -13,7 +13,6 @@ from nlink.testing import Samples, close_at_random, random_arms, random_descript
 from nlink.testing.loop_laws import LOOP_LAWS
 
 H = 1e-3
-LAW = pytest.mark.parametrize("law", LOOP_LAWS, ids=lambda law: law.name.replace(" ", "_"))
 
 
 def derivative(f, h: float = H) -> np.ndarray:
@@ -56,7 +55,7 @@ def places(constraint) -> list[bool]:
 
 
 @pytest.mark.parametrize("kind", list(CONSTRAINTS))
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_loops_to_the_base_are_consistent(kind, seed):
     """Chains with joints of all types, closed on the base; `of` and `on` are swapped at random."""
     tree = random_description(seed, 4, tree=False, fixed=False, types=(
@@ -66,14 +65,14 @@ def test_loops_to_the_base_are_consistent(kind, seed):
 
 @pytest.mark.parametrize("kind", list(CONSTRAINTS))
 def test_loops_between_branches_are_consistent(kind):
-    for seed in range(3):
+    for seed in range(2):
         tree = random_description(seed, 7, tree=True, fixed=False)
         moving = [k for k in range(1, 7) if k != 3]
         robot = Robot(close_at_random(seed, tree, [(7, 3), (moving[seed], 7)], [kind]))
         assert_consistent(robot, seed)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_grasps_are_consistent(seed):
     assert_consistent(Robot(random_arms(seed, arms=2, joints=6)), seed)
 
@@ -81,7 +80,7 @@ def test_grasps_are_consistent(seed):
 @pytest.mark.parametrize("kind", list(CONSTRAINTS))
 def test_rows_span_what_independent_equations_span(kind):
     """J of either text has the rank of both together."""
-    for seed in range(3):
+    for seed in range(2):
         robot = Robot(random_arms(seed, arms=2, joints=6, types=[kind]))
         q = robot.neutral
         ours, theirs = of(robot, "closure_jacobian")(q), Dense(robot).rows(q, np.zeros(robot.n))[0]
@@ -109,7 +108,7 @@ def clear_ranks(kind: str, count: int):
 @pytest.mark.parametrize("kind", list(CONSTRAINTS))
 def test_loops_among_random_trees_agree_with_kkt(kind):
     """Loops inside one tree share bodies on their ways to the base."""
-    for seed, robot, dense in clear_ranks(kind, 4):
+    for seed, robot, dense in clear_ranks(kind, 3):
         rng, q = np.random.default_rng(seed), robot.neutral
         qd, tau = dense.closed_rates(q, rng.normal(size=8)), rng.normal(size=8)
         expected, _, J = dense.solve(q, qd, tau)
@@ -127,20 +126,19 @@ def test_nothing_but_a_closed_state_has_no_error(kind):
     error, q = of(robot, "closure_error"), robot.neutral
     dense = Dense(robot)
     rng = np.random.default_rng(0)
-    for _ in range(50):
+    for _ in range(20):
         moved = robot.integrate(q, rng.normal(size=robot.n))
         open_by = np.abs(dense.rows(moved, np.zeros(robot.n))[2]).max()
         assert np.abs(error(moved)).max() > 0.1 * min(open_by, 1.0)
 
 
-@LAW
-@pytest.mark.parametrize("seed", range(3))
-def test_laws_of_loops_hold_for_random_arms(law, seed):
+@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in (1, 2))])
+def test_laws_of_loops_hold_for_random_arms(seed):
     robot = Robot(random_arms(seed, arms=2, joints=6))
-    q, rng = np.tile(robot.neutral, (2, 1)), np.random.default_rng(seed)
-    dense = Dense(robot)
+    q, rng, dense = np.tile(robot.neutral, (2, 1)), np.random.default_rng(seed), Dense(robot)
     qd = np.array([dense.closed_rates(robot.neutral, rng.normal(size=robot.n)) for _ in q])
     qdd, tau = rng.normal(size=(2, *qd.shape))
     x = Samples(q, qd, qdd, tau, np.zeros((2, len(robot.links), 6)))
-    residual = law(robot, x, "numpy")
-    assert residual <= law.bound(robot), f"{law.statement} by {residual:.2e}"
+    for law in LOOP_LAWS:
+        residual = law(robot, x, "numpy")
+        assert residual <= law.bound(robot), f"{law.statement} by {residual:.2e}"

@@ -14,7 +14,7 @@ from nlink.model.constraints import CONSTRAINTS
 from nlink.testing.closed import random_arms, random_closed_robot
 
 BAR = 1e-10
-SYSTEMS, BLOCK = 200, 10
+SYSTEMS, BLOCK = 200, 5
 
 
 def random_motion(dense: Dense, q: np.ndarray, seed: int):
@@ -48,11 +48,10 @@ def test_arms_on_an_object_agree_with_kkt(block):
 
 @pytest.mark.parametrize("kind", list(CONSTRAINTS))
 def test_each_type_of_loop_agrees_with_kkt(kind):
-    for seed in (1, 2):
-        assert_agrees(random_closed_robot(seed, arms=2, types=[kind]), seed, ("contact", "object"))
+    assert_agrees(random_closed_robot(1, arms=2, types=[kind]), 1, ("contact", "object"))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_deficient_arms_agree_with_kkt(seed):
     """Arms of 4 or 5 joints, which cannot follow an object everywhere."""
     kinds = ("fixed", "prismatic") if seed % 3 == 0 else tuple(CONSTRAINTS)
@@ -117,7 +116,7 @@ PAIRS = [("fixed",), ("soft_finger", "universal"), ("helical", "matrix"),
          ("planar", "cylindrical"), ("spherical", "revolute"), ("prismatic",)]
 
 
-@pytest.mark.parametrize("types", PAIRS)
+@pytest.mark.parametrize("types", PAIRS[:3])
 def test_arrays_agree_with_kkt(types):
     robot = random_closed_robot(2, arms=2, joints=6, types=types)
     assert_agrees(robot, 2, ("contact", "object"), "numpy")
