@@ -27,11 +27,18 @@ class Shape:
     """Values that `u` holds from one output time to the next, the two times not counted."""
     units: tuple[int, ...]
     """Where unit quaternions begin in the state."""
+    own: int = 0
+    """Values of a trajectory's own that never change; they end `u` and its record."""
+
+    @property
+    def timed(self) -> int:
+        """Elements of u that change: the output times before and after t, and the held values."""
+        return self.held + 2 if self.held else 0
 
     @property
     def inputs(self) -> int:
-        """Elements of u: the output times before and after t, and the held values."""
-        return self.held + 2 if self.held else 0
+        """Elements of u."""
+        return self.timed + self.own
 
 
 CELLS = ("t", "h", "told", "tnew", "tstage", "hs", "error", "stop", "due", "steps", "rejects",

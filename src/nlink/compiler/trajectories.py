@@ -40,7 +40,7 @@ class Loop(States):
         self.new_rate, self.adaptive, self.error_order = new_rate, adaptive, error_order
         # methods without a continuous extension, and held values, stop at every output
         self.dense = interpolates and not shape.held
-        self.record = 8 * (len(RECORD) + shape.size + self.remembered)
+        self.record = 8 * (len(RECORD) + shape.size + self.remembered + shape.own)
 
     def step(self) -> None:
         raise NotImplementedError
@@ -182,6 +182,9 @@ class Loop(States):
         parts = [(state, size, self.column["y"])]
         if self.remembered:
             parts.append((state + 8 * size, self.remembered, self.memory))
+        if self.shape.own:
+            parts.append((state + 8 * (size + self.remembered), self.shape.own,
+                          self.held + self.shape.timed * self.row))
         return parts
 
     def time(self, k: str) -> str:

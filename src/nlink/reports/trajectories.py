@@ -26,9 +26,8 @@ def run_figure(run: Run, *, what: str = "q", title: str = "") -> Figure:
     """q, qd, tau (one panel an element) or energy of a run, over time."""
     if what not in ("q", "qd", "tau", "energy"):
         raise ValueError(f"what: {what!r}, expected q, qd, tau or energy")
-    values = getattr(run, what)
+    values = getattr(next(run.pieces(SHOWN)), what)
     values = values[..., None] if what == "energy" else values
-    values = values.reshape(-1, len(run.t), values.shape[-1])[:SHOWN]
     count = values.shape[0]
     curves = {f"trajectory {k + 1}": each for k, each in enumerate(values)}
     names = [what] if what == "energy" else [f"{what} {k + 1}" for k in range(values.shape[2])]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nlink.simulation.trajectories import Cycloid as Cycloid
     from nlink.simulation.trajectories import Quintic as Quintic
     from nlink.simulation.trajectories import Rest as Rest
+    from nlink.simulation.variation import Payload as Payload
 
 _HOMES = {
     "controllers": ("PD", "ComputedTorque", "FeedForward", "PDGravity"),
@@ -25,11 +26,12 @@ _HOMES = {
     "integration": ("simulate",),
     "system": ("apply",),
     "trajectories": ("Cycloid", "Quintic", "Rest"),
+    "variation": ("Payload",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = ["PD", "ComputedTorque", "Cycloid", "FeedForward", "PDGravity", "Quintic", "Rest", "Run",
-           "apply", "load_run", "simulate"]
+__all__ = ["PD", "ComputedTorque", "Cycloid", "FeedForward", "PDGravity", "Payload", "Quintic",
+           "Rest", "Run", "apply", "load_run", "simulate"]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,7 @@ from nlink.simulation.methods import TABLEAUX
 from nlink.simulation.reference import Outcome, integrate
 from nlink.simulation.run import Run, Stats
 from nlink.simulation.system import System
+from nlink.simulation.variation import varied_kernel
 
 if TYPE_CHECKING:
     from nlink.simulation.integration import _Problem
@@ -30,7 +31,7 @@ def integrate_in_python(problem: _Problem, algorithm: str | None, *, rtol: float
     outcomes = []
     for k in range(count):
         table = None if problem.table is None else problem.table[k % len(problem.table)]
-        f = rates(problem, table, algorithm)
+        f = rates(problem, table, algorithm, problem.own[k])
         if problem.method in SCIPY:
             outcomes.append(_by_scipy(f, problem, k, rtol, atol))
         else:
@@ -47,15 +48,22 @@ def integrate_in_python(problem: _Problem, algorithm: str | None, *, rtol: float
     return Run(robot, problem.times, out[..., :robot.nq].reshape(*lead, -1, robot.nq),
                out[..., robot.nq:].reshape(*lead, -1, robot.n), codes, column("t"),
                Stats(*(column(name)[()] for name in ("steps", "rejects", "evaluations"))),
-               problem.method, forces=_forces(problem))
+               problem.method, forces=_forces(problem), variation=problem.variation)
 
 
-def rates(problem: _Problem, table: Array | None, algorithm: str | None,
+def rates(problem: _Problem, table: Array | None, algorithm: str | None, own: Array,
           ) -> Callable[[float, Array], Array]:
-    """f(t, y) of one trajectory, on floats."""
-    robot, times, law = problem.robot, problem.times, problem.law
-    accelerate = robot.compile("forward_dynamics", algorithm=algorithm)
+    """f(t, y) of one trajectory, on floats; `own` is what it has besides its state."""
+    robot, times, varied = problem.robot, problem.times, problem.varied
+    law = None if problem.law is None else varied.law(problem.law, own.tolist())
     nq, zeros = robot.nq, np.zeros(robot.n)
+    if varied.mechanical:
+        kernel = varied_kernel(robot, varied, "forward_dynamics", algorithm)
+
+        def accelerate(q: Array, qd: Array, tau: Array, qdd: Array) -> None:
+            qdd[:] = kernel(q, qd, tau, own)
+    else:
+        accelerate = robot.compile("forward_dynamics", algorithm=algorithm)
 
     def forces(t: float, q: Array, qd: Array) -> Array:
         if table is not None:
@@ -102,7 +110,7 @@ def _by_scipy(f: Callable[[float, Array], Array], problem: _Problem, k: int, rto
     times, first = problem.times, problem.step or None
     out = np.full((len(times), problem.y0.shape[1]), np.nan)
     out[0] = problem.y0[k]
-    if not np.isfinite(out[0]).all():
+    if not (np.isfinite(out[0]).all() and np.isfinite(problem.own[k]).all()):
         return Outcome(out, "not finite", float(times[0]), 0, 0, 0)
     with np.errstate(all="ignore"):
         result = solve_ivp(f, (times[0], times[-1]), problem.y0[k], SCIPY[problem.method],
@@ -122,10 +130,12 @@ def _forces(problem: _Problem) -> Any:
     if law is None:
         return problem.forces()
 
-    def forces(t: Array, q: Array, qd: Array) -> Array:
+    def forces(t: Array, q: Array, qd: Array, *own: Array) -> Array:
         flat_q, flat_qd = (x.reshape(-1, len(t), x.shape[-1]) for x in (q, qd))
-        tau = [[law(float(t[i]), a[i], b[i]) for i in range(len(t))]
-               for a, b in zip(flat_q, flat_qd, strict=True)]
+        rows = own[0].reshape(len(flat_q), -1).tolist() if own else [[]] * len(flat_q)
+        laws = [problem.varied.law(law, row) for row in rows]
+        tau = [[each(float(t[i]), a[i], b[i]) for i in range(len(t))]
+               for each, a, b in zip(laws, flat_q, flat_qd, strict=True)]
         return np.array(tau, dtype=float).reshape(qd.shape)
 
     return forces

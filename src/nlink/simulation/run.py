@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,14 @@ import numpy as np
 
 from nlink.compiler.integrator import STATUS
 from nlink.simulation.system import RATES_FROM
+from nlink.simulation.variation import Variation
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
 
 Array = np.ndarray
+PIECE = 2**25
+"""Bytes of states that are read at a time."""
 MESSAGES = {code: text for text, code in STATUS.items()}
 
 
@@ -39,6 +42,9 @@ class Run:
 
     `q` is (..., times, nq) and `qd` (..., times, n), leading dimensions those of the ensemble.
     A trajectory that failed has nan from there on; `status` says why and `t_end` when.
+
+    Of a run in a directory or a .zarr these are arrays on disk, mapped or zarr's own: a slice is
+    read when it is taken. `pieces` goes through an ensemble that does not fit in memory.
     """
 
     robot: Robot
@@ -51,29 +57,61 @@ class Run:
     stats: Stats
     method: str
     velocity: str = "qd"
-    forces: Callable[[Array, Array, Array], Array] | Array | None = None
-    """How tau is known: a function of t, q, qd, its values, or None where it is zero."""
+    forces: Callable[..., Array] | Array | None = None
+    """How tau is known: a function of t, q, qd (and what varies), its values, or None where it
+    is zero."""
+    variation: Variation | None = None
+    """What the trajectories have of their own besides their states."""
 
     @cached_property
     def qd(self) -> Array:
         """Joint rates."""
         if self.velocity == "qd":
             return self.rates
-        return self.robot.compute(RATES_FROM[self.velocity], self.q, self.rates)
+        return self._compute(RATES_FROM[self.velocity], self.q, self.rates)
 
     @cached_property
     def tau(self) -> Array:
         """Joint forces on the output times."""
         if self.forces is None:
-            return np.zeros(self.rates.shape)
+            return np.broadcast_to(0.0, self.rates.shape)
         if callable(self.forces):
-            return self.forces(self.t, self.q, self.qd)
+            own = () if self.variation is None else (self.variation.values[..., None, :],)
+            return self.forces(self.t, np.asarray(self.q), np.asarray(self.qd), *own)
+        if self.forces.shape == self.rates.shape:
+            return self.forces
         return np.broadcast_to(self.forces, self.rates.shape)
 
     @cached_property
     def energy(self) -> Array:
         """Kinetic plus potential energy, (..., times)."""
-        return self.robot.kinetic_energy(self.q, self.qd) + self.robot.potential_energy(self.q)
+        return (self._compute("kinetic_energy", self.q, self.qd)
+                + self._compute("potential_energy", self.q))
+
+    def _compute(self, name: str, *arrays: Array) -> Array:
+        arrays = tuple(np.asarray(x) for x in arrays)
+        if self.variation is None:
+            return self.robot.compute(name, *arrays)
+        return self.variation.compute(self.robot, name, *arrays)
+
+    def pieces(self, size: int | None = None) -> Iterator[Run]:
+        """The ensemble as runs of so many consecutive trajectories, each read into memory."""
+        count, outputs = self.status_codes.size, len(self.t)
+        size = size or max(1, PIECE // (8 * outputs * (self.robot.nq + self.robot.n)))
+        arrays = [self.q, self.rates]
+        if self.forces is not None and not callable(self.forces):
+            arrays.append(np.broadcast_to(self.forces, self.rates.shape)
+                          if self.forces.shape != self.rates.shape else self.forces)
+        flat = [x if x.ndim == 3 else x.reshape(-1, *x.shape[-2:]) for x in arrays]
+        for begin in range(0, count, size):
+            rows = slice(begin, min(begin + size, count))
+            q, rates, *tau = (np.array(x[rows]) for x in flat)
+            stats = Stats(*(np.asarray(x).reshape(-1)[rows] for x in (
+                self.stats.steps, self.stats.rejects, self.stats.evaluations)))
+            yield replace(self, q=q, rates=rates, stats=stats, forces=(*tau, self.forces)[0],
+                          status_codes=self.status_codes.reshape(-1)[rows],
+                          t_end=self.t_end.reshape(-1)[rows],
+                          variation=self.variation and self.variation.taken(rows))
 
     def path(self, frame: int | str = -1) -> Array:
         """Where a frame's origin goes, (..., times, 3); the last link's if not said."""

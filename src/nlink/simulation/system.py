@@ -31,14 +31,17 @@ from nlink.compiler.states import Shape
 from nlink.scalars.functions import Scalar
 from nlink.scalars.graph import Graph, Node, reachable
 from nlink.scalars.program import LoopProgram, Port, Program
+from nlink.simulation.variation import NOTHING, Varied
 
 if TYPE_CHECKING:
     from nlink.compiler.integrator import Integrator
     from nlink.compiler.kernel import Compiled
+    from nlink.model.mechanism import Mechanism
     from nlink.robot import Robot
 
-Law = Callable[[Any, Any, Any], Any]
-"""tau = law(t, q, qd), written with + - * / and nlink.sin, cos, sqrt, sign."""
+Law = Callable[..., Any]
+"""tau = law(t, q, qd), or law(t, q, qd, p) with parameters that vary, written with + - * / and
+nlink.sin, cos, sqrt, sign."""
 
 RATES_FROM = {"p": "solve", "nu": "rates_from_quasi_velocities",
               "xi": "rates_from_unnormalized_quasi_velocities"}
@@ -55,9 +58,14 @@ def apply(robot: Robot, name: str, *columns: Sequence[Scalar],
     >>> apply(nlink.load("planar3"), "gravity_torque", [0.0, 0.0, 0.0])
     [44.145, 19.62, 4.905]
     """
+    return _apply_to(robot.mechanism, robot, name, *columns, algorithm=algorithm)
+
+
+def _apply_to(mechanism: Mechanism, robot: Robot, name: str, *columns: Sequence[Scalar],
+              algorithm: str | None = None) -> list[Scalar]:
+    """`apply` to the robot's mechanism with other numbers."""
     request = robot.request(name, algorithm=algorithm)
-    mechanism = request.algorithm.prepare(request.mechanism)
-    return run(request.algorithm, mechanism, request.options, columns)
+    return run(request.algorithm, request.algorithm.prepare(mechanism), request.options, columns)
 
 
 def evaluate_law(law: Law, t: Scalar, q: Sequence[Scalar], qd: Sequence[Scalar],
@@ -85,6 +93,8 @@ class System:
     velocity: str = "qd"
     """What the state holds besides q: qd, or a key of `RATES_FROM`."""
     algorithm: str | None = None
+    varied: Varied = NOTHING
+    """What each trajectory has of its own: the last elements of u."""
 
     @property
     def dynamics(self) -> str:
@@ -99,7 +109,8 @@ class System:
             at += joint.type.nq
             if joint.type.nq != joint.type.nv:
                 units.append(at - 4)
-        return Shape(robot.nq + robot.n, 2 * robot.n if self.table else 0, tuple(units))
+        return Shape(robot.nq + robot.n, 2 * robot.n if self.table else 0, tuple(units),
+                     self.varied.width)
 
     def recipe(self) -> str:
         """All that decides the program, as a digest."""
@@ -108,7 +119,7 @@ class System:
         if key not in known:
             request = self.robot.request(self.dynamics, algorithm=self.algorithm)
             known[key] = f"{request.recipe()} {request.rolled}"
-        parts = ("rates", known[key], self.table, self.velocity, self._law_digest())
+        parts = ("rates", known[key], self.table, self.velocity, self._law_digest(), self.varied)
         return sha256(repr(parts).encode()).hexdigest()
 
     def _law_digest(self) -> str:
@@ -120,27 +131,34 @@ class System:
         return sha256(repr((lines, [n.index for n in nodes])).encode()).hexdigest()
 
     def law_program(self) -> Program:
-        """The law alone: tau from t, q, qd."""
+        """The law alone: tau from t, q, qd and what varies."""
         graph, robot = Graph(), self.robot
         t = graph.input("t[0]")
         q = [graph.input(f"q[{k}]") for k in range(robot.nq)]
         qd = [graph.input(f"qd[{k}]") for k in range(robot.n)]
+        own = [graph.input(f"own[{k}]") for k in range(self.varied.width)]
         assert self.law is not None
-        tau = evaluate_law(self.law, t, q, qd, robot.n)
-        return Program("law", (Port("t", (1,)), Port("q", (robot.nq,)), Port("qd", (robot.n,))),
-                       (Port("tau", (robot.n,)),), tuple(graph.lift(x) for x in tau))
+        tau = evaluate_law(self.varied.law(self.law, own), t, q, qd, robot.n)
+        ports = [Port("t", (1,)), Port("q", (robot.nq,)), Port("qd", (robot.n,))]
+        if own:
+            ports.append(Port("own", (len(own),)))
+        return Program("law", tuple(ports), (Port("tau", (robot.n,)),),
+                       tuple(graph.lift(x) for x in tau))
 
     def program(self) -> Program | LoopRates:
-        """ydot from t, y and u, the latter (t0, t1, tau0, tau1) if there is a table."""
+        """ydot from t, y and u, the latter (t0, t1, tau0, tau1) if there is a table, and then
+        what varies."""
         robot, shape = self.robot, self.shape
         request = robot.request(self.dynamics, algorithm=self.algorithm)
         graph = Graph()
         t = graph.input("t[0]")
         y = [graph.input(f"y[{k}]") for k in range(shape.size)]
         q, rates = y[:robot.nq], y[robot.nq:]
-        qd = rates if self.velocity == "qd" else apply(
-            robot, RATES_FROM[self.velocity], q, rates)
-        tau = self._forces(graph, t, q, qd)
+        own = [graph.input(f"u[{k}]") for k in range(shape.timed, shape.inputs)]
+        mechanism = self.varied.mechanism(robot, own)
+        qd = rates if self.velocity == "qd" else _apply_to(
+            mechanism, robot, RATES_FROM[self.velocity], q, rates)
+        tau = self._forces(graph, t, q, qd, own)
         velocity = [x for joint, own, rate in zip(
             robot.mechanism.joints, robot.mechanism.split(q, "nq"),
             robot.mechanism.split(qd, "nv"), strict=True) for x in joint.velocity(own, rate)]
@@ -150,35 +168,33 @@ class System:
                                   Port("u", (shape.inputs,))), (Port("ydot", (len(values),)),),
                            tuple(graph.lift(x) for x in values))
 
-        if request.rolled and self.velocity == "qd":
+        if request.rolled and self.velocity == "qd" and not self.varied.mechanical:
             loops = request.program()
             assert isinstance(loops, LoopProgram)
             return LoopRates(part("forces", tau), None if robot.nq == robot.n else part(
                 "velocity", velocity), loops)
-        change = self._momentum_rates(q, qd, tau) if self.velocity == "p" else apply(
-            robot, self.dynamics, q, rates, tau, algorithm=self.algorithm)[-robot.n:]
+        change = self._momentum_rates(mechanism, q, qd, tau) if self.velocity == "p" else _apply_to(
+            mechanism, robot, self.dynamics, q, rates, tau, algorithm=self.algorithm)[-robot.n:]
         return part("rates", (*velocity, *change))
 
     def _forces(self, graph: Graph, t: Node, q: list[Node], qd: Sequence[Scalar],
-                ) -> list[Scalar]:
+                own: list[Node]) -> list[Scalar]:
         n = self.robot.n
         if self.table:
             u = [graph.input(f"u[{k}]") for k in range(2 + 2 * n)]
             x = (t - u[0]) / (u[1] - u[0])
             return [a + (b - a) * x for a, b in zip(u[2:2 + n], u[2 + n:], strict=True)]
         if self.law is not None:
-            return evaluate_law(self.law, t, q, qd, n)
+            return evaluate_law(self.varied.law(self.law, own), t, q, qd, n)
         return [0.0] * n
 
-    def _momentum_rates(self, q: list[Node], qd: Sequence[Scalar], tau: Sequence[Scalar],
-                        ) -> list[Scalar]:
-        robot = self.robot
-        n = robot.n
-        C = apply(robot, "coriolis_matrix", q, qd)
-        g = apply(robot, "gravity_torque", q)
-        drag = [x for joint, own in zip(
-            robot.mechanism.joints, robot.mechanism.split(qd, "nv"), strict=True)
-            for x in joint.friction(own)]
+    def _momentum_rates(self, mechanism: Mechanism, q: list[Node], qd: Sequence[Scalar],
+                        tau: Sequence[Scalar]) -> list[Scalar]:
+        n = self.robot.n
+        C = _apply_to(mechanism, self.robot, "coriolis_matrix", q, qd)
+        g = _apply_to(mechanism, self.robot, "gravity_torque", q)
+        drag = [x for joint, own in zip(mechanism.joints, mechanism.split(qd, "nv"), strict=True)
+                for x in joint.friction(own)]
         return [tau[k] - drag[k] - g[k] + sum((C[i * n + k] * qd[i] for i in range(n)), 0.0)
                 for k in range(n)]
 
