@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -28,6 +33,49 @@ def test_simulate_writes_what_it_computes(capfd, tmp_path):
     assert np.array_equal(table["q_2"], expected.q[:, 1])
     run(capfd, "simulate", "planar3", "--t", 0.5, "--every", 0.1, "--out", tmp_path / "a.npz")
     assert np.array_equal(nlink.load_run(tmp_path / "a.npz").q, expected.q)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".npz", ".zarr", ""])
+def test_ensembles_go_to_every_kind_of_file(capfd, tmp_path, suffix):
+    if suffix == ".zarr":
+        pytest.importorskip("zarr")
+    path = tmp_path / f"runs{suffix}"
+    status, out, _ = run(capfd, "simulate", "planar3", "--t", 0.2, "--every", 0.1, "--ensemble", 5,
+                         "--payload", "0,2", "--out", path, "--json")
+    assert status == 0
+    assert json.loads(out)["trajectories"] == 5
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    q0 = 0.01 * np.random.default_rng(0).normal(size=(5, 3))
+    q0[0] = 0.0
+    masses = np.random.default_rng(0).uniform(0, 2, size=5)
+    expected = nlink.simulate(nlink.load("planar3"), q0, t=0.2, every=0.1, vary={"payload": masses})
+    if suffix == ".csv":
+        table = np.genfromtxt(path, delimiter=",", names=True)
+        assert table["trajectory"].tolist() == np.repeat(np.arange(5), 3).tolist()
+        assert np.array_equal(table["q_3"], expected.q[..., 2].ravel())
+    else:
+        assert np.array_equal(nlink.load_run(path).q, expected.q)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_an_interrupted_command_goes_on(tmp_path):
+    """Ctrl-C leaves what was computed; the same command finishes it."""
+    command = [sys.executable, "-m", "nlink", "simulate", "puma560", "--ensemble", "3000", "--t",
+               "30", "--every", "1", "--method", "dop853", "--out", str(tmp_path / "runs")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "runs" / "run.json").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130
+    assert err == f"nlink: interrupted; the same command continues {tmp_path / 'runs'}\n"
+    part = nlink.load_run(tmp_path / "runs")
+    assert (part.status == "running").any()
+    assert subprocess.run(command, capture_output=True).returncode == 0
+    assert nlink.load_run(tmp_path / "runs").ok
 
 
 def test_simulate_controls_and_plots(capfd, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -86,8 +88,12 @@ def simulate(
         metavar="N", help="So many trajectories around the initial q.")] = 1,
     width: Annotated[float, typer.Option(help="Standard deviation of an ensemble.")] = 0.01,
     seed: Annotated[int, typer.Option(help="Of an ensemble.")] = 0,
+    payload: Annotated[str | None, typer.Option(
+        metavar="KG", help="A point mass in the last frame; LOW,HIGH spreads an ensemble's.")]
+    = None,
     out: Annotated[Path | None, typer.Option(
-        metavar="FILE", help="Write .csv, .npz or .zarr; a directory, or .npz, can be resumed.")]
+        metavar="FILE", help="Write .csv, .npz, .zarr or a directory; what is interrupted goes on "
+        "when the command is repeated.")]
     = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw q as PNG.")] = None,
     as_json: AsJson = False,
@@ -107,14 +113,21 @@ def simulate(
     end = None if to is None else read_numbers("--to", to, model.nq)
     if ensemble < 1:
         raise ValueError(f"--ensemble {ensemble}, expected at least 1")
-    resumable = out is not None and out.suffix in ("", ".npz")
-    result = nlink.simulate(
-        model, simulation.spread(start, ensemble, width, seed) if ensemble > 1 else start, rates,
-        t, simulation.law(model, control, start, end, t, kp, kd), method, rtol, atol, every,
-        step=step, velocity=velocity,
-        save=out if resumable and method not in ("lsoda", "radau") else None)
-    if out is not None and out.suffix and not (resumable and out.exists()):
+    loads = None if payload is None else simulation.payloads(payload, ensemble, seed)
+    save = None if method in ("lsoda", "radau") else simulation.place(out)
+    try:
+        result = nlink.simulate(
+            model, simulation.spread(start, ensemble, width, seed) if ensemble > 1 else start,
+            rates, t, simulation.law(model, control, start, end, t, kp, kd), method, rtol, atol,
+            every, vary=loads, step=step, velocity=velocity, save=save)
+    except KeyboardInterrupt:
+        if save is not None:
+            print(f"nlink: interrupted; the same command continues {out}", file=sys.stderr)
+        raise
+    if out is not None and out != save:
         simulation.write(result, out)
+        if save is not None:
+            shutil.rmtree(save)
     if plot is not None:
         result.plot(plot)
     if as_json:
@@ -168,24 +181,15 @@ def reproduce(
 ) -> None:
     """Run the papers' experiments and write one HTML page with figures and tables."""
     from nlink.reports import terminal
+    from nlink.reports.progress import bar
     from nlink.reports.reproduce import reproduce as run_all
 
-    with terminal.console(stderr=True).status("reproducing") as status:
-        path = run_all(out, progress=lambda what: status.update(f"reproducing {what}"))
+    with bar("reproducing") as tell:
+        path = run_all(out, progress=tell if sys.stderr.isatty() else lambda _share, _what: None)
     if as_json:
         terminal.print_json({"report": str(path)})
     else:
-        print(path)
-
-
-@app.command(hidden=True)
-def demo(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the plot goes.")] = Path("out"),
-) -> None:
-    """A short tour."""
-    from nlink.reports.tour import tour
-
-    tour(out)
+        print(f"report: {path}")
 
 
 @cache_app.command("info")

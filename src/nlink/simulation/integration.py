@@ -337,20 +337,21 @@ def _advance(kernel: Any, store: Store, problem: _Problem, limits: dict[str, Any
                 table = table[rows]
             try:
                 while (records["status"] == STATUS["running"]).any():
+                    if time.monotonic() - saved > CHECKPOINT:
+                        store.checkpoint()
+                        saved = time.monotonic()
                     kernel.run(records, out, problem.times, table, **limits, budget=SLICE,
                                threads=threads)
-                    now = time.monotonic()
-                    if tell is not None and (callable(progress) or now - begin > CHECKPOINT):
+                    late = time.monotonic() - begin > CHECKPOINT
+                    if tell is not None and (callable(progress) or late):
                         failed = records["status"] > STATUS["done"]
                         here = np.where(failed, outputs, records["next"] - 1).sum()
                         tell(float(passed + here) / total)
-                    if now - saved > CHECKPOINT:
-                        store.checkpoint()
-                        saved = now
-            except BaseException:
-                store.checkpoint()
-                raise
-            store.finish(problem.robot, forces if table is None else table)
+            finally:  # records never say that all is done before the forces are written too
+                if (records["status"] == STATUS["running"]).any():
+                    store.checkpoint()
+                else:
+                    store.finish(problem.robot, forces if table is None else table)
             passed += len(records) * outputs
         store.close()
 
