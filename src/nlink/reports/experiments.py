@@ -53,7 +53,7 @@ class Arm:
         key = "fall", method, rtol, t
         if key not in self._runs:
             self._runs[key] = simulate(self.robot, self.start, t=t, every=EVERY, method=method,
-                                       rtol=rtol, atol=atol)
+                                       rtol=rtol, atol=atol, progress=False)
         return self._runs[key]
 
     def forced(self, method: str, rtol: float, every: float = EVERY) -> Run:
@@ -61,7 +61,8 @@ class Arm:
         key = "forced", method, rtol, every
         if key not in self._runs:
             self._runs[key] = simulate(self.robot, self.start, t=T, every=every, method=method,
-                                       rtol=rtol, atol=rtol, tau=FeedForward(self.robot, self.path))
+                                       rtol=rtol, atol=rtol, progress=False,
+                                       tau=FeedForward(self.robot, self.path))
         return self._runs[key]
 
     def error(self, run: Run) -> np.ndarray:
