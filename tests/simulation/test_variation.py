@@ -10,6 +10,7 @@ import pytest
 import nlink
 from nlink.model.description import Frame, Friction
 from nlink.model.pose import Pose
+from nlink.reports.bench import random_arm
 from nlink.simulation import PD, ComputedTorque, Cycloid, Payload, PDGravity
 from nlink.simulation.methods import METHODS
 
@@ -41,7 +42,8 @@ def rubbed(robot: nlink.Robot, viscous, coulomb) -> nlink.Robot:
     return nlink.Robot(replace(text, joints=joints))
 
 
-@pytest.mark.parametrize("method", ["dop853", "abm", "symplectic"])
+@pytest.mark.parametrize("method", [
+    "dop853", "abm", pytest.param("symplectic", marks=pytest.mark.slow)])
 def test_payloads_are_links_fixed_in_the_frame(method):
     robot, rng = tooled(), np.random.default_rng(0)
     q0, qd0 = robot.random_state(0, (3,))
@@ -132,6 +134,42 @@ def test_parameters_that_are_no_numbers_fail_alone(method):
     assert set(run.status[[3, 17, 29]]) <= {"not finite", "step too small"}
     good = np.setdiff1d(np.arange(30), [3, 17, 29])
     assert np.array_equal(run.q[good], clean.q[good])
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_forces_in_a_table_go_with_what_varies(tmp_path, monkeypatch, shape):
+    """Also block by block on disk, where a block is one trajectory."""
+    tau = np.random.default_rng(0).normal(size=(*shape, 11, 6))
+    masses = np.array([0.0, 1.0, 2.0])
+    vary = {"payload": masses}
+    run = nlink.simulate(PUMA, np.zeros(6), tau=tau, vary=vary, **OPTIONS)
+    for k in range(3):
+        alone = nlink.simulate(PUMA, np.zeros(6), tau=tau[k] if shape else tau,
+                               vary={"payload": masses[k]}, **OPTIONS)
+        assert np.array_equal(run.q[k], alone.q)
+    monkeypatch.setattr("nlink.simulation.store.BLOCK", 1)
+    stored = nlink.simulate(PUMA, np.zeros(6), tau=tau, vary=vary, save=tmp_path / "run", **OPTIONS)
+    for other in (stored, nlink.load_run(tmp_path / "run")):
+        assert np.array_equal(other.q, run.q)
+        assert np.array_equal(other.tau, run.tau)
+
+
+def test_long_chains_vary_too(monkeypatch):
+    """Laws in the loops over joints; mechanisms written out."""
+    arm, p = random_arm(6), np.array([[0.5, 1.0], [1.0, 2.0]])
+    options = {"t": 0.1, "every": 0.05, "rtol": 1e-8, "vary": {"p": p}}
+    sway = lambda t, q, qd, p: [nlink.sin(p[1] * t) - p[0] * v for v in qd]  # noqa: E731
+    unrolled = nlink.simulate(arm, np.zeros(6), tau=sway, **options)
+    loaded = nlink.simulate(arm, np.zeros(6), tau=sway, **options | {
+        "vary": {"p": p, "payload": 1.0}})
+    monkeypatch.setattr("nlink.engines.UNROLLED_JOINTS", 3)
+    arm = random_arm(6)
+    rolled = nlink.simulate(arm, np.zeros(6), tau=sway, **options)
+    assert 0 < np.abs(rolled.q - unrolled.q).max() <= 1e-9
+    again = nlink.simulate(arm, np.zeros(6), tau=sway, **options | {
+        "vary": {"p": p, "payload": 1.0}})
+    assert np.abs(again.q - loaded.q).max() <= 1e-9
+    assert np.abs(loaded.q - unrolled.q).max() > 1e-6
 
 
 def test_dimensions_broadcast_with_those_of_the_states():

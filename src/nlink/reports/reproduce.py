@@ -233,19 +233,17 @@ class _Report:
                   "same reason.")
         for name, arm in (("stanford", "Stanford"), ("puma", "PUMA")):
             case = self.arms[arm]
-            curves = {}
-            for rtol in TOLERANCES[:-1]:
-                runs = [case.forced(method, rtol, SPARSE) for method in METHODS]
-                curves[f"{rtol:.0e}".replace("e-0", "e-")] = np.stack(
-                    [np.maximum(case.error(run), 1e-16) for run in runs], axis=1)[1:]
-            self.draw(f"growth_{name}", runs[0].t[1:], curves, list(METHODS.values()),
+            t = case.forced("rkf45", PAPER, SPARSE).t[1:]
+            curves = {_power(rtol): np.stack([np.maximum(
+                case.error(case.forced(method, rtol, SPARSE))[1:], 1e-16) for method in METHODS],
+                axis=1) for rtol in TOLERANCES[:-1]}
+            self.draw(f"growth_{name}", t, curves, list(METHODS.values()),
                       ["rad or m"] * len(METHODS),
                       f"Error of the forced {arm} arm over time, by tolerance", log=True)
         rows = [[arm, name, *(_seconds(self.leaves(arm, method, rtol)) for rtol in TOLERANCES)]
                 for arm in self.arms for method, name in METHODS.items()]
         page.heading(f"When the error exceeds {LEFT} rad or m")
-        page.table(("arm", "method", *(f"{rtol:.0e}".replace("e-0", "e-") for rtol in TOLERANCES)),
-                   rows)
+        page.table(("arm", "method", *map(_power, TOLERANCES)), rows)
 
     def end_effector(self) -> None:
         """[Saha03] Fig. 7: where the last frame of a forced arm is."""
@@ -312,6 +310,10 @@ def _apart(a: np.ndarray, b: np.ndarray, joints: Sequence[int] | None = None) ->
 
 def _first(wrong: np.ndarray, t: np.ndarray) -> str:
     return f"until {t[int(np.argmax(wrong))]:.2f} s" if wrong.any() else "to the end"
+
+
+def _power(tolerance: float) -> str:
+    return f"{tolerance:.0e}".replace("e-0", "e-")
 
 
 def _seconds(t: float | None) -> str:
