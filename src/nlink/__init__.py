@@ -17,9 +17,10 @@ _HOMES = {
     "nlink.model.joints": ("Fixed", "JointType", "Prismatic", "Revolute"),
     "nlink.model.multi_rate": ("Free", "Helical", "Planar", "Spherical", "Universal"),
     "nlink.model.pose": ("DH", "Mount", "Pose"),
-    "nlink.reports.complexity": ("Count", "count"),
+    "nlink.reports.complexity": ("count",),
     "nlink.exports": ("export_c", "symbolic"),
     "nlink.robot": ("Robot", "load"),
+    "nlink.scalars.counting": ("Count",),
     "nlink.scalars.functions": ("cos", "sign", "sin", "sqrt"),
     "nlink.simulation.files": ("load_run",),
     "nlink.simulation.integration": ("simulate",),
@@ -52,10 +53,10 @@ if TYPE_CHECKING:
     from nlink.model.pose import DH as DH
     from nlink.model.pose import Mount as Mount
     from nlink.model.pose import Pose as Pose
-    from nlink.reports.complexity import Count as Count
     from nlink.reports.complexity import count as count
     from nlink.robot import Robot as Robot
     from nlink.robot import load as load
+    from nlink.scalars.counting import Count as Count
     from nlink.scalars.functions import cos as cos
     from nlink.scalars.functions import sign as sign
     from nlink.scalars.functions import sin as sin

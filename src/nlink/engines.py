@@ -127,6 +127,22 @@ ENGINES: dict[str, Callable[[Request], Function]] = {
     "compiled": compiled_engine, "numpy": numpy_engine, "python": python_engine}
 
 
+def first_or(request: Request, first: Function, second: Callable[[], Function]) -> Function:
+    """A function of one vector, and another for the batch entries in which it is not finite."""
+    shapes = [port.shape for port in request.ports[0]]
+
+    def function(*arrays: Any, out: Any = None) -> Any:
+        result = first(*arrays, out=out)
+        bad = ~np.isfinite(result).all(axis=-1)
+        if bad.any():
+            lead = result.shape[:-1]
+            result[bad] = second()(*(np.broadcast_to(x, (*lead, *shape))[bad]
+                                     for x, shape in zip(arrays, shapes, strict=True)))
+        return result
+
+    return function
+
+
 def jointwise(mechanism: Mechanism, method: str, first: tuple[str, Any, str],
               second: tuple[str, Any, str], width: str) -> np.ndarray:
     """A NumPy method of the joint types, joint by joint, on arrays of any leading shape.

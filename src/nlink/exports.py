@@ -8,7 +8,7 @@ from typing import Literal
 
 from nlink.algorithms.trace import trace
 from nlink.model.parameters import named
-from nlink.robot import Robot
+from nlink.robot import Robot, expect_robot
 from nlink.scalars.symbolic import Symbolic
 
 
@@ -26,7 +26,7 @@ def symbolic(robot: Robot, name: str, *, parameters: Literal["numbers", "names"]
     """
     if parameters not in ("numbers", "names"):
         raise ValueError(f"parameters: {parameters!r}, expected 'numbers' or 'names'")
-    request = robot.request(name, algorithm=algorithm, frame=frame)
+    request = expect_robot(robot).request(name, algorithm=algorithm, frame=frame)
     lift = None if parameters == "numbers" else (
         lambda graph, mechanism: named(mechanism, graph.parameter))
     return Symbolic(trace(request.algorithm, request.mechanism, request.options, lift=lift))
@@ -41,7 +41,7 @@ def export_c(robot: Robot, names: Sequence[str], directory: str | Path) -> tuple
 
     if isinstance(names, str) or not names:
         raise ValueError(f"names: {names!r}, expected a list such as ['inverse_dynamics']")
-    programs = []
+    programs, robot = [], expect_robot(robot)
     for name in names:
         request = robot.request(name)
         programs.append(trace(request.algorithm, request.mechanism, request.options))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nlink.algorithms.catalogue import ALGORITHMS, Algorithm, find, operational_about
+from nlink.algorithms.catalogue import ALGORITHMS, find, operational_about
+from nlink.algorithms.object_form import held_object
 from nlink.compiler.calling import call
-from nlink.engines import ENGINES, Engine, Function, Request, jointwise, kernel
-from nlink.formats.dh import from_rows, to_toml
+from nlink.engines import ENGINES, Engine, Function, Request, first_or, jointwise, kernel
+from nlink.formats.dh import from_rows, read_loops, to_toml
 from nlink.formats.files import write_text
 from nlink.formats.load import load_description
 from nlink.model.canonical import attach, canonical
@@ -22,9 +24,11 @@ from nlink.model.description import Description, Joint, Link, Physical
 from nlink.model.mechanism import Attachment, Mechanism
 from nlink.model.multi_rate import Free
 from nlink.model.pose import Convention
-from nlink.scalars.program import Port
+from nlink.scalars.counting import count_program
+from nlink.scalars.program import Port, Program
 
 if TYPE_CHECKING:
+    from nlink.loops import Loops
     from nlink.operators import Operators, SpatialOperators
     from nlink.operators.diagonal import Diagonal
 
@@ -89,7 +93,9 @@ class Robot:
     def __repr__(self) -> str:
         joints = self._mechanism.joints
         base = "floating" if joints and isinstance(joints[0].type, Free) else "fixed"
-        return f"<Robot {self.name}: {len(joints)} joints, {self.n} rates, {base} base>"
+        count = len(self._mechanism.closures)
+        loops = f", {count} loop{'s' * (count > 1)}" if count else ""
+        return f"<Robot {self.name}: {len(joints)} joints, {self.n} rates, {base} base{loops}>"
 
     @property
     def name(self) -> str:
@@ -133,7 +139,9 @@ class Robot:
 
     @property
     def neutral(self) -> Array:
-        """A valid configuration."""
+        """A valid configuration: the author's home, or the joints' zeros."""
+        if self.description.home:
+            return np.array(self.description.home)
         return np.array([x for joint in self._mechanism.joints for x in joint.type.neutral])
 
     @property
@@ -141,11 +149,42 @@ class Robot:
         """The moving bodies in frames that lie on their joints: what algorithms see."""
         return self._mechanism
 
+    @cached_property
+    def loops(self) -> Loops:
+        """The loops of a mechanism that has any: errors, forces, assembly, statics."""
+        from nlink.loops import Loops
+
+        return Loops(self)
+
+    def with_loops(self, loops: Sequence[Mapping[str, Any]], home: Sequence[float] = ()) -> Robot:
+        """The same mechanism with loops that hold frames of it together: mappings with the keys
+        of a [[loop]] in a file, name, joint, `of` and `on`.
+
+        >>> import nlink
+        >>> bar = nlink.load("planar3").with_loops([dict(name="wall", joint="spherical",
+        ...     of=dict(link="link3"), on=dict(link="base", xyz=(2.0, 1.0, 0.0)))])
+        >>> bar.loops.mobility(bar.loops.assemble([0.1, 0.5, 0.5])).freedom
+        1
+        """
+        names = ["base", *(link.name for link in self.links)]
+        d = self.description
+        return Robot(replace(d, loops=(*d.loops, *read_loops(list(loops), names)),
+                             home=tuple(home) or d.home))
+
+    @cached_property
+    def tree(self) -> Robot:
+        """The mechanism with its loops opened; itself if it has none."""
+        if not self.description.loops:
+            return self
+        return Robot(replace(self.description, loops=()))
+
     def random_state(self, rng: np.random.Generator | int | None = None,
                      shape: tuple[int, ...] = ()) -> tuple[Array, Array]:
         """q and qd at random: q within the joint limits (or a turn, or a metre), quaternions of
-        any direction, qd normal."""
+        any direction, qd normal. With loops, closed states around home."""
         rng = np.random.default_rng(rng)
+        if self._mechanism.closures:
+            return self.loops.random_state(rng, shape)
         q = np.empty((*shape, self.nq))
         at = 0
         for joint in self.joints:
@@ -292,9 +331,9 @@ class Robot:
         return self._about_frames(name, q, tuple(frames), how=how)
 
     def compute(self, name: str, *arrays: ArrayLike, frame: int | str = -1,
-                **how: Unpack[How]) -> Any:
+                f_ext: ArrayLike | None = None, **how: Unpack[How]) -> Any:
         """Anything in the catalogue by its name, such as "quasi_velocities" (see `nlink count`)."""
-        return self._compute(name, *arrays, frame=frame, how=how)
+        return self._compute(name, *arrays, frame=frame, f_ext=f_ext, how=how)
 
     def kinetic_energy(self, q: ArrayLike, qd: ArrayLike, **how: Unpack[How]) -> Array:
         """1/2 qd^T M(q) qd, armature included."""
@@ -379,28 +418,31 @@ class Robot:
     def request(self, name: str, *, algorithm: str | None = None, frame: int | str = -1,
                 wrenches: bool = False) -> Request:
         """What engines, counters and printers need to know about a computation."""
-        entry = find(name, algorithm)
+        entry = find(name, algorithm, loops=bool(self._mechanism.closures))
+        if algorithm == "object" and held_object(self._mechanism) is None:
+            raise ValueError(f"algorithm: 'object', but no free body of {self.name} is held by "
+                             "all its loops, each from an arm of its own; expected 'contact'")
         if algorithm is None and entry.contends and len(self._mechanism.joints) <= FEW_JOINTS:
-            entry = self._cheapest(name)
+            rivals = [each.formulation for each in ALGORITHMS[name].values() if each.contends]
+            entry = find(name, self._cheapest(name, rivals))
         if wrenches and "f_ext" not in dict(entry.inputs):
             raise ValueError(f"{name} has no argument f_ext")
         return Request(entry, self._mechanism, self._attachment(frame), wrenches)
 
-    def _cheapest(self, name: str) -> Algorithm:
-        """Of the formulations that contend, the one with the fewest operations for this robot."""
+    def _cheapest(self, name: str, rivals: Sequence[str]) -> str:
+        """Of some formulations the one with the fewest operations for this robot."""
         if name not in self._defaults:
             from nlink.compiler.loading import recall
 
+            def operations(formulation: str) -> int:
+                program = self.request(name, algorithm=formulation).program()
+                assert isinstance(program, Program)  # few joints, or loops: straight code
+                return count_program(program).total
+
             digest = sha256(repr(self._mechanism).encode()).hexdigest()
             question = f"fewest operations of {name}: {digest}"
-            self._defaults[name] = recall(question, lambda: self._fewest(name))
-        return find(name, self._defaults[name])
-
-    def _fewest(self, name: str) -> str:
-        from nlink.reports.complexity import count
-
-        rivals = [entry.formulation for entry in ALGORITHMS[name].values() if entry.contends]
-        return min(rivals, key=lambda formulation: count(self, name, formulation).total)
+            self._defaults[name] = recall(question, lambda: min(rivals, key=operations))
+        return self._defaults[name]
 
     def _attachment(self, frame: int | str) -> Attachment:
         links = self._mechanism.links
@@ -421,6 +463,10 @@ class Robot:
     def _compute(self, name: str, *arrays: ArrayLike, f_ext: ArrayLike | None = None,
                  frame: int | str = -1, how: How) -> Any:
         def ask(algorithm: str | None) -> Request:
+            if algorithm is None and name == "forward_dynamics" and (
+                    held_object(self._mechanism) is not None):
+                # the object form is nan in singular states: `_engine` has the other for them
+                algorithm = self._cheapest(name, ("contact", "object"))
             return self.request(name, algorithm=algorithm, frame=frame,
                                 wrenches=f_ext is not None)
 
@@ -457,8 +503,16 @@ class Robot:
             engine = how.get("engine", "compiled")
             if engine not in ENGINES:
                 raise ValueError(f"engine: {engine!r}, expected one of {', '.join(ENGINES)}")
-            known = self._functions[key] = ENGINES[engine](ask(how.get("algorithm")))
+            known = self._functions[key] = self._engine(ENGINES[engine], ask(how.get("algorithm")))
         return known, how.get("out")
+
+    def _engine(self, engine: Callable[[Request], Function], request: Request) -> Function:
+        """An engine's function; where a formulation fails, its stand-in answers."""
+        first, other = engine(request), request.algorithm.otherwise
+        if not other:
+            return first
+        entry = find(request.algorithm.name, other, loops=request.algorithm.loops)
+        return first_or(request, first, lambda: engine(replace(request, algorithm=entry)))
 
     def _state(self, name: str, given: ArrayLike, shape: tuple[int, ...]) -> Array:
         """One state of the given shape, as its own array."""
@@ -466,6 +520,13 @@ class Robot:
         if x.shape != shape:
             raise ValueError(f"{name}: shape {x.shape}, expected {shape}: one state")
         return x
+
+
+def expect_robot(robot: object) -> Robot:
+    """A robot, or one sentence about what came instead."""
+    if not isinstance(robot, Robot):
+        raise TypeError(f"robot: {robot!r:.80}, expected a Robot, as nlink.load gives")
+    return robot
 
 
 def _copy(inputs: list[Array], outputs: list[Array], _count: int) -> None:

@@ -172,6 +172,30 @@ def test_long_chains_vary_too(monkeypatch):
     assert np.abs(loaded.q - unrolled.q).max() > 1e-6
 
 
+@pytest.mark.parametrize("traced", [True, False])
+def test_mechanisms_with_loops_vary_too(traced):
+    robot = nlink.load("four_bar")
+    q0 = robot.neutral
+    viscous = np.array([[0.0] * robot.n, [0.5] * robot.n])
+    options = {"t": 0.3, "every": 0.1, "rtol": 1e-9, "traced": traced}
+    run = nlink.simulate(robot, q0, vary={"viscous": viscous, "payload": Payload(
+        [0.0, 2.0], frame=1)}, **options)
+    assert run.closure_error.max() <= 1e-12
+    free, loaded = nlink.simulate(robot, q0, **options), rubbed(robot, viscous[1], 0 * viscous[1])
+    text = loaded.description
+    link = text.links[0]
+    c, total = np.array(link.com), link.mass + 2.0
+    arms = [(link.mass, c - link.mass * c / total), (2.0, -link.mass * c / total)]
+    J = np.array(link.inertia) + sum(m * (r @ r * np.eye(3) - np.outer(r, r)) for m, r in arms)
+    heavy = nlink.Link(link.name, total, tuple(link.mass * c / total), tuple(map(tuple, J)))
+    loaded = nlink.Robot(replace(text, links=(heavy, *text.links[1:])))
+    alone = nlink.simulate(loaded, q0, **options)
+    assert np.abs(run.q[0] - free.q).max() <= 1e-8
+    assert np.abs(run.q[1] - alone.q).max() <= 1e-8
+    assert np.abs(run.closure_forces[1] - alone.closure_forces).max() <= 1e-6
+    assert np.abs(free.q - alone.q).max() > 1e-3
+
+
 def test_dimensions_broadcast_with_those_of_the_states():
     q0 = PUMA.random_state(3, (4, 1))[0]
     run = nlink.simulate(PUMA, q0, vary={"payload": [0.0, 1.0, 2.0]}, **OPTIONS)

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
 from nlink.algorithms import (
+    closed_chains,
     coriolis,
     diagonal,
     kinematics,
     matrices,
+    object_form,
     operational,
     spatial_operators,
 )
@@ -47,6 +50,10 @@ class Algorithm:
     """For some robots this formulation has the fewest operations: see `Robot.request`."""
     definite: bool = False
     """Needs a positive definite mass matrix; other mechanisms give nan."""
+    loops: bool = False
+    """Of a mechanism with loops; the others are of a tree."""
+    otherwise: str = ""
+    """The formulation for states in which this one gives nan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,17 +222,83 @@ _ENTRIES = (
     *_diagonal("xi", normalized=False),
 )
 
+G = ("g", ("rows",))
+_CLOSED = (
+    Algorithm(
+        "forward_dynamics", "contact", (Q, QD, TAU, F_EXT), (QDD,),
+        _with_wrenches(closed_chains.forward_dynamics), Mechanism.regrouped, loops=True),
+    Algorithm(
+        "forward_dynamics", "object", (Q, QD, TAU, F_EXT), (QDD,),
+        _with_wrenches(object_form.forward_dynamics), Mechanism.regrouped, loops=True,
+        otherwise="contact"),
+    Algorithm(
+        "closure_forces", "contact", (Q, QD, TAU, F_EXT), (("f", ("closures", 6)),),
+        _with_wrenches(closed_chains.closure_forces), Mechanism.regrouped, loops=True),
+    Algorithm(
+        "closure_error", "recursive", (Q,), (G,),
+        lambda m, o, q: closed_chains.closure_error(m, q), loops=True),
+    Algorithm(
+        "closure_velocity", "recursive", (Q, QD), (G,),
+        lambda m, o, q, qd: closed_chains.closure_velocity(m, q, qd), loops=True),
+    Algorithm(
+        "closure_acceleration", "recursive", (Q, QD), (G,),
+        lambda m, o, q, qd: closed_chains.closure_acceleration(m, q, qd), loops=True),
+    Algorithm(
+        "closure_jacobian", "recursive", (Q,), (("J", ("rows", "n")),),
+        lambda m, o, q: closed_chains.closure_jacobian(m, q), loops=True),
+    Algorithm(
+        "closure_rows", "recursive", (Q,), (("Q", ("rows", 6)),),
+        lambda m, o, q: closed_chains.closure_rows(m, q), loops=True),
+    Algorithm(
+        "closure_rank", "contact", (Q,), (("rank", ()),),
+        lambda m, o, q: closed_chains.closure_rank(m, q), Mechanism.regrouped, loops=True),
+    Algorithm(
+        "project", "contact", (Q, QD), (Q, QD),
+        lambda m, o, q, qd: closed_chains.project(m, q, qd), Mechanism.regrouped, loops=True),
+)
+
+
+def stabilized(stiffness: float) -> Algorithm:
+    """Forward dynamics of a mechanism with loops, with Baumgarte's terms."""
+    return Algorithm(
+        "forward_dynamics", f"contact, stiffness {stiffness!r}", (Q, QD, TAU, F_EXT), (QDD,),
+        _with_wrenches(partial(closed_chains.forward_dynamics, stiffness=stiffness)),
+        Mechanism.regrouped, loops=True)
+
+
 ALGORITHMS: dict[str, dict[str, Algorithm]] = {}
 """name -> formulation -> algorithm; the first is the default where no other contends."""
 for _entry in _ENTRIES:
     ALGORITHMS.setdefault(_entry.name, {})[_entry.formulation] = _entry
 
+CLOSED: dict[str, dict[str, Algorithm]] = {}
+"""The same for mechanisms with loops: what of a tree's is not true of them, and more."""
+for _entry in _CLOSED:
+    CLOSED.setdefault(_entry.name, {})[_entry.formulation] = _entry
 
-def find(name: str, formulation: str | None = None) -> Algorithm:
+
+YIELDING = ("link_accelerations", *OPERATIONAL, "quasi_motion", "unnormalized_quasi_motion")
+"""How a tree yields to forces: not so with loops."""
+
+
+def catalogue(*, loops: bool) -> dict[str, dict[str, Algorithm]]:
+    """All that is computed of a mechanism with loops, or without."""
+    if not loops:
+        return ALGORITHMS
+    return {name: entries for name, entries in ALGORITHMS.items() if name not in YIELDING} | CLOSED
+
+
+def find(name: str, formulation: str | None = None, *, loops: bool = False) -> Algorithm:
     """The algorithm of a name, in the named or the default formulation."""
-    if name not in ALGORITHMS:
-        raise ValueError(f"{name!r} is not computed here, expected one of {', '.join(ALGORITHMS)}")
-    formulations = ALGORITHMS[name]
+    known = catalogue(loops=loops)
+    if name in CLOSED and name not in known:
+        raise ValueError(f"{name}: of mechanisms with loops, and this one has none")
+    if loops and name in YIELDING:
+        raise ValueError(f"{name}: of trees, and this mechanism has loops that change it; "
+                         "`robot.tree` is the mechanism with its loops opened")
+    if name not in known:
+        raise ValueError(f"{name!r} is not computed here, expected one of {', '.join(known)}")
+    formulations = known[name]
     if formulation is None:
         return next(iter(formulations.values()))
     if formulation not in formulations:

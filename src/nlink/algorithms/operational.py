@@ -47,13 +47,20 @@ def operational_mobility(mechanism: Unrolled, q: Column, frames: Sequence[Attach
         _place(result, i, i, own.rows)
         for j in range(i):
             other = frames[j]
-            c = _fork(mechanism, one.body - 1, other.body - 1)
-            block = [Twist(Vector(*row[:3]), Vector(*row[3:])) for row in Om[c].rows]
-            block = _spread(mechanism, steps, block, c, one, turns[i])
-            block = _spread(mechanism, steps, _transposed(block), c, other, turns[j])
-            rows = tuple(twist.components for twist in block)
-            _place(result, i, j, rows)
+            block = cross_mobility(mechanism, steps, Om, one.body - 1, other.body - 1)
+            block = [_seen(row, other, turns[j]) for row in block]
+            block = [_seen(row, one, turns[i]) for row in transposed(block)]
+            _place(result, j, i, tuple(twist.components for twist in block))
     return result
+
+
+def cross_mobility(mechanism: Unrolled, steps: Column, Om: dict[int, Mobility], i: int, j: int,
+                   ) -> list[Twist]:
+    """How body i yields to a wrench on body j, six rows in the axes and about the origins of
+    the two (from 0): psi^T(c, i) Om(c) psi(c, j), c the last body that carries both."""
+    c = _fork(mechanism, i, j)
+    block = [Twist(Vector(*row[:3]), Vector(*row[3:])) for row in Om[c].rows]
+    return _spread(mechanism, steps, transposed(_spread(mechanism, steps, block, c, i)), c, j)
 
 
 def operational_inertia(mechanism: Unrolled, q: Column, frames: Sequence[Attachment]) -> Dense:
@@ -84,19 +91,24 @@ def _fork(mechanism: Unrolled, a: int, b: int) -> int:
     return max(common, default=-1)
 
 
-def _spread(mechanism: Unrolled, steps: Column, block: list[Twist], start: int,
-            frame: Attachment, R: Matrix) -> list[Twist]:
-    """psi^T(start, body) on each of six twists, then to a frame of the body, in world axes.
+def _spread(mechanism: Unrolled, steps: Column, block: list[Twist], start: int, body: int,
+            ) -> list[Twist]:
+    """psi^T(start, body) on each of six twists.
 
     A joint without force yields to what its parent does: `accelerate` with u = 0.
     """
-    branch = [i for i in path(mechanism, frame.body - 1) if i > start][::-1]
+    branch = [i for i in path(mechanism, body) if i > start][::-1]
     for i in branch:
         free = replace(steps[i], u=(0,) * len(steps[i].pivots))
         block = [accelerate(mechanism.joints[i], twist, free)[0] for twist in block]
-    return [Twist(R @ t.angular, R @ (t.linear + t.angular.cross(frame.p))) for t in block]
+    return block
 
 
-def _transposed(block: list[Twist]) -> list[Twist]:
+def _seen(t: Twist, frame: Attachment, R: Matrix) -> Twist:
+    """A twist of a body as one of a frame fixed in it, in world axes."""
+    return Twist(R @ t.angular, R @ (t.linear + t.angular.cross(frame.p)))
+
+
+def transposed(block: list[Twist]) -> list[Twist]:
     rows = zip(*(twist.components for twist in block), strict=True)
     return [Twist(Vector(*row[:3]), Vector(*row[3:])) for row in rows]

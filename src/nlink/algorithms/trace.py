@@ -18,7 +18,8 @@ from nlink.spatial import Vector, Wrench
 def ports(algorithm: Algorithm, mechanism: Mechanism, *, wrenches: bool,
           ) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
     """The arrays an algorithm takes and gives for a mechanism; f_ext only on request."""
-    sizes = {"nq": mechanism.nq, "n": mechanism.nv, "links": len(mechanism.links) - 1}
+    sizes = {"nq": mechanism.nq, "n": mechanism.nv, "links": len(mechanism.links) - 1,
+             "rows": mechanism.rows, "closures": len(mechanism.closures)}
 
     def port(name: str, shape: tuple[str | int, ...]) -> Port:
         return Port(name, tuple(sizes[s] if isinstance(s, str) else s for s in shape))

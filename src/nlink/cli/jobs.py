@@ -95,7 +95,8 @@ def simulate(
         metavar="FILE", help="Write .csv, .npz, .zarr or a directory; what is interrupted goes on "
         "when the command is repeated.")]
     = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw q as PNG.")] = None,
+    plot: Annotated[Path | None, typer.Option(
+        metavar="FILE", help="Draw q as PNG, and loops in a second one.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Integrate a motion: free fall, forced, controlled; one or many.
@@ -130,6 +131,8 @@ def simulate(
             shutil.rmtree(save)
     if plot is not None:
         result.plot(plot)
+        if model.mechanism.closures:
+            result.plot(plot.with_stem(f"{plot.stem}-loops"), what="loops")
     if as_json:
         terminal.print_json(simulation.summary(result))
     else:

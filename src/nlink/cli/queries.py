@@ -153,7 +153,7 @@ def count(
     M multiplications and A additions left after constants are folded and common
     subexpressions shared.
     """
-    from nlink.algorithms.catalogue import ALGORITHMS
+    from nlink.algorithms.catalogue import catalogue
     from nlink.reports import tables as published
     from nlink.reports import terminal
 
@@ -168,7 +168,8 @@ def count(
             terminal.print_all_tables()
         return
     model = nlink.load(robot, floating=floating)
-    names = [name] if name is not None else list(ALGORITHMS)
+    names = [name] if name is not None else list(catalogue(
+        loops=bool(model.description.loops)))
     counts = terminal.Counts.of(model, names, algorithm, general=general)
     if as_json:
         data = counts.data()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from nlink.compiler.adams import Adams
 from nlink.compiler.ir import MODULE_TAIL, Target
 from nlink.compiler.kernel import Compiled
-from nlink.compiler.rates import LoopRates, emit_rates
+from nlink.compiler.rates import LoopRates, emit_rates, straight
 from nlink.compiler.runge_kutta import RungeKutta
 from nlink.compiler.sincos import large_reduction
 from nlink.compiler.states import Shape
@@ -19,15 +19,19 @@ if TYPE_CHECKING:
 
 
 def compile_integration(program: Program | LoopRates, method: Tableau | AdamsMethod, shape: Shape,
-                        width: int) -> Compiled:
-    """Machine code for the host that integrates a program's rates, `width` lanes at a time."""
+                        width: int, close: Program | None = None) -> Compiled:
+    """Machine code for the host that integrates a program's rates, `width` lanes at a time;
+    `close` takes the state after a step to where it belongs."""
     from nlink.compiler.host import compile_object, host
 
     target = Target(width, host().target.fma)
     writer = (RungeKutta(method, shape, target) if isinstance(method, Tableau)
               else Adams(method, shape, target))
     rates = emit_rates(program, target)
-    text = "\n".join([large_reduction(fma=target.fma), rates.text, writer.function(), MODULE_TAIL])
+    parts = [large_reduction(fma=target.fma), rates.text, writer.function(), MODULE_TAIL]
+    if close is not None:
+        parts.insert(1, straight(close, "close", target))
+    text = "\n".join(parts)
     split = -(-writer.scratch // 64) * 64
     return Compiled(program.name, (), (), width, rates.operations * method.evaluations,
                     split + rates.room, rates.data, compile_object(text), split)

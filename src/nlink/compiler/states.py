@@ -29,6 +29,8 @@ class Shape:
     """Where unit quaternions begin in the state."""
     own: int = 0
     """Values of a trajectory's own that never change; they end `u` and its record."""
+    closes: bool = False
+    """Whether a function `close` brings states back to where they belong."""
 
     @property
     def timed(self) -> int:
@@ -57,6 +59,7 @@ class States:
         self.f, self.shape, self.target = Function(), shape, target
         self.lanes = Lanes(self.f, target.width, target.fma)
         self.row = 8 * target.width
+        columns = [*columns, *(["closed"] if shape.closes else [])]
         names = [*columns, *kept_columns]
         self.column = {name: i * shape.size * self.row for i, name in enumerate(names)}
         self.memory = len(columns) * shape.size * self.row
@@ -144,7 +147,8 @@ class States:
         self.evaluate("tstage", "stage", rate)
 
     def restore(self, column: str) -> None:
-        """Quaternions back to unit length; the correction is of the order of the error."""
+        """Quaternions back to unit length, and loops closed; the correction is of the order of
+        the error."""
         lanes, f = self.lanes, self.f
         for begin in self.shape.units:
             place = f.offset("%scratch", begin * self.row)
@@ -157,6 +161,16 @@ class States:
             for i, part in enumerate(parts):
                 f.store(lanes.real, lanes.binary("fdiv", part, length), place,
                         self.column[column] + i * self.row)
+        if self.shape.closes:
+            t, u = (f.offset("%scratch", at) for at in (self.cell["tnew"], self.held))
+            y, closed = (f.offset("%scratch", self.column[name]) for name in (column, "closed"))
+            f.do(f"call void @close(ptr {t}, ptr {y}, ptr {u}, ptr {closed})")
+
+            def copy(place: str, _: list[str]) -> list[str]:
+                self.store(self.load(place, "closed"), place, column)
+                return []
+
+            self.each(copy)
 
     def scale(self, *values: str) -> str:
         """atol + rtol max |values|."""

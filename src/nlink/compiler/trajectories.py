@@ -38,8 +38,9 @@ class Loop(States):
                  interpolates: bool, adaptive: bool, error_order: int) -> None:
         super().__init__(columns, kept_columns, kept_cells, shape, target)
         self.new_rate, self.adaptive, self.error_order = new_rate, adaptive, error_order
-        # methods without a continuous extension, and held values, stop at every output
-        self.dense = interpolates and not shape.held
+        # methods without a continuous extension, held values, and states that must be closed
+        # stop at every output
+        self.dense = interpolates and not shape.held and not shape.closes
         self.record = 8 * (len(RECORD) + shape.size + self.remembered + shape.own)
 
     def step(self) -> None:

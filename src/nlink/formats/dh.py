@@ -16,6 +16,8 @@ from typing import Any, cast
 import numpy as np
 
 from nlink.formats.files import LARGEST
+from nlink.model.canonical import align
+from nlink.model.constraints import CONSTRAINTS, Rows, Screw
 from nlink.model.description import (
     Description,
     Frame,
@@ -23,6 +25,7 @@ from nlink.model.description import (
     Joint,
     Limits,
     Link,
+    Loop,
     Physical,
 )
 from nlink.model.joint_types import JOINT_TYPES
@@ -30,18 +33,19 @@ from nlink.model.joints import JointType
 from nlink.model.multi_rate import Helical
 from nlink.model.pose import DH, Convention, Mount, Placement, Pose
 
-_TOP_KEYS = {"name", "convention", "gravity", "source", "link", "frame"}
+_TOP_KEYS = {"name", "convention", "gravity", "source", "link", "frame", "loop", "home"}
 _ROW_KEYS = {
     "joint", "a", "b", "alpha", "theta", "alpha_deg", "theta_deg", "mass", "com", "inertia",
     "friction", "armature", "limits", "name", "joint_name", "parent", "placement", "after", "axis",
-    "pitch",
+    "pitch", "actuated",
 }
 
 
 def from_rows(rows: Sequence[Mapping[str, Any]], *, convention: Convention = "standard",
               gravity: Sequence[float] = (0.0, 0.0, -9.81), name: str = "robot",
               source: str = "", frames: Sequence[Frame] = (), report: Sequence[str] = (),
-              physical: Physical = "warn") -> Description:
+              physical: Physical = "warn", loops: Sequence[Loop] = (),
+              home: Sequence[float] = ()) -> Description:
     """A description from rows; see API.md for the keys of a row."""
     if isinstance(rows, Mapping | str) or not isinstance(rows, Sequence):
         raise TypeError(f"rows: {type(rows).__name__}, expected a sequence of mappings")
@@ -58,7 +62,7 @@ def from_rows(rows: Sequence[Mapping[str, Any]], *, convention: Convention = "st
     return Description(
         name=name, links=tuple(links), joints=tuple(joints), frames=tuple(frames),
         gravity=_vector("gravity", gravity), source=source, report=tuple(report),
-        physical=physical)
+        physical=physical, loops=tuple(loops), home=tuple(home))
 
 
 def _read_row(row: Mapping[str, Any], number: int, convention: Convention,
@@ -87,6 +91,7 @@ def _read_row(row: Mapping[str, Any], number: int, convention: Convention,
             _pair("position limits", limits.get("position", (-math.inf, math.inf))),
             _number(limits, "velocity", math.inf, math.inf),
             _number(limits, "effort", math.inf, math.inf)),
+        actuated=_flag(row, "actuated", default=True),
     )
     return link, joint
 
@@ -189,6 +194,13 @@ def _inertia(values: Any) -> tuple[tuple[float, float, float], ...]:
     return tuple(_vector("inertia", row) for row in values)
 
 
+def _flag(row: Mapping[str, Any], key: str, *, default: bool) -> bool:
+    value = row.get(key, default)
+    if not isinstance(value, bool):
+        raise TypeError(f"{key}: {value!r}, expected true or false")
+    return value
+
+
 def _table(row: Mapping[str, Any], key: str, keys: set[str]) -> Mapping[str, Any]:
     table = row.get(key, {})
     if not isinstance(table, Mapping) or set(table) - keys:
@@ -218,7 +230,9 @@ def parse_toml(text: str, *, origin: str = "<toml>", physical: Physical = "warn"
             rows, convention=cast(Convention, data.get("convention", "standard")),
             gravity=data.get("gravity", (0.0, 0.0, -9.81)),
             name=data.get("name", "robot"), source=data.get("source", ""),
-            frames=[_frame(frame, names) for frame in frames], physical=physical)
+            frames=[_frame(frame, names) for frame in frames], physical=physical,
+            loops=read_loops(data.get("loop", []), names),
+            home=[_sane("home", x) for x in data.get("home", ())])
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{origin}: {error}") from None
 
@@ -233,6 +247,72 @@ def _frame(table: Any, names: list[str]) -> Frame:
     return Frame(table.get("name", ""), names.index(link), _pose(pose))
 
 
+def read_loops(tables: Any, names: list[str]) -> list[Loop]:
+    """Loops from tables: name, joint (a key of CONSTRAINTS) and what it needs, `of` and `on`."""
+    if not isinstance(tables, list):
+        raise ValueError("loop: expected one [[loop]] table for each loop")
+    loops = []
+    for number, table in enumerate(tables, 1):
+        if not isinstance(table, Mapping):
+            raise ValueError(f"loop {number}: {type(table).__name__}, expected a table")
+        name = table.get("name", f"loop{number}")
+        try:
+            loops.append(_read_loop(table, name, names))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"loop {name!r}: {error}") from None
+    return loops
+
+
+def _read_loop(table: Mapping[str, Any], name: Any, names: list[str]) -> Loop:
+    unknown = sorted(set(table) - {"name", "joint", "axis", "pitch", "matrix", "of", "on"})
+    if unknown:
+        raise ValueError(f"unknown key {unknown[0]!r}, expected some of name, joint, axis, "
+                         "pitch, matrix, of, on")
+    kind = table.get("joint")
+    if not isinstance(kind, str) or kind not in CONSTRAINTS:
+        raise ValueError(f"joint {kind!r}, expected one of {', '.join(CONSTRAINTS)}")
+    options: dict[str, Any] = {}
+    if "pitch" in table:
+        options["pitch"] = _number(table, "pitch")
+    if "matrix" in table:
+        options["matrix"] = tuple(tuple(_sane("matrix", x) for x in row)
+                                  for row in table["matrix"])
+    known = {field.name for field in fields(CONSTRAINTS[kind])}  # type: ignore[arg-type]
+    if options.keys() != known:
+        wrong = min(options.keys() ^ known)
+        raise ValueError(f"a {kind} loop {'needs' if wrong in known else 'has no'} {wrong}")
+    turn = align(_axis(table["axis"])) if "axis" in table else Pose()
+    ends = []
+    for end in ("of", "on"):
+        place = table.get(end)
+        if not isinstance(place, Mapping) or set(place) - {"link", "xyz", "rotation"}:
+            raise ValueError(f"{end}: {place!r}, expected a table with link, xyz and rotation")
+        if place.get("link") not in names:
+            raise ValueError(f"{end}: link {place.get('link')!r} does not exist")
+        pose = _pose({key: value for key, value in place.items() if key != "link"})
+        ends.append(Frame(f"{name}.{end}", names.index(place["link"]), pose @ turn))
+    return Loop(name, CONSTRAINTS[kind](**options), *ends)
+
+
+def _axis(values: Any) -> tuple[float, float, float]:
+    axis = np.array(_vector("axis", values))
+    if not np.linalg.norm(axis):
+        raise ValueError(f"axis: {values!r}, expected a direction")
+    return tuple((axis / np.linalg.norm(axis)).tolist())
+
+
+def _write_loop(loop: Loop, names: list[str]) -> list[str]:
+    lines = [f"name = {_quote(loop.name)}", f"joint = {_quote(loop.constraint.name)}"]
+    if isinstance(loop.constraint, Screw):
+        lines.append(f"pitch = {loop.constraint.pitch!r}")
+    if isinstance(loop.constraint, Rows):
+        lines.append(f"matrix = [{', '.join(_list(row) for row in loop.constraint.matrix)}]")
+    for key, end in (("of", loop.of), ("on", loop.on)):
+        parts = [f"link = {_quote(names[end.link])}", *_write_pose(end.pose)]
+        lines.append(f"{key} = {{ {', '.join(parts)} }}")
+    return lines
+
+
 def to_toml(description: Description) -> str:
     """TOML text that `parse_toml` reads back to an equal description."""
     places = [joint.placement for joint in description.joints]
@@ -245,6 +325,8 @@ def to_toml(description: Description) -> str:
     lines.append(f"gravity = {_list(description.gravity)}")
     if description.source:
         lines.append(f"source = {_quote(description.source)}")
+    if description.home:
+        lines.append(f"home = {_list(description.home)}")
     names = ["base", *(link.name for link in description.links)]
     for number, (link, joint) in enumerate(
             zip(description.links, description.joints, strict=True), 1):
@@ -252,6 +334,8 @@ def to_toml(description: Description) -> str:
     for frame in description.frames:
         lines += ["", "[[frame]]", f"name = {_quote(frame.name)}",
                   f"link = {_quote(names[frame.link])}", *_write_pose(frame.pose)]
+    for loop in description.loops:
+        lines += ["", "[[loop]]", *_write_loop(loop, names)]
     return "\n".join(lines) + "\n"
 
 
@@ -281,6 +365,8 @@ def _write_row(number: int, link: Link, joint: Joint, names: list[str]) -> list[
     if joint.friction != Friction():
         lines.append(f"friction = {{ viscous = {joint.friction.viscous!r}, "
                      f"coulomb = {joint.friction.coulomb!r} }}")
+    if not joint.actuated:
+        lines.append("actuated = false")
     if joint.armature:
         lines.append(f"armature = {joint.armature!r}")
     if joint.limits != Limits():
@@ -292,6 +378,8 @@ def _write_row(number: int, link: Link, joint: Joint, names: list[str]) -> list[
 
 
 def _write_pose(pose: Pose) -> list[str]:
+    if pose.rotation == Pose().rotation:
+        return [f"xyz = {_list(pose.origin)}"]
     rows = ", ".join(_list(row) for row in pose.rotation)
     return [f"xyz = {_list(pose.origin)}", f"rotation = [{rows}]"]
 

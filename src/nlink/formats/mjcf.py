@@ -18,7 +18,17 @@ import numpy as np
 from nlink.formats.files import read_text
 from nlink.formats.safe_xml import Notes, parse_xml
 from nlink.formats.urdf import fresh, parse_urdf
-from nlink.model.description import Description, Frame, Friction, Joint, Limits, Link, Physical
+from nlink.model.constraints import Ball, Rigid
+from nlink.model.description import (
+    Description,
+    Frame,
+    Friction,
+    Joint,
+    Limits,
+    Link,
+    Loop,
+    Physical,
+)
 from nlink.model.joints import Fixed, JointType, Prismatic, Revolute
 from nlink.model.multi_rate import Free, Spherical, quaternion_matrix
 from nlink.model.pose import Mount, Pose
@@ -28,7 +38,7 @@ MAX_DEPTH = 1000
 
 _IGNORED = (
     ("geom", "ngeom", "geom"), ("actuator", "nu", "actuator"), ("tendon", "ntendon", "tendon"),
-    ("equality", "neq", "eq"), ("sensor", "nsensor", "sensor"), ("contact pair", "npair", "pair"),
+    ("sensor", "nsensor", "sensor"), ("contact pair", "npair", "pair"),
     ("contact exclusion", "nexclude", "exclude"), ("flexible body", "nflex", ""),
     ("camera", "ncam", "cam"), ("light", "nlight", "light"), ("keyframe", "nkey", "key"),
 )
@@ -87,9 +97,10 @@ def from_mujoco(model: Any, *, name: str = "robot", physical: Physical = "warn")
         for site in range(model.nsite) if model.site(site).name)
     if len(frames) < model.nsite:
         notes.add("site without a name ignored", f"{model.nsite - len(frames)}")
+    loops = tuple(_loops(model, numbers, notes))
     x, y, z = _gravity(model).tolist()
     return Description(name, tuple(links), tuple(joints), frames, (x, y, z),
-                       report=notes.lines(), physical=physical)
+                       report=notes.lines(), physical=physical, loops=loops)
 
 
 class _Names:
@@ -144,6 +155,38 @@ def _chain(model: Any, body: int, joints: range, notes: Notes,
             yield number, (Prismatic if kind == 2 else Revolute)(axis), Mount(
                 at @ there @ turn, back)
         at = Pose()
+
+
+def _loops(model: Any, numbers: list[int], notes: Notes) -> Iterator[Loop]:
+    """Equality constraints `connect` (a ball) and `weld` between bodies, exact here where MuJoCo
+    has them soft; the place of the second body is given in the first's."""
+    kinds, objects = _mujoco().mjtEq, _mujoco().mjtObj
+    used: set[str] = set()
+    for k in range(model.neq):
+        kind, data = int(model.eq_type[k]), model.eq_data[k]
+        name = fresh(model.eq(k).name or f"loop{k + 1}", used)
+        used.add(name)
+        if not model.eq_active0[k]:
+            notes.add("equality that is not active ignored", name)
+            continue
+        if kind not in (kinds.mjEQ_CONNECT, kinds.mjEQ_WELD):
+            notes.add("equality of joints or tendons ignored", name)
+            continue
+        weld = kind == kinds.mjEQ_WELD
+        one, two = int(model.eq_obj1id[k]), int(model.eq_obj2id[k])
+        if int(model.eq_objtype[k]) == objects.mjOBJ_SITE:
+            first, second = (_pose(model.site_pos[site], model.site_quat[site])
+                             for site in (one, two))
+            one, two = (int(model.site_bodyid[site]) for site in (one, two))
+        elif weld:
+            first = _pose(data[3:6], data[6:10])
+            second = Pose.shift(*data[:3].tolist())
+        else:
+            first, second = (Pose.shift(*data[i:i + 3].tolist()) for i in (0, 3))
+        notes.add("soft equality taken as exact", name)
+        yield Loop(name, Rigid() if weld else Ball(),
+                   Frame(f"{name}.of", numbers[two], second),
+                   Frame(f"{name}.on", numbers[one], first))
 
 
 def _displacement(kind: int, axis: np.ndarray, by: float) -> Pose:

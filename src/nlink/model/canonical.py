@@ -9,13 +9,13 @@ along the child's own axis; any other child needs a full offset and one more tur
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nlink.model.description import Description, Link
+from nlink.model.description import Description, Link, Loop
 from nlink.model.joints import Fixed, JointType
-from nlink.model.mechanism import NO_TURN, Attachment, Joint, Mechanism
+from nlink.model.mechanism import NO_TURN, Attachment, Closure, Joint, Mechanism
 from nlink.model.pose import Pose
 from nlink.spatial import Matrix, RigidInertia, Symmetric, Turn, Vector
 
@@ -61,13 +61,23 @@ def canonical(description: Description) -> Mechanism:
             viscous=(joint.friction.viscous,) * nv,
             coulomb=(joint.friction.coulomb,) * nv,
         ))
-    return Mechanism(
+    tree = Mechanism(
         joints=tuple(joints),
         parents=tuple(body.parent for body in bodies[1:]),
         gravity=_vector(base.R.T @ np.array(description.gravity, dtype=float)),
         base=_attachment(0, base),
         links=tuple(_attachment(k, bodies[k].slide.inverse() @ pose) for k, pose in places),
+        size=size or 1.0,
     )
+    return replace(tree, closures=tuple(_closure(tree, loop) for loop in description.loops))
+
+
+def _closure(tree: Mechanism, loop: Loop) -> Closure:
+    a, b = (attach(tree, end.link, end.pose) for end in (loop.of, loop.on))
+    if a.body == b.body:
+        raise ValueError(f"loop {loop.name!r}: both its frames are fixed in one body, expected "
+                         "two bodies that move")
+    return Closure(loop.constraint, a, b)
 
 
 def attach(mechanism: Mechanism, link: int, pose: Pose) -> Attachment:

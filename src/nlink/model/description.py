@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from nlink.model.constraints import Constraint
 from nlink.model.joints import Fixed, JointType, Revolute
 from nlink.model.pose import Mount, Placement, Pose
 
@@ -59,6 +60,8 @@ class Joint:
     friction: Friction = Friction()
     armature: float = 0.0
     limits: Limits = Limits()
+    actuated: bool = True
+    """Whether a motor acts on it: what constrained inverse dynamics may use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +74,19 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
+class Loop:
+    """Two frames held together: `of` is carried on `on`, as by a joint that closes a loop."""
+
+    name: str
+    constraint: Constraint
+    of: Frame
+    on: Frame
+
+
+@dataclass(frozen=True, slots=True)
 class Description:
-    """A kinematic tree as its author gave it: `joints[i]` carries `links[i]`.
+    """A kinematic tree as its author gave it: `joints[i]` carries `links[i]`, and the loops
+    that close it.
 
     >>> Description("x", (Link("a", mass=-1.0),), (Joint("j"),))
     Traceback (most recent call last):
@@ -90,6 +104,9 @@ class Description:
     """What a reader ignored, merged or repaired."""
     physical: Physical = field(default="warn", compare=False)
     """What to do about numbers no real body has: warn, refuse, or say nothing."""
+    loops: tuple[Loop, ...] = ()
+    home: tuple[float, ...] = ()
+    """The configuration to start from; the joints' own zeros if empty."""
 
     def __post_init__(self) -> None:
         if self.physical not in ("warn", "error", "ignore"):
@@ -103,10 +120,13 @@ class Description:
         _unique("joint", [joint.name for joint in self.joints])
         for number, joint in enumerate(self.joints, 1):
             _check_joint(joint, number)
-        for frame in self.frames:
+        _unique("loop", [loop.name for loop in self.loops])
+        for frame in (*self.frames, *(end for loop in self.loops for end in (loop.of, loop.on))):
             if not 0 <= frame.link <= len(self.links):
                 raise ValueError(f"frame {frame.name!r}: link {frame.link}, "
                                  f"expected 0 to {len(self.links)}")
+        if self.home:
+            _numbers("home", self.home, (sum(joint.type.nq for joint in self.joints),))
         for link in self.links:
             _check_link(link)
         if self.physical != "ignore":

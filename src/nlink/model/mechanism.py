@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nlink.model.constraints import Constraint
 from nlink.model.joints import Coordinates, JointType
 from nlink.scalars.functions import Scalar, sign
 from nlink.spatial import Matrix, RigidInertia, Rotation, Transform, Turn, Twist, Vector, Wrench
@@ -103,11 +104,21 @@ class Attachment:
 
 
 @dataclass(frozen=True, slots=True)
+class Closure:
+    """A loop: frame a is held on frame b, of another body."""
+
+    constraint: Constraint
+    a: Attachment
+    b: Attachment
+
+
+@dataclass(frozen=True, slots=True)
 class Mechanism:
     """Moving bodies 1..n with parent[i - 1] < i; numbers or any other scalar.
 
     `gravity` is in the base frame of this structure, which `base` places in the world.
-    `links` are the author's link frames, the base first.
+    `links` are the author's link frames, the base first. `closures` hold bodies of the tree
+    together; `size` is its largest length.
     """
 
     joints: tuple[Joint, ...]
@@ -115,6 +126,8 @@ class Mechanism:
     gravity: Vector
     base: Attachment
     links: tuple[Attachment, ...]
+    closures: tuple[Closure, ...] = ()
+    size: float = 1.0
 
     @property
     def nq(self) -> int:
@@ -123,6 +136,11 @@ class Mechanism:
     @property
     def nv(self) -> int:
         return sum(joint.type.nv for joint in self.joints)
+
+    @property
+    def rows(self) -> int:
+        """Scalar equations of all closures."""
+        return sum(closure.constraint.count for closure in self.closures)
 
     def split(self, values: Any, width: str) -> list[Coordinates]:
         """A flat sequence as one tuple a joint; `width` is "nq" or "nv"."""

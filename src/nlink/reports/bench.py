@@ -6,24 +6,24 @@ machines differ and are noisy. Per-call times cycle through different states.
 
 from __future__ import annotations
 
-import json
 import platform
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from importlib import import_module, metadata
+from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from nlink.engines import kernel
-from nlink.formats.bridges import pinocchio_order, to_mjcf, to_pinocchio
+from nlink.formats.bridges import pinocchio_order, to_pinocchio
 from nlink.formats.load import load_description
 from nlink.model.description import Description, Joint, Link
 from nlink.model.pose import DH
+from nlink.reports.bench_loops import bench_loops
+from nlink.reports.bench_peers import bench_mobility, bench_mujoco, bench_pinocchio
 from nlink.reports.complexity import count
+from nlink.reports.timing import Bench, adder, best, best_call, caller
 from nlink.robot import Robot, load
 
 BATCH = 4096
@@ -31,77 +31,6 @@ LARGE_BATCH = 65536
 CHAINS = (100, 200, 1000, 10_000)
 HUMANOID = "talos_floating"
 ARMS = ("puma560", "ur5", "panda", "random7")
-CPP = "Pinocchio C++ batch, 1 thread"
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Seconds for one state, by one method, of one computation on one robot."""
-
-    robot: str
-    what: str
-    method: str
-    seconds: float
-
-
-@dataclass(slots=True)
-class Bench:
-    """The timings of one run and where they were taken."""
-
-    cpu: str
-    versions: dict[str, str]
-    missing: list[str]
-    peak: float
-    """Measured FMA peak of one core, FLOP/s."""
-    timings: list[Timing] = field(default_factory=list)
-    operations: dict[str, int] = field(default_factory=dict)
-    """Arithmetic operations for one state, by "robot what"."""
-
-    def seconds(self, robot: str, what: str, method: str) -> float | None:
-        for timing in self.timings:
-            if (timing.robot, timing.what, timing.method) == (robot, what, method):
-                return timing.seconds
-        return None
-
-    def ratio(self, robot: str, what: str, method: str, peer: str) -> float | None:
-        """How many times faster `method` is than `peer`."""
-        ours, theirs = self.seconds(robot, what, method), self.seconds(robot, what, peer)
-        return theirs / ours if ours and theirs else None
-
-    def in_cpp(self, robot: str, what: str) -> float | None:
-        """Pinocchio's time without Python: its C++ batch, or where it has none its call less
-        what a call of inverse dynamics costs more than the batch of it."""
-        direct = self.seconds(robot, what, CPP)
-        call = self.seconds(robot, what, "Pinocchio call")
-        known = (self.seconds(robot, "inverse_dynamics", "Pinocchio call"),
-                 self.seconds(robot, "inverse_dynamics", CPP))
-        if direct or not call or not known[0] or not known[1]:
-            return direct
-        return call - (known[0] - known[1])
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1)
-
-
-def best(function: Callable[[], Any], seconds: float = 0.25) -> float:
-    """The least time of one call within a budget, at least five calls."""
-    function()
-    least, calls, end = np.inf, 0, time.perf_counter() + seconds
-    while calls < 5 or time.perf_counter() < end:
-        begin = time.perf_counter()
-        function()
-        least, calls = min(least, time.perf_counter() - begin), calls + 1
-    return least
-
-
-def best_call(call: Callable[[int], Any], states: int, seconds: float = 0.25) -> float:
-    """The least time of one of many single calls, states cycled, in chunks of all states."""
-    def chunk() -> None:
-        for k in range(states):
-            call(k)
-
-    empty = best(lambda: [None for _ in range(states)], 0.02)
-    return max(best(chunk, seconds) - empty, 0.0) / states
 
 
 PLAIN = (
@@ -128,6 +57,7 @@ def run_bench(robots: Sequence[str] | None = None, *,
     if not robots:  # nothing was asked for in particular
         progress("humanoid with a floating base")
         _bench_humanoid(bench, seconds)
+        bench_loops(bench, seconds, progress)
     for n in chains:
         progress(f"chain of {n} joints")
         _bench_chain(bench, n, seconds)
@@ -140,72 +70,33 @@ def _bench_robot(bench: Bench, robot: Robot, seconds: float) -> None:
     for what, names in PLAIN:
         key = f"{robot.name} {what}"
         bench.operations[key] = count(robot, what).total
-        add = _adder(bench, robot.name, what)
+        add = adder(bench, robot.name, what)
         inputs = [states[name] for name in names]
         code = kernel(robot.request(what))
         outs = [np.empty((BATCH, port.size)) for port in code.outputs]
         add("nlink batch", best(partial(code.run, inputs, outs, BATCH, 1), seconds) / BATCH)
         few = [[x[k].copy() for x in inputs] + [np.empty(p.shape) for p in code.outputs]
                for k in range(64)]
-        add("nlink call", best_call(_caller(code.bare, few), len(few), seconds))
+        add("nlink call", best_call(caller(code.bare, few), len(few), seconds))
         in_numpy = partial(getattr(robot, what), *inputs, engine="numpy")
         add("numpy batch", best(in_numpy, seconds) / BATCH)
         if model is not None:
-            _bench_pinocchio(add, model, what, inputs, seconds)
+            bench_pinocchio(add, model, what, inputs, seconds)
         if "mujoco" not in bench.missing and what in ("inverse_dynamics", "forward_dynamics"):
-            _bench_mujoco(add, robot.description, what, states, seconds)
+            bench_mujoco(add, robot.description, what, states, seconds)
     for algorithm in ("diagonalized", "diagonalized-xi"):
         code = kernel(robot.request("forward_dynamics", algorithm=algorithm))
         inputs, outs = [states[name] for name in ("q", "qd", "tau")], [np.empty((BATCH, robot.n))]
-        _adder(bench, robot.name, "forward_dynamics")(
+        adder(bench, robot.name, "forward_dynamics")(
             algorithm, best(partial(code.run, inputs, outs, BATCH, 1), seconds) / BATCH)
     large = _states(robot, LARGE_BATCH)
     code = kernel(robot.request("inverse_dynamics"))
     inputs = [large[name] for name in ("q", "qd", "qdd")]
     out = [np.empty((LARGE_BATCH, robot.n))]
-    add = _adder(bench, robot.name, f"inverse_dynamics of {LARGE_BATCH}")
+    add = adder(bench, robot.name, f"inverse_dynamics of {LARGE_BATCH}")
     for threads in (1, 2):
         add(f"nlink {threads} thread{'s' * (threads > 1)}",
             best(lambda t=threads: code.run(inputs, out, LARGE_BATCH, t), seconds) / LARGE_BATCH)
-
-
-def _bench_pinocchio(add: Callable[[str, float], None], model: Any, what: str,
-                     inputs: list[np.ndarray], seconds: float) -> None:
-    pin: Any = import_module("pinocchio")
-    data = model.createData()
-    function = {
-        "inverse_dynamics": pin.rnea, "forward_dynamics": pin.aba, "mass_matrix": pin.crba,
-        "inverse_mass_matrix": pin.computeMinverse,
-        "coriolis_matrix": pin.computeCoriolisMatrix}[what]
-    few = [[model, data, *(x[k].copy() for x in inputs)] for k in range(64)]
-    add("Pinocchio call", best_call(_caller(function, few), len(few), seconds))
-    parallel = {"inverse_dynamics": pin.rneaInParallel, "forward_dynamics": pin.abaInParallel}
-    if what in parallel:
-        columns = [np.asfortranarray(x.T) for x in inputs]
-        out = np.empty_like(columns[-1])
-        for threads in (1, 2):
-            pool = pin.ModelPool(model, threads)
-            add(f"Pinocchio C++ batch, {threads} thread{'s' * (threads > 1)}",
-                best(lambda p=pool, t=threads: parallel[what](t, p, *columns, out), seconds)
-                / len(inputs[0]))
-
-
-def _bench_mujoco(add: Callable[[str, float], None], description: Description, what: str,
-                  states: dict[str, np.ndarray], seconds: float) -> None:
-    mujoco: Any = import_module("mujoco")
-    model = mujoco.MjModel.from_xml_string(to_mjcf(description))
-    data = mujoco.MjData(model)
-    solve = mujoco.mj_inverse if what == "inverse_dynamics" else mujoco.mj_forward
-
-    def call(k: int) -> None:
-        data.qpos[:], data.qvel[:] = states["q"][k], states["qd"][k]
-        if what == "inverse_dynamics":
-            data.qacc[:] = states["qdd"][k]
-        else:
-            data.qfrc_applied[:] = states["tau"][k]
-        solve(model, data)
-
-    add("MuJoCo call", best_call(call, 64, seconds))
 
 
 def _bench_humanoid(bench: Bench, seconds: float) -> None:
@@ -223,30 +114,16 @@ def _bench_humanoid(bench: Bench, seconds: float) -> None:
         code = kernel(robot.request(what))
         inputs = [states[name] for name in names]
         outs = [np.empty((len(inputs[0]), port.size)) for port in code.outputs]
-        add = _adder(bench, robot.name, what)
+        add = adder(bench, robot.name, what)
         bench.operations[f"{robot.name} {what}"] = count(robot, what).total
         add("nlink batch",
             best(partial(code.run, inputs, outs, len(inputs[0]), 1), seconds) / len(inputs[0]))
         if model is not None and what != "operational_mobility":
             swapped = [x[:, order.coordinates if name == "q" else order.rates]
                        for x, name in zip(inputs, names, strict=True)]
-            _bench_pinocchio(add, model, what, swapped, seconds)
+            bench_pinocchio(add, model, what, swapped, seconds)
         elif model is not None:
-            _bench_mobility(add, model, states["q"][:, order.coordinates], seconds)
-
-
-def _bench_mobility(add: Callable[[str, float], None], model: Any, q: np.ndarray,
-                    seconds: float) -> None:
-    """J M^-1 J^T of one frame as Pinocchio offers it: Jacobian, M^-1 and two products."""
-    pin: Any = import_module("pinocchio")
-    data, frame = model.createData(), len(model.frames) - 1
-
-    def call(k: int) -> None:
-        inverse = pin.computeMinverse(model, data, q[k])
-        J = pin.computeFrameJacobian(model, data, q[k], frame, pin.LOCAL_WORLD_ALIGNED)
-        np.linalg.multi_dot((J, inverse, J.T))
-
-    add("Pinocchio call", best_call(call, 64, seconds))
+            bench_mobility(add, model, states["q"][:, order.coordinates], seconds)
 
 
 def humanoid_path() -> Path | None:
@@ -267,25 +144,16 @@ def _bench_chain(bench: Bench, n: int, seconds: float) -> None:
         code = kernel(robot.request(what))
         inputs = [states[name] for name in names]
         outs = [np.empty((batch, robot.n))]
-        _adder(bench, robot.name, what)(
+        adder(bench, robot.name, what)(
             "nlink batch", best(lambda i=inputs, k=code, o=outs: k.run(i, o, batch, 1), seconds)
             / batch)
     if n <= 200 and "pin" not in bench.missing:
         model = to_pinocchio(robot.description)
         few = {key: value[:8] for key, value in states.items()}
         for what, names in PLAIN[:2]:
-            _bench_pinocchio(_adder(bench, robot.name, what), model, what,
+            bench_pinocchio(adder(bench, robot.name, what), model, what,
                              [np.ascontiguousarray(np.resize(few[name], (64, robot.n)))
                               for name in names], seconds)
-
-
-def _adder(bench: Bench, robot: str, what: str) -> Callable[[str, float], None]:
-    return lambda method, t: bench.timings.append(Timing(robot, what, method, t))
-
-
-def _caller(function: Callable[..., Any], arguments: list[list[Any]]) -> Callable[[int], Any]:
-    """A call with the k-th arguments; one lambda more than the function, for us and the peers."""
-    return lambda k: function(*arguments[k])
 
 
 def _states(robot: Robot, batch: int) -> dict[str, np.ndarray]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nlink.reports.bench import BATCH, CHAINS, CPP, HUMANOID, LARGE_BATCH, PLAIN, Bench
+from nlink.reports.bench import BATCH, CHAINS, HUMANOID, LARGE_BATCH, PLAIN
+from nlink.reports.bench_loops import LOOPED
+from nlink.reports.timing import CPP, Bench
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,12 @@ def rows(bench: Bench) -> list[Row]:
             name = "J M^-1 J^T of a frame" if what == "operational_mobility" else what
             lines.append(Row(f"{HUMANOID} {name}, batch of {BATCH // 4}", ours, peer,
                              bench.seconds(HUMANOID, what, peer)))
+    for robot in LOOPED:
+        for form in ("contact", "object"):
+            ours = bench.seconds(robot, "forward_dynamics", form)
+            if ours:
+                lines.append(Row(f"{robot} forward_dynamics with loops, {form} form", ours,
+                                 "Pinocchio in C++", bench.in_cpp(robot, "forward_dynamics")))
     for robot in arms:
         for algorithm in ("diagonalized", "diagonalized-xi"):
             standard = bench.seconds(robot, "forward_dynamics", "nlink batch")
@@ -135,6 +143,7 @@ def markdown(bench: Bench) -> str:
         lines += [_line([HUMANOID, *cells, "", "", ""]), "",
                   f"J M^-1 J^T of one frame of {HUMANOID}: {mobility} its Jacobian, M^-1 and two "
                   "products from Python."]
+    lines += _loop_lines(bench)
     lines += ["", "One call from Python, one state.", "",
               _line(["robot", "computation", "nlink", "Pinocchio", "MuJoCo"]),
               "|---|---|---:|---:|---:|"]
@@ -152,6 +161,19 @@ def markdown(bench: Bench) -> str:
     lines += ["", f"Two threads against one, {LARGE_BATCH} states: {', '.join(gains)}."]
     share = ["", "Of the core's FMA peak:", "", *(f"- {line}" for line in limits(bench))]
     return "\n".join([*lines, *_chain_lines(bench), *share, ""])
+
+
+def _loop_lines(bench: Bench) -> list[str]:
+    """Mechanisms with loops, beside constraintDynamics."""
+    cells = [[robot, *(_cell(bench.seconds(robot, "forward_dynamics", form),
+                             bench.in_cpp(robot, "forward_dynamics"))
+                       for form in ("contact", "object"))] for robot in LOOPED]
+    if not any(cell for row in cells for cell in row[1:]):
+        return []
+    return ["", "Forward dynamics of mechanisms with loops, beside Pinocchio's "
+            "`constraintDynamics` (one exact solve; its call less Python's part, as above).", "",
+            _line(["mechanism", "contact form", "object form"]), "|---|---:|---:|",
+            *map(_line, cells)]
 
 
 def _chain_lines(bench: Bench) -> list[str]:

@@ -7,48 +7,19 @@ parameters alone being off-line, which is how the papers count.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from nlink.algorithms.catalogue import Algorithm, Options, find
 from nlink.algorithms.trace import ports, run, trace
 from nlink.model.joint_types import JOINT_TYPES
 from nlink.model.mechanism import NO_TURN, Attachment, Joint, Mechanism
 from nlink.model.parameters import generic
-from nlink.scalars.counting import Counted, Tally
-from nlink.scalars.program import Program
+from nlink.robot import Robot, expect_robot
+from nlink.scalars.counting import Count, Counted, Tally, count_program
 from nlink.spatial import Matrix, RigidInertia, Vector
-
-if TYPE_CHECKING:
-    from nlink.robot import Robot
-
-_KINDS = {"mul": "mul", "add": "add", "sub": "add", "div": "div", "sqrt": "sqrt",
-          "sin": "trig", "cos": "trig", "sign": "sign"}
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """Operations for one state; changes of sign merge with additions and are free."""
-
-    mul: int = 0
-    add: int = 0
-    div: int = 0
-    sqrt: int = 0
-    trig: int = 0
-    sign: int = 0
-
-    @property
-    def total(self) -> int:
-        """Multiplications, divisions, additions and square roots, as the papers total them."""
-        return self.mul + self.add + self.div + self.sqrt
-
-    def __str__(self) -> str:
-        extra = "".join(f" {n} {name}" for name in ("div", "sqrt") if (n := getattr(self, name)))
-        return f"{self.mul}M {self.add}A{extra}"
 
 
 def count(robot: Robot, name: str = "inverse_dynamics", algorithm: str | None = None, *,
@@ -62,19 +33,12 @@ def count(robot: Robot, name: str = "inverse_dynamics", algorithm: str | None = 
     >>> str(nlink.count(nlink.load("puma560")))
     '175M 142A'
     """
-    request = robot.request(name, algorithm=algorithm)
+    request = expect_robot(robot).request(name, algorithm=algorithm)
     mechanism = request.mechanism
     if not shared:
         return _count_written(request.algorithm, mechanism, request.options, customize)
     lift = None if customize else lambda graph, m: generic(m, graph.parameter)
     return count_program(trace(request.algorithm, mechanism, request.options, lift=lift))
-
-
-def count_program(program: Program) -> Count:
-    """The operations of a traced program that depend on the state."""
-    kinds = Counter(_KINDS[node.op] for node in program.live()
-                    if node.op in _KINDS and not node.offline)
-    return Count(**kinds)
 
 
 def _count_written(algorithm: Algorithm, mechanism: Mechanism, options: Options,

@@ -20,9 +20,10 @@ from nlink.algorithms.trace import trace
 from nlink.model.joints import Revolute
 from nlink.model.mechanism import NO_TURN, Attachment, Joint, Mechanism
 from nlink.model.parameters import generic
-from nlink.reports.complexity import Count, Polynomial, count, count_program, law
+from nlink.reports.complexity import Polynomial, count, law
 from nlink.reports.terminal import grid
 from nlink.robot import Robot, load
+from nlink.scalars.counting import Count, count_program
 from nlink.spatial import Matrix, RigidInertia, Turn, Vector
 
 LENGTHS = (6, 12)

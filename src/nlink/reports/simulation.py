@@ -102,7 +102,10 @@ def summary(run: Run) -> dict[str, Any]:
     words = np.asarray(run.status)
     failed = [{"trajectory": index.tolist(), "status": str(words[tuple(index)]),
                "t": float(run.t_end[tuple(index)])} for index in run.failed]
-    return {"robot": run.robot.name, "method": run.method, "t": float(run.t[-1]),
+    closed = bool(run.robot.mechanism.closures)
+    opening = float(np.nanmax(run.closure_error, initial=0.0)) if closed else None
+    return {"closure_error": opening,
+            "robot": run.robot.name, "method": run.method, "t": float(run.t[-1]),
             "trajectories": int(run.status_codes.size), "outputs": len(run.t),
             "steps": int(np.sum(run.stats.steps)), "rejects": int(np.sum(run.stats.rejects)),
             "evaluations": int(np.sum(run.stats.evaluations)),

@@ -20,8 +20,9 @@ from rich.table import Table
 from nlink.formats.files import write_text
 from nlink.model.pose import DH
 from nlink.reports import bench, bench_tables
-from nlink.reports.complexity import INVERSE_DYNAMICS_TABLE, Count, Law, count, law
+from nlink.reports.complexity import INVERSE_DYNAMICS_TABLE, Law, count, law
 from nlink.robot import Robot
+from nlink.scalars.counting import Count
 
 HEADING = "bold cyan"
 
@@ -298,6 +299,8 @@ def print_run(summary: dict[str, Any]) -> None:
               f"{summary['evaluations']} evaluations")
     if summary["energy_change"] is not None:
         out.print(f"energy changes by at most {summary['energy_change']:.3g} J")
+    if summary["closure_error"] is not None:
+        out.print(f"loops are open by at most {summary['closure_error']:.2g} (rad or m)")
     for failure in summary["failed"][:10]:
         where = f"trajectory {failure['trajectory'][0]}: " if failure["trajectory"] else ""
         out.print(f"{where}{failure['status']} at t = {failure['t']:.6g}")

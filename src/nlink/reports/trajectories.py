@@ -16,16 +16,18 @@ if TYPE_CHECKING:
 
     from nlink.simulation.run import Run
 
-__all__ = ["panels", "run_figure", "save", "single_panels"]
+__all__ = ["loops_figure", "panels", "run_figure", "save", "single_panels"]
 
 SHOWN = 12
 """Trajectories of an ensemble that are drawn."""
 
 
 def run_figure(run: Run, *, what: str = "q", title: str = "") -> Figure:
-    """q, qd, tau (one panel an element) or energy of a run, over time."""
-    if what not in ("q", "qd", "tau", "energy"):
-        raise ValueError(f"what: {what!r}, expected q, qd, tau or energy")
+    """q, qd, tau (one panel an element), energy or loops of a run, over time."""
+    if what not in ("q", "qd", "tau", "energy", "loops"):
+        raise ValueError(f"what: {what!r}, expected q, qd, tau, energy or loops")
+    if what == "loops":
+        return loops_figure(run, title=title)
     values = getattr(next(run.pieces(SHOWN)), what)
     values = values[..., None] if what == "energy" else values
     count = values.shape[0]
@@ -37,6 +39,30 @@ def run_figure(run: Run, *, what: str = "q", title: str = "") -> Figure:
     return panels(run.t, curves, names, ["J" if what == "energy" else ""] * len(names),
                   title=title or f"{run.robot.name}: {what}", subtitle=note,
                   legend=1 < count <= len(COLOURS))
+
+
+def loops_figure(run: Run, *, title: str = "") -> Figure:
+    """How far the loops of a run are open, and what they carry, of its first trajectory."""
+    loops, count = run.robot.loops, len(run.t)
+    error = run.closure_error.reshape(-1, count)[0]
+    forces = run.closure_forces.reshape(-1, count, len(loops.names), 6)[0]
+    panel_count = 1 + 2 * len(loops.names)
+    names, units = ["largest opening"], ["rad or m"]
+    curves = {axis: np.full((count, panel_count), np.nan) for axis in "xyz"}
+    curves["x"][:, 0] = np.maximum(error, 1e-18)
+    for k, name in enumerate(loops.names):
+        names += [f"{name}: force", f"{name}: moment"]
+        units += ["N", "N m"]
+        for i, values in enumerate(curves.values()):
+            values[:, 1 + 2 * k] = forces[:, k, 3 + i]
+            values[:, 2 + 2 * k] = forces[:, k, i]
+    figure = panels(run.t, curves, names, units, title=title or f"{run.robot.name}: loops",
+                    subtitle="wrenches of `of` on `on`, world axes")
+    first = figure.axes[0]
+    first.lines[0].set(color=MUTED, linestyle="-", linewidth=1.0)
+    first.set_yscale("log")
+    first.set_ylim(1e-18, max(1e-12, 2 * float(np.nanmax(error, initial=0.0))))
+    return figure
 
 
 def panels(t: np.ndarray, curves: Mapping[str, np.ndarray], names: Sequence[str],

@@ -8,10 +8,44 @@ of the two counts is what common subexpressions save.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+from nlink.scalars.program import Program
+
+_KINDS = {"mul": "mul", "add": "add", "sub": "add", "div": "div", "sqrt": "sqrt",
+          "sin": "trig", "cos": "trig", "sign": "sign"}
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Operations for one state; changes of sign merge with additions and are free."""
+
+    mul: int = 0
+    add: int = 0
+    div: int = 0
+    sqrt: int = 0
+    trig: int = 0
+    sign: int = 0
+
+    @property
+    def total(self) -> int:
+        """Multiplications, divisions, additions and square roots, as the papers total them."""
+        return self.mul + self.add + self.div + self.sqrt
+
+    def __str__(self) -> str:
+        extra = "".join(f" {n} {name}" for name in ("div", "sqrt") if (n := getattr(self, name)))
+        return f"{self.mul}M {self.add}A{extra}"
+
+
+def count_program(program: Program) -> Count:
+    """The operations of a traced program that depend on the state."""
+    kinds = Counter(_KINDS[node.op] for node in program.live()
+                    if node.op in _KINDS and not node.offline)
+    return Count(**kinds)
 
 
 @dataclass

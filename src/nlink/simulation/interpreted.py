@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nlink.compiler.integrator import STATUS
+from nlink.engines import kernel
+from nlink.simulation.closing import restore
 from nlink.simulation.methods import TABLEAUX
 from nlink.simulation.reference import Outcome, integrate
 from nlink.simulation.run import Run, Stats
-from nlink.simulation.system import System
+from nlink.simulation.system import Closing, System
 from nlink.simulation.variation import varied_kernel
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ SCIPY = {"lsoda": "LSODA", "radau": "Radau"}
 
 
 def integrate_in_python(problem: _Problem, algorithm: str | None, *, rtol: float, atol: float,
-                        least: float, most: int) -> Run:
+                        least: float, most: int, closing: Closing = "project") -> Run:
     """One trajectory after another; forward dynamics is compiled, all else is Python."""
     if problem.method in ("abm", "symplectic"):
         raise ValueError(f"traced: False does not go with method={problem.method!r}, "
@@ -31,13 +33,14 @@ def integrate_in_python(problem: _Problem, algorithm: str | None, *, rtol: float
     outcomes = []
     for k in range(count):
         table = None if problem.table is None else problem.table[k % len(problem.table)]
-        f = rates(problem, table, algorithm, problem.own[k])
+        f = rates(problem, table, algorithm, problem.own[k], closing)
         if problem.method in SCIPY:
             outcomes.append(_by_scipy(f, problem, k, rtol, atol))
         else:
             outcomes.append(integrate(
                 f, problem.y0[k], problem.times, TABLEAUX[problem.method], rtol=rtol, atol=atol,
-                h=problem.step, least=least, most=most, restore=_restore(robot)))
+                h=problem.step, least=least, most=most,
+                restore=restore(robot, _restore(robot), closing)))
     out = np.array([each.out for each in outcomes])
     lead = problem.lead
 
@@ -52,18 +55,19 @@ def integrate_in_python(problem: _Problem, algorithm: str | None, *, rtol: float
 
 
 def rates(problem: _Problem, table: Array | None, algorithm: str | None, own: Array,
-          ) -> Callable[[float, Array], Array]:
+          closing: Closing = "project") -> Callable[[float, Array], Array]:
     """f(t, y) of one trajectory, on floats; `own` is what it has besides its state."""
     robot, times, varied = problem.robot, problem.times, problem.varied
     law = None if problem.law is None else varied.law(problem.law, own.tolist())
+    request = System(robot, algorithm=algorithm, closing=closing).request()
     nq, zeros = robot.nq, np.zeros(robot.n)
     if varied.mechanical:
-        kernel = varied_kernel(robot, varied, "forward_dynamics", algorithm)
+        loaded = varied_kernel(robot, varied, request)
 
         def accelerate(q: Array, qd: Array, tau: Array, qdd: Array) -> None:
-            qdd[:] = kernel(q, qd, tau, own)
+            qdd[:] = loaded(q, qd, tau, own)
     else:
-        accelerate = robot.compile("forward_dynamics", algorithm=algorithm)
+        accelerate = kernel(request).bare
 
     def forces(t: float, q: Array, qd: Array) -> Array:
         if table is not None:

@@ -113,6 +113,16 @@ class Run:
                           t_end=self.t_end.reshape(-1)[rows],
                           variation=self.variation and self.variation.taken(rows))
 
+    @cached_property
+    def closure_error(self) -> Array:
+        """The largest opening of a loop, radians or metres, (..., times)."""
+        return np.abs(self.robot.loops.error(np.asarray(self.q))).max(axis=-1)
+
+    @cached_property
+    def closure_forces(self) -> Array:
+        """The wrenches in the loops, (..., times, loops, 6); see `robot.loops.forces`."""
+        return self._compute("closure_forces", self.q, self.qd, self.tau)
+
     def path(self, frame: int | str = -1) -> Array:
         """Where a frame's origin goes, (..., times, 3); the last link's if not said."""
         return self.robot.pose(self.q, frame)[..., :3, 3]
@@ -140,11 +150,14 @@ class Run:
         end = "" if self.ok else f", {len(self.failed)} not to the end"
         if not shape and not self.ok:
             end = f", {self.status} at t = {float(self.t_end):.6g}"
+        if self.robot.mechanism.closures:
+            end += f", loops open by at most {np.nanmax(self.closure_error, initial=0.0):.1e}"
         return (f"<Run of {self.robot.name}: {what}, t = {self.t[0]:g} to {self.t[-1]:g}, "
                 f"{len(self.t)} outputs, {self.method}, {self.stats}{end}>")
 
     def plot(self, path: str | Path, *, title: str = "", what: str = "q") -> Path:
-        """Draw q, qd or tau, one panel a joint; an ensemble's first few trajectories."""
+        """Draw q, qd or tau, one panel a joint; an ensemble's first few trajectories. What is
+        "loops" are their opening and their forces, of the first trajectory."""
         from nlink.reports.trajectories import run_figure, save
 
         return save(run_figure(self, what=what, title=title), path)

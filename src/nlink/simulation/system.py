@@ -18,13 +18,14 @@ once; a law still sees qd.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from nlink.algorithms.catalogue import stabilized
 from nlink.algorithms.trace import run
 from nlink.compiler.rates import LoopRates
 from nlink.compiler.states import Shape
@@ -36,8 +37,13 @@ from nlink.simulation.variation import NOTHING, Varied
 if TYPE_CHECKING:
     from nlink.compiler.integrator import Integrator
     from nlink.compiler.kernel import Compiled
+    from nlink.engines import Request
     from nlink.model.mechanism import Mechanism
     from nlink.robot import Robot
+
+Closing = Literal["project", "drift"] | float
+"""What keeps loops closed: a projection after each step, nothing, or Baumgarte's terms with
+this rate (1/s)."""
 
 Law = Callable[..., Any]
 """tau = law(t, q, qd), or law(t, q, qd, p) with parameters that vary, written with + - * / and
@@ -58,14 +64,13 @@ def apply(robot: Robot, name: str, *columns: Sequence[Scalar],
     >>> apply(nlink.load("planar3"), "gravity_torque", [0.0, 0.0, 0.0])
     [44.145, 19.62, 4.905]
     """
-    return _apply_to(robot.mechanism, robot, name, *columns, algorithm=algorithm)
+    return perform(robot.request(name, algorithm=algorithm), *columns)
 
 
-def _apply_to(mechanism: Mechanism, robot: Robot, name: str, *columns: Sequence[Scalar],
-              algorithm: str | None = None) -> list[Scalar]:
-    """`apply` to the robot's mechanism with other numbers."""
-    request = robot.request(name, algorithm=algorithm)
-    return run(request.algorithm, request.algorithm.prepare(mechanism), request.options, columns)
+def perform(request: Request, *columns: Sequence[Scalar]) -> list[Scalar]:
+    """What a request asks for, on any scalars."""
+    mechanism = request.algorithm.prepare(request.mechanism)
+    return run(request.algorithm, mechanism, request.options, columns)
 
 
 def evaluate_law(law: Law, t: Scalar, q: Sequence[Scalar], qd: Sequence[Scalar],
@@ -79,7 +84,7 @@ def evaluate_law(law: Law, t: Scalar, q: Sequence[Scalar], qd: Sequence[Scalar],
     return values
 
 
-_RECIPES: WeakKeyDictionary[Robot, dict[tuple[str, str | None], str]] = WeakKeyDictionary()
+_RECIPES: WeakKeyDictionary[Robot, dict[tuple[str, str | None, Closing], str]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,8 @@ class System:
     velocity: str = "qd"
     """What the state holds besides q: qd, or a key of `RATES_FROM`."""
     algorithm: str | None = None
+    closing: Closing = "project"
+    """How loops are kept closed."""
     varied: Varied = NOTHING
     """What each trajectory has of its own: the last elements of u."""
 
@@ -110,16 +117,28 @@ class System:
             if joint.type.nq != joint.type.nv:
                 units.append(at - 4)
         return Shape(robot.nq + robot.n, 2 * robot.n if self.table else 0, tuple(units),
-                     self.varied.width)
+                     self.varied.width, self._projects)
+
+    @property
+    def _projects(self) -> bool:
+        return bool(self.robot.mechanism.closures) and self.closing == "project"
+
+    def request(self) -> Request:
+        """Of the algorithm that makes the state change."""
+        request = self.robot.request(self.dynamics, algorithm=self.algorithm)
+        if self.robot.mechanism.closures and isinstance(self.closing, float):
+            return replace(request, algorithm=stabilized(self.closing))
+        return request
 
     def recipe(self) -> str:
         """All that decides the program, as a digest."""
         known = _RECIPES.setdefault(self.robot, {})
-        key = self.dynamics, self.algorithm
+        key = self.dynamics, self.algorithm, self.closing
         if key not in known:
-            request = self.robot.request(self.dynamics, algorithm=self.algorithm)
+            request = self.request()
             known[key] = f"{request.recipe()} {request.rolled}"
-        parts = ("rates", known[key], self.table, self.velocity, self._law_digest(), self.varied)
+        parts = ("rates", known[key], self.table, self.velocity, self._projects,
+                 self._law_digest(), self.varied)
         return sha256(repr(parts).encode()).hexdigest()
 
     def _law_digest(self) -> str:
@@ -149,15 +168,15 @@ class System:
         """ydot from t, y and u, the latter (t0, t1, tau0, tau1) if there is a table, and then
         what varies."""
         robot, shape = self.robot, self.shape
-        request = robot.request(self.dynamics, algorithm=self.algorithm)
+        request = self.request()
         graph = Graph()
         t = graph.input("t[0]")
         y = [graph.input(f"y[{k}]") for k in range(shape.size)]
         q, rates = y[:robot.nq], y[robot.nq:]
         own = [graph.input(f"u[{k}]") for k in range(shape.timed, shape.inputs)]
         mechanism = self.varied.mechanism(robot, own)
-        qd = rates if self.velocity == "qd" else _apply_to(
-            mechanism, robot, RATES_FROM[self.velocity], q, rates)
+        qd = rates if self.velocity == "qd" else perform(
+            replace(robot.request(RATES_FROM[self.velocity]), mechanism=mechanism), q, rates)
         tau = self._forces(graph, t, q, qd, own)
         velocity = [x for joint, own, rate in zip(
             robot.mechanism.joints, robot.mechanism.split(q, "nq"),
@@ -173,9 +192,22 @@ class System:
             assert isinstance(loops, LoopProgram)
             return LoopRates(part("forces", tau), None if robot.nq == robot.n else part(
                 "velocity", velocity), loops)
-        change = self._momentum_rates(mechanism, q, qd, tau) if self.velocity == "p" else _apply_to(
-            mechanism, robot, self.dynamics, q, rates, tau, algorithm=self.algorithm)[-robot.n:]
+        change = self._momentum_rates(mechanism, q, qd, tau) if self.velocity == "p" else perform(
+            replace(request, mechanism=mechanism), q, rates, tau)[-robot.n:]
         return part("rates", (*velocity, *change))
+
+    def close(self) -> Program | None:
+        """y with its loops closed, for a state that left them by an error of integration."""
+        if not self._projects:
+            return None
+        robot, shape, graph = self.robot, self.shape, Graph()
+        y = [graph.input(f"y[{k}]") for k in range(shape.size)]
+        own = [graph.input(f"u[{k}]") for k in range(shape.timed, shape.inputs)]
+        request = replace(robot.request("project"), mechanism=self.varied.mechanism(robot, own))
+        closed = perform(request, y[:robot.nq], y[robot.nq:])
+        return Program("close", (Port("t", (1,)), Port("y", (shape.size,)),
+                                 Port("u", (shape.inputs,))), (Port("y", (shape.size,)),),
+                       tuple(graph.lift(x) for x in closed))
 
     def _forces(self, graph: Graph, t: Node, q: list[Node], qd: Sequence[Scalar],
                 own: list[Node]) -> list[Scalar]:
@@ -191,8 +223,8 @@ class System:
     def _momentum_rates(self, mechanism: Mechanism, q: list[Node], qd: Sequence[Scalar],
                         tau: Sequence[Scalar]) -> list[Scalar]:
         n = self.robot.n
-        C = _apply_to(mechanism, self.robot, "coriolis_matrix", q, qd)
-        g = _apply_to(mechanism, self.robot, "gravity_torque", q)
+        C, g = (perform(replace(self.robot.request(name), mechanism=mechanism), *columns)
+                for name, columns in (("coriolis_matrix", (q, qd)), ("gravity_torque", (q,))))
         drag = [x for joint, own in zip(mechanism.joints, mechanism.split(qd, "nv"), strict=True)
                 for x in joint.friction(own)]
         return [tau[k] - drag[k] - g[k] + sum((C[i * n + k] * qd[i] for i in range(n)), 0.0)
@@ -211,7 +243,8 @@ def kernel_of(system: System, method: str, width: int) -> Integrator:
             from nlink.compiler.integrate import compile_integration
             from nlink.simulation.methods import METHODS
 
-            return compile_integration(system.program(), METHODS[method], system.shape, width)
+            return compile_integration(system.program(), METHODS[method], system.shape, width,
+                                       system.close())
 
         while len(_KERNELS) >= KEPT:
             _KERNELS.pop(next(iter(_KERNELS)))

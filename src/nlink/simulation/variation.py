@@ -24,6 +24,7 @@ from nlink.scalars.program import Port, Program
 from nlink.spatial import RigidInertia, Symmetric, Vector
 
 if TYPE_CHECKING:
+    from nlink.engines import Request
     from nlink.robot import Robot
 
 Array = np.ndarray
@@ -150,7 +151,8 @@ class Variation:
         """What `robot.compute` gives along trajectories, each with its own mechanism."""
         if not self.varied.mechanical:
             return robot.compute(name, *arrays)
-        return varied_kernel(robot, self.varied, name)(*arrays, self.values[..., None, :])
+        kernel = varied_kernel(robot, self.varied, robot.request(name))
+        return kernel(*arrays, self.values[..., None, :])
 
     def head(self) -> dict[str, Any]:
         """All but the values, as JSON knows it."""
@@ -163,11 +165,9 @@ class Variation:
         return cls(Varied(columns, head["frame"]), values)
 
 
-def varied_kernel(robot: Robot, varied: Varied, name: str, algorithm: str | None = None) -> Any:
-    """An algorithm of the catalogue whose last input are the numbers that vary."""
+def varied_kernel(robot: Robot, varied: Varied, request: Request) -> Any:
+    """What a request asks for, with one more input at the end: the numbers that vary."""
     from nlink.compiler.loading import load_kernel
-
-    request = robot.request(name, algorithm=algorithm)
 
     def build() -> Program:
         graph, (inputs, outputs) = Graph(), request.ports
@@ -175,8 +175,9 @@ def varied_kernel(robot: Robot, varied: Varied, name: str, algorithm: str | None
         *values, own = [[graph.input(f"{port.name}[{k}]") for k in range(port.size)]
                         for port in ports]
         mechanism = request.algorithm.prepare(varied.mechanism(robot, own))
-        results = run(request.algorithm, mechanism, request.options, values)
-        return Program(name, ports, outputs, tuple(graph.lift(x) for x in results))
+        results = tuple(graph.lift(x) for x in run(
+            request.algorithm, mechanism, request.options, values))
+        return Program(request.algorithm.name, ports, outputs, results)
 
     parts = sha256(repr((request.recipe(), varied)).encode()).hexdigest()
     return load_kernel(f"varied {parts}", build)

@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from nlink.engines import Engine
-from nlink.robot import Robot
-from nlink.testing.laws import LAWS
+from nlink.robot import Robot, expect_robot
+from nlink.testing.laws import LAWS, Law
+from nlink.testing.loop_laws import LOOP_LAWS
 from nlink.testing.plausibility import Finding, findings
-from nlink.testing.states import samples
+from nlink.testing.states import Samples, samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,14 @@ def check(robot: Robot, seed: int = 0, states: int = 16, *,
     """
     if states < 1:
         raise ValueError(f"states: {states}, expected at least 1")
-    x = samples(robot, seed, states)
-    rows = tuple(Row(law.name, law.statement, law(robot, x, engine), law.bound(robot))
-                 for law in LAWS if law.applies(robot))
-    return CheckReport(robot.name, states, rows, findings(robot, x, engine))
+    tree = expect_robot(robot).tree
+    x = samples(tree, seed, states)
+    rows = [_row(law, tree, x, engine) for law in LAWS if law.applies(tree)]
+    if robot.description.loops:
+        closed = samples(robot, seed, states)
+        rows += [_row(law, robot, closed, engine) for law in LOOP_LAWS]
+    return CheckReport(robot.name, states, tuple(rows), findings(tree, x, engine))
+
+
+def _row(law: Law, robot: Robot, x: Samples, engine: Engine) -> Row:
+    return Row(law.name, law.statement, law(robot, x, engine), law.bound(robot))

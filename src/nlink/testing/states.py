@@ -164,7 +164,7 @@ def along(name: str, robot: Robot, x: Samples) -> Array:
     moved = replace(x, q=x.q + 1j * STEP * coordinate_rates(robot, x.q, x.qd),
                     qd=x.qd + 1j * STEP * x.qdd)
     (values,) = robot.request(name, frame=x.frame).program()(
-        *([*a.T] for a in moved.arguments(find(name))))
+        *([*a.T] for a in moved.arguments(find(name, loops=bool(robot.description.loops)))))
     rates = np.imag(stack(values, x)) / STEP
     return rates[0] if len(values) == 1 else rates
 

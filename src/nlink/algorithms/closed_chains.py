@@ -1,0 +1,449 @@
+"""Closed chains: loops held by contact forces, on top of the sweeps of the open tree.
+
+[RK88] Part II is a contents page in print; the derivation is in docs/closed-chains.md. With
+J the rows of all closures on relative twists,
+
+    M qdd + h = tau + J^T lambda,   J qdd + Jdot qd = 0,
+
+and the tree, let go, accelerates by qdd_f = M^-1 (tau - h), which opens the loops by c = J qdd_f
++ Jdot qd. Then (J M^-1 J^T) lambda = -c is a small system, the contact form, and what lambda
+adds to the joints is one more sweep inward and outward: O(n) for a bounded number of loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from nlink.algorithms.forward_dynamics import Carried, Yield, accelerate, articulate
+from nlink.algorithms.inverse_dynamics import Body, Motion, base_motion, move
+from nlink.algorithms.kinematics import Place, at, forward_kinematics, twists
+from nlink.algorithms.matrices import Dense, pivots, zeros
+from nlink.algorithms.operational import cross_mobility, mobilities
+from nlink.algorithms.sweep import Column, Unrolled
+from nlink.model.constraints import NONE
+from nlink.model.mechanism import Closure, Joint
+from nlink.scalars.functions import Scalar, sign, sqrt
+from nlink.spatial import Matrix, Twist, Vector, Wrench
+
+DEPENDENT = 1e-11
+"""A row whose pivot is this share of its own mobility follows from the rows before it."""
+STILL = 1e-14
+"""A row with this share of the mobility around it is met by rounding alone."""
+PASSES = 3
+"""Steps of simplified Newton in a projection; an error e becomes about e^4."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """A closure in one configuration, in the axes of the body that carries frame b.
+
+    `turn` takes vectors of body a there, `r` leads from b's origin to a's, `C` are the axes E
+    of the constraint, in which a has the rotation R and the place x.
+    """
+
+    closure: Closure
+    turn: Matrix
+    r: Vector
+    C: Matrix
+    R: Matrix
+    x: Vector
+
+    @property
+    def rows(self) -> tuple[Wrench, ...]:
+        """Q: unit wrenches on a, at its origin."""
+        return tuple(Wrench(self.C @ row.moment, self.C @ row.force)
+                     for row in self.closure.constraint.rows(self.R))
+
+    @property
+    def arm(self) -> Vector:
+        """From b's origin to where the forces act; structure says where that is b's origin."""
+        return self.r if self.closure.constraint.slides else NONE
+
+    def error(self) -> tuple[Scalar, ...]:
+        return self.closure.constraint.error(self.R, self.x)
+
+    def on_bodies(self) -> list[tuple[tuple[int, Wrench], ...]]:
+        """For each row, the unit wrench on either body (from 0), in its axes, about its origin."""
+        a, b, back = self.closure.a, self.closure.b, self.turn.T
+        pairs = []
+        for row in self.rows:
+            ends = []
+            if a.body:
+                ends.append((a.body - 1, Wrench(back @ row.moment, back @ row.force).shift(a.p)))
+            if b.body:
+                ends.append((b.body - 1, (row * -1).shift(b.p + self.arm)))
+            pairs.append(tuple(ends))
+        return pairs
+
+
+def _product(A: Matrix, B: Matrix) -> Matrix:
+    return Matrix(A @ B.x, A @ B.y, A @ B.z)
+
+
+def contacts(mechanism: Unrolled, places: Column) -> list[Contact]:
+    """Every closure, for bodies in these places."""
+    return [_contact(closure, at(places, mechanism, closure.a), at(places, mechanism, closure.b))
+            for closure in mechanism.closures]
+
+
+def _contact(closure: Closure, one: Place, other: Place) -> Contact:
+    a, b, back = closure.a, closure.b, other.R.T
+    turn = _product(back, one.R)
+    r = back @ (one.p - other.p) + turn @ a.p - b.p
+    R = _product(turn, a.R)
+    if closure.constraint.isotropic:
+        return Contact(closure, turn, r, Matrix.identity(), _product(R, b.R.T), r)
+    return Contact(closure, turn, r, b.R, _product(b.R.T, R), b.R.T @ r)
+
+
+def closure_error(mechanism: Unrolled, q: Column) -> list[Scalar]:
+    """How far every row is from closed."""
+    held = contacts(mechanism, forward_kinematics(mechanism, q))
+    return [x for contact in held for x in contact.error()]
+
+
+def closure_velocity(mechanism: Unrolled, q: Column, qd: Column) -> list[Scalar]:
+    """J qd: how fast the loops open."""
+    moving = [Twist.zero(), *twists(mechanism, q, qd)]
+    opening = []
+    for contact in contacts(mechanism, forward_kinematics(mechanism, q)):
+        twist = _relative_twist(contact, moving)
+        opening += [twist.dot(row) for row in contact.rows]
+    return opening
+
+
+def _relative_twist(contact: Contact, moving: Sequence[Twist]) -> Twist:
+    """(w, v) of frame a seen from b, in the axes of b's body; `moving` has the base first."""
+    a, b = contact.closure.a, contact.closure.b
+    one, other = moving[a.body], moving[b.body]
+    v = contact.turn @ (one.linear + one.angular.cross(a.p))
+    return Twist(contact.turn @ one.angular - other.angular,
+                 v - other.linear - other.angular.cross(b.p + contact.arm))
+
+
+def _relative_acceleration(contact: Contact, motions: Sequence[Motion], gained: Sequence[Twist],
+                           moving: Sequence[Twist]) -> list[Scalar]:
+    """d/dt (Q (w, v)), row by row; `motions` with qdd = 0, to which `gained` is added.
+
+    In axes that turn with b, d/dt w = wd_a - wd_b - w_b x w and
+    d/dt v = a_a - a_b - (wd_b~ + w_b~ w_b~) r - 2 w_b x v; axes at rest have neither term
+    of w_b alone, and without sliding r and v vanish.
+    """
+    closure, turn = contact.closure, contact.turn
+    one, other = motions[closure.a.body], motions[closure.b.body]
+    A, B = gained[closure.a.body], gained[closure.b.body]
+    w = turn @ one.w - other.w
+    angular = turn @ (one.wd + A.angular) - other.wd - B.angular
+    linear = (turn @ (one.a + one.E @ closure.a.p + A.linear + A.angular.cross(closure.a.p))
+              - other.a - other.E @ closure.b.p - B.linear - B.angular.cross(closure.b.p))
+    if not closure.constraint.isotropic:
+        angular = angular - other.w.cross(w)
+    if closure.constraint.slides:
+        v = _relative_twist(contact, moving).linear
+        linear = (linear - other.E @ contact.r - B.angular.cross(contact.r)
+                  - other.w.cross(v) * 2)
+    change = Twist(angular, linear)
+    turning = closure.constraint.turning(contact.R, contact.C.T @ w)
+    return [change.dot(row) + extra for row, extra in zip(contact.rows, turning, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """L and the inverse pivots of a symmetric matrix, L D L^T."""
+
+    L: Dense
+    inverses: list[Scalar]
+
+    @classmethod
+    def of(cls, S: Dense, invert: Callable[[int, Scalar, Scalar], Scalar]) -> Factors:
+        """`invert(k, pivot, S_kk)` is the inverse of a pivot, or 0 for one that is nothing:
+        leaving out a row that follows from others leaves a solution whenever there is one."""
+        M, n, inverses = [row[:] for row in S], len(S), []
+        for k in range(n):
+            inverse = invert(k, M[k][k], S[k][k])
+            for i in range(k + 1, n):
+                ratio = M[k][i] * inverse
+                for j in range(i, n):
+                    M[i][j] = M[i][j] - ratio * M[k][j]
+                M[i][k] = ratio
+            inverses.append(inverse)
+        return cls(M, inverses)
+
+    def solve(self, b: Sequence[Scalar]) -> list[Scalar]:
+        x, n = list(b), len(b)
+        for k in range(n):
+            for i in range(k + 1, n):
+                x[i] = x[i] - self.L[i][k] * x[k]
+            x[k] = x[k] * self.inverses[k]
+        for k in reversed(range(n)):
+            for i in range(k + 1, n):
+                x[k] = x[k] - self.L[i][k] * x[i]
+        return x
+
+
+Ends = Sequence[tuple[tuple[int, Wrench], ...]]
+"""For each row, the bodies it acts on and the unit wrenches there."""
+
+
+def closure_mobility(mechanism: Unrolled, steps: Column, ends: Ends) -> tuple[Dense, list[Scalar]]:
+    """J M^-1 J^T, and how mobile the bodies of each row are in all (its scale).
+
+    Each body that a loop holds is visited once, whatever the number of its rows.
+    """
+    bodies = sorted({body for row in ends for body, _ in row})
+    Om = mobilities(mechanism, steps, set(bodies))
+    blocks = {(i, j): cross_mobility(mechanism, steps, Om, i, j)
+              for i in bodies for j in bodies if j < i}
+
+    def twist_of(i: int, row: tuple[tuple[int, Wrench], ...]) -> Twist:
+        """How body i yields to the wrenches of a row."""
+        total = Twist.zero()
+        for j, f in row:
+            if i == j:
+                total = total + Om[i] @ f
+            elif j < i:
+                total = total + Twist(*_halves([t.dot(f) for t in blocks[i, j]]))
+            else:
+                columns = zip(*(t.components for t in blocks[j, i]), strict=True)
+                total = total + Twist(*_halves([_twist(c).dot(f) for c in columns]))
+        return total
+
+    S = zeros(len(ends))
+    for r, row in enumerate(ends):
+        yields = {i: twist_of(i, row) for i in {i for other in ends[:r + 1] for i, _ in other}}
+        for s in range(r + 1):
+            total: Scalar = 0
+            for i, f in ends[s]:
+                total = total + yields[i].dot(f)
+            S[r][s] = S[s][r] = total
+    L2 = mechanism.size ** 2
+    scales = []
+    for row in ends:
+        total = 0
+        for i, _ in row:
+            A, B = Om[i].A.rows, Om[i].B.rows
+            total = total + sum(A[k][k] * L2 + B[k][k] for k in range(3))
+        scales.append(total)
+    return S, scales
+
+
+def _halves(x: Sequence[Scalar]) -> tuple[Vector, Vector]:
+    return Vector(*x[:3]), Vector(*x[3:])
+
+
+def _twist(x: Sequence[Scalar]) -> Twist:
+    return Twist(*_halves(x))
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The closures of one configuration, ready to be solved."""
+
+    ends: Ends
+    steps: Column
+    factors: Factors
+
+    @classmethod
+    def of(cls, mechanism: Unrolled, held: Sequence[Contact], steps: Column) -> Held:
+        ends = [row for contact in held for row in contact.on_bodies()]
+        S, scales = closure_mobility(mechanism, steps, ends)
+        angular = [x for closure in mechanism.closures for x in closure.constraint.angular]
+        floors = [scale * (STILL / (mechanism.size ** 2 if turns else 1)) + 1e-300
+                  for scale, turns in zip(scales, angular, strict=True)]
+
+        def invert(k: int, pivot: Scalar, whole: Scalar) -> Scalar:
+            keep = (1 + sign(pivot - (DEPENDENT * whole + floors[k]))) * 0.5
+            return keep / (pivot * keep + (1 - keep))
+
+        return cls(ends, steps, Factors.of(S, invert))
+
+    @classmethod
+    def at(cls, mechanism: Unrolled, q: Column) -> Held:
+        held = contacts(mechanism, forward_kinematics(mechanism, q))
+        return cls.of(mechanism, held, pivots(mechanism, q))
+
+    def respond(self, mechanism: Unrolled, opening: Sequence[Scalar]) -> Column:
+        """M^-1 J^T lambda, with the lambda that takes an opening away."""
+        multipliers = self.factors.solve([-x for x in opening])
+        return response(mechanism, self.steps, wrenches(mechanism, self.ends, multipliers))
+
+
+def wrenches(mechanism: Unrolled, ends: Ends, multipliers: Sequence[Scalar]) -> list[Wrench]:
+    """J^T lambda as a wrench on each body."""
+    total = [Wrench.zero() for _ in mechanism.joints]
+    for row, x in zip(ends, multipliers, strict=True):
+        for body, f in row:
+            total[body] = total[body] + f * x
+    return total
+
+
+def response(mechanism: Unrolled, steps: Column, wrenches: Column) -> Column:
+    """Joint accelerations that wrenches on bodies cause: z(k) = psi z(k-1) and nu = -D^-1 H z
+    inward, lambda(k) = psi^T lambda(k+1) + H^T nu outward [ERRATA, closed chains, (4)]."""
+
+    def inward(joint: Joint, f: Wrench, step: Yield, wrench: Wrench):
+        f, us = f - wrench, []
+        for pivot in reversed(step.pivots):
+            u = -pivot.S.dot(f)
+            f = f + pivot.K * u
+            if pivot.axis is not None:
+                f = f.replace(pivot.axis, 0)
+            us.append(u)
+        return step.X.wrench_to_parent(f), replace(step, u=tuple(us[::-1]))
+
+    yielding, _ = mechanism.inward(inward, Wrench.zero(), steps, wrenches)
+    return mechanism.outward(accelerate, Twist.zero(), yielding)
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The tree let go: its accelerations, and by how much they open the loops."""
+
+    qdd: Column
+    steps: Column
+    contacts: list[Contact]
+    openings: list[list[Scalar]]
+    """Of each contact, row by row."""
+
+
+def release(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_ext: Column) -> Release:
+    """The three sweeps of forward dynamics, which also say how bodies accelerate."""
+
+    def outward(joint: Joint, parent: Motion, q, qd, f_ext):
+        X = joint.transform(q)
+        motion = move(joint, X, parent, q, qd, (0,) * joint.type.nv)
+        f = joint.inertia.newton_euler(motion.E, motion.a) - f_ext
+        return motion, (motion, Body(X, f))
+
+    def inward(joint: Joint, carried: Carried, moving, q, qd, tau):
+        body: Body = moving[1]
+        drive = tuple(t - r for t, r in zip(tau, joint.friction(qd), strict=True))
+        return articulate(joint, body.X, carried, body.f, q, drive)
+
+    def yielding(joint: Joint, parent: Twist, step: Yield):
+        gained, qdd = accelerate(joint, parent, step)
+        return gained, (gained, qdd)
+
+    rest = base_motion(mechanism.gravity)
+    moving = mechanism.outward(outward, rest, q, qd, f_ext)
+    steps, _ = mechanism.inward(inward, Carried.zero(), moving, q, qd, tau)
+    freed = mechanism.outward(yielding, Twist.zero(), steps)
+    held = contacts(mechanism, forward_kinematics(mechanism, q))
+    motions = [rest, *(motion for motion, _ in moving)]
+    gained = [Twist.zero(), *(gain for gain, _ in freed)]
+    slides = any(closure.constraint.slides for closure in mechanism.closures)
+    speeds = [Twist.zero(), *twists(mechanism, q, qd)] if slides else [Twist.zero()]
+    openings = [_relative_acceleration(contact, motions, gained, speeds) for contact in held]
+    return Release([qdd for _, qdd in freed], steps, held, openings)
+
+
+def forward_dynamics(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_ext: Column,
+                     stiffness: float = 0.0) -> Column:
+    """Joint accelerations that keep the loops closed: the contact form.
+
+    With a `stiffness` k, Baumgarte's: openings obey x'' + 2 k x' + k^2 x = 0.
+    """
+    free = release(mechanism, q, qd, tau, f_ext)
+    opening = [x for part in free.openings for x in part]
+    if stiffness:
+        opening = [a + 2 * stiffness * v + stiffness ** 2 * x for a, v, x in zip(
+            opening, closure_velocity(mechanism, q, qd), closure_error(mechanism, q),
+            strict=True)]
+    held = Held.of(mechanism, free.contacts, free.steps)
+    return added(mechanism, free.qdd, held.respond(mechanism, opening))
+
+
+def added(mechanism: Unrolled, one: Column, other: Column) -> Column:
+    """The sum of two columns of joint values."""
+    return mechanism.each(lambda joint, a, b: tuple(x + y for x, y in zip(a, b, strict=True)),
+                          one, other)
+
+
+def closure_forces(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_ext: Column,
+                   ) -> list[tuple[Scalar, ...]]:
+    """For each closure the wrench that a exerts on b, about a's origin, in world axes."""
+    free = release(mechanism, q, qd, tau, f_ext)
+    held = Held.of(mechanism, free.contacts, free.steps)
+    multipliers = iter(held.factors.solve([-x for part in free.openings for x in part]))
+    places, forces = forward_kinematics(mechanism, q), []
+    for contact in free.contacts:
+        total, R = Wrench.zero(), at(places, mechanism, contact.closure.b).R
+        for row in contact.rows:
+            total = total - row * next(multipliers)
+        forces.append((*(R @ total.moment).components, *(R @ total.force).components))
+    return forces
+
+
+def closure_rows(mechanism: Unrolled, q: Column) -> list[tuple[Scalar, ...]]:
+    """The rows as unit wrenches on a, about its origin, in world axes."""
+    places = forward_kinematics(mechanism, q)
+    rows = []
+    for contact in contacts(mechanism, places):
+        R = at(places, mechanism, contact.closure.b).R
+        rows += [(*(R @ row.moment).components, *(R @ row.force).components)
+                 for row in contact.rows]
+    return rows
+
+
+def closure_acceleration(mechanism: Unrolled, q: Column, qd: Column) -> list[Scalar]:
+    """Jdot qd: how the loops would open with qdd = 0."""
+
+    def outward(joint: Joint, parent: Motion, q, qd):
+        motion = move(joint, joint.transform(q), parent, q, qd, (0,) * joint.type.nv)
+        return motion, motion
+
+    rest = base_motion(Vector.zero())
+    motions = [rest, *mechanism.outward(outward, rest, q, qd)]
+    still, speeds = [Twist.zero()] * len(motions), [Twist.zero(), *twists(mechanism, q, qd)]
+    return [x for contact in contacts(mechanism, forward_kinematics(mechanism, q))
+            for x in _relative_acceleration(contact, motions, still, speeds)]
+
+
+def closure_jacobian(mechanism: Unrolled, q: Column) -> list[list[Scalar]]:
+    """J, one row for each row of the constraints: the joint forces that a unit of it causes."""
+
+    def inward(joint: Joint, f: Wrench, wrench: Wrench, q):
+        f = f + wrench
+        return joint.transform(q).wrench_to_parent(f), joint.project(q, f)
+
+    J = []
+    for contact in contacts(mechanism, forward_kinematics(mechanism, q)):
+        for row in contact.on_bodies():
+            wrenches = [Wrench.zero() for _ in mechanism.joints]
+            for body, f in row:
+                wrenches[body] = wrenches[body] + f
+            forces, _ = mechanism.inward(inward, Wrench.zero(), wrenches, q)
+            J.append([x for part in forces for x in part])
+    return J
+
+
+def closure_rank(mechanism: Unrolled, q: Column) -> Scalar:
+    """How many rows are independent here."""
+    return sum(sign(x) for x in Held.at(mechanism, q).factors.inverses)
+
+
+def project(mechanism: Unrolled, q: Column, qd: Column) -> tuple[Column, Column]:
+    """The nearest closed state, by simplified Newton in the metric of the mass matrix.
+
+    dq = -M^-1 J^T (J M^-1 J^T)^-1 error for places, the same with J qd for velocities: what
+    is taken away is what an impulse in the loops could have given.
+    """
+    held = Held.at(mechanism, q)
+    for _ in range(PASSES):
+        change = held.respond(mechanism, closure_error(mechanism, q))
+        q = mechanism.each(_step, q, change)
+    for _ in range(2):
+        change = held.respond(mechanism, closure_velocity(mechanism, q, qd))
+        qd = added(mechanism, qd, change)
+    return q, qd
+
+
+def _step(joint: Joint, q, change):
+    """q + change, a quaternion made unit again."""
+    moved = [x + v for x, v in zip(q, joint.velocity(q, change), strict=True)]
+    if joint.type.nq == joint.type.nv:
+        return tuple(moved)
+    *place, w, x, y, z = moved
+    length = 1 / sqrt(w * w + x * x + y * y + z * z)
+    return (*place, w * length, x * length, y * length, z * length)

@@ -1,0 +1,406 @@
+"""The loops of a mechanism: how well they are closed, what they carry, how to close them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nlink.compiler.calling import call
+from nlink.scalars.program import Port
+
+if TYPE_CHECKING:
+    from nlink.robot import Robot
+
+Array = np.ndarray
+RANK = 1e-9
+"""A singular value this small, of the largest, is none."""
+BALANCE = 1e-8
+"""Joint forces are balanced to this share of their size, or not at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mobility:
+    """What of a mechanism is free to move in one configuration.
+
+    `freedom` is the number of independent rates, `independent` names rates that determine
+    all others, and `redundant` is how many rows of the loops follow from the rest.
+    """
+
+    freedom: int
+    independent: tuple[str, ...]
+    rows: int
+    redundant: int
+
+
+class Loops:
+    """The loops of one robot; `robot.loops`.
+
+    Errors and Jacobians are those of all rows, in the order of the loops; `rows` says which is
+    which. Like everything else they take batches. M, C, g and inverse dynamics of a robot
+    with loops are of its tree: with the forces in the loops they obey
+    M qdd + C qd + g = tau + J^T lambda.
+
+    >>> import nlink
+    >>> four_bar = nlink.load("four_bar")
+    >>> four_bar.loops
+    <Loops of four_bar: pin (revolute)>
+    >>> bool(abs(four_bar.loops.error(four_bar.neutral)).max() < 1e-12)
+    True
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        if not robot.description.loops:
+            raise ValueError(f"{robot.name} has no loops")
+        self.robot = robot
+
+    def __repr__(self) -> str:
+        loops = ", ".join(f"{loop.name} ({loop.constraint.name})"
+                          for loop in self.robot.description.loops)
+        return f"<Loops of {self.robot.name}: {loops}>"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(loop.name for loop in self.robot.description.loops)
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The loop of each row."""
+        return tuple(loop.name for loop in self.robot.description.loops
+                     for _ in range(loop.constraint.count))
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Of each row's error."""
+        return tuple("rad" if x else "m" for x in self.angular)
+
+    def error(self, q: ArrayLike) -> Array:
+        """How far each row is from closed, metres and radians, (..., rows).
+
+        Rows that restrict velocities alone (the spin of a soft finger) have no error.
+        """
+        return self.robot.compute("closure_error", q)
+
+    def velocity(self, q: ArrayLike, qd: ArrayLike) -> Array:
+        """J qd: how fast the loops open, (..., rows)."""
+        return self.robot.compute("closure_velocity", q, qd)
+
+    def jacobian(self, q: ArrayLike) -> Array:
+        """J, (..., rows, n)."""
+        return self.robot.compute("closure_jacobian", q)
+
+    def acceleration(self, q: ArrayLike, qd: ArrayLike) -> Array:
+        """Jdot qd, (..., rows): J qdd + Jdot qd = 0 while the loops stay closed."""
+        return self.robot.compute("closure_acceleration", q, qd)
+
+    def forces(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
+               f_ext: ArrayLike | None = None) -> Array:
+        """The wrench in each loop, (..., loops, 6): what its frame `of` does to its frame `on`,
+        (moment, force) about the origin of `of`, in world axes.
+
+        Where rows are redundant only their sum is determined, and those that follow from
+        rows before them are left without force. `f_ext` as in `forward_dynamics`.
+        """
+        return self.robot.compute("closure_forces", q, qd, tau, f_ext=f_ext)
+
+    def project(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
+        """A closed state near an almost closed one: places first, then velocities.
+
+        What is taken from qd is what impulses in the loops could take, so the kinetic energy
+        of the rest is the least that is left.
+        """
+        return self.robot.compute("project", q, qd)
+
+    def assemble(self, guess: ArrayLike | None = None, *, keep: Sequence[str] = (),
+                 tolerance: float = 1e-12, iterations: int = 100) -> Array:
+        """A closed configuration near a guess, (nq,), by damped Newton steps.
+
+        `keep` names joints that stay as they are in the guess. If the loops cannot be closed from
+        there the error says how far they stayed open.
+
+        >>> import nlink
+        >>> four_bar = nlink.load("four_bar")
+        >>> q = four_bar.loops.assemble(four_bar.neutral + [0.3, 0, 0], keep=["crank"])
+        >>> bool(abs(q[0] - four_bar.neutral[0] - 0.3) < 1e-15)
+        True
+        """
+        robot = self.robot
+        q = _one("guess", robot.neutral if guess is None else guess, robot.nq)
+        free = np.ones(robot.n, dtype=bool)
+        for name in keep:
+            free[self._rates_of(name)] = False
+        size = np.where(self.angular, 1.0, robot.mechanism.size)
+
+        def opening(q: Array) -> Array:
+            return self.error(q) / size
+
+        e = opening(q)
+        for _ in range(iterations):
+            if np.abs(e).max() <= tolerance:
+                return q
+            J = self.jacobian(q) / size[:, None]
+            step = np.zeros(robot.n)
+            step[free] = -np.linalg.pinv(J[:, free], rcond=RANK) @ e
+            largest = np.abs(step).max()
+            step *= min(1.0, 0.5 / largest) if largest else 1.0  # half a radian at most
+            for _ in range(12):
+                moved = robot.integrate(q, step)
+                reached = opening(moved)
+                if np.linalg.norm(reached) < np.linalg.norm(e):
+                    break
+                step *= 0.5
+            else:
+                break
+            q, e = moved, reached
+        worst = int(np.abs(e).argmax())
+        if np.abs(e).max() <= 1e-10:  # rounding is all that is left
+            return q
+        held = f" with {', '.join(keep)} as given" if keep else ""
+        raise ValueError(f"guess: the loops do not close from here{held}; {self.rows[worst]!r} "
+                         f"stays open by {abs(e[worst] * size[worst]):.3g} "
+                         f"{self.units[worst]}")
+
+    def random_state(self, rng: np.random.Generator, shape: tuple[int, ...] = (),
+                     spread: float = 0.3) -> tuple[Array, Array]:
+        """Closed states around home: rates of deviation `spread` are followed for a unit of time
+        and what they open is closed; guesses that do not close are drawn again."""
+        robot, count = self.robot, math.prod(shape)
+        q, qd = np.empty((count, robot.nq)), np.empty((count, robot.n))
+        k = tries = 0
+        while k < count:
+            guess = robot.integrate(robot.neutral, rng.normal(scale=spread, size=robot.n))
+            tries += 1
+            try:
+                q[k] = self.assemble(guess)
+            except ValueError:
+                if tries > 20 * (k + 1):
+                    raise
+                continue
+            _, qd[k] = self.project(q[k], rng.normal(size=robot.n))
+            k += 1
+        return q.reshape(*shape, robot.nq), qd.reshape(*shape, robot.n)
+
+    def mobility(self, q: ArrayLike | None = None) -> Mobility:
+        """What can move in a configuration, and which rates say all of it.
+
+        >>> import nlink
+        >>> nlink.load("four_bar").loops.mobility()
+        Mobility(freedom=1, independent=('crank',), rows=5, redundant=3)
+        """
+        robot = self.robot
+        q = _one("q", robot.neutral if q is None else q, robot.nq)
+        J = self.jacobian(q) / np.where(self.angular, 1.0, robot.mechanism.size)[:, None]
+        tolerance, names = RANK * max(1.0, float(np.abs(J).max())), rate_names(robot)
+        rank = int(np.linalg.matrix_rank(J, tol=tolerance))
+        chosen: list[str] = []
+        held = J
+        # a rate is independent if holding it takes away a freedom that is left; motors first
+        for k in np.argsort(~self.actuated, kind="stable"):
+            more = np.vstack([held, np.eye(robot.n)[k]])
+            if np.linalg.matrix_rank(more, tol=tolerance) > rank + len(chosen):
+                chosen.append(names[k])
+                held = more
+        return Mobility(robot.n - rank, tuple(chosen), len(J), len(J) - rank)
+
+    def complete(self, q: ArrayLike, rates: Mapping[str, ArrayLike],
+                 accelerations: Mapping[str, ArrayLike] | None = None) -> tuple[Array, Array]:
+        """All rates and accelerations of one closed configuration, from those of some joints.
+
+        `rates` maps names of joints to their rates, `accelerations` the same joints to theirs
+        (zero if not given): J qd = 0 and J qdd + Jdot qd = 0 say the rest.
+
+        >>> import nlink
+        >>> four_bar = nlink.load("four_bar")
+        >>> qd, qdd = four_bar.loops.complete(four_bar.neutral, {"crank": 1.0})
+        >>> bool(abs(four_bar.loops.velocity(four_bar.neutral, qd)).max() < 1e-12)
+        True
+        """
+        robot, q = self.robot, _one("q", q, self.robot.nq)
+        accelerations = dict.fromkeys(rates, 0.0) if accelerations is None else accelerations
+        if set(accelerations) != set(rates):
+            raise ValueError(f"accelerations: of {', '.join(accelerations)}, expected of the "
+                             f"joints whose rates are given, {', '.join(rates)}")
+        known, J = np.zeros(robot.n, dtype=bool), self.jacobian(q)
+        qd, qdd = np.zeros((2, robot.n))
+        for name in rates:
+            place = self._rates_of(name)
+            known[place] = True
+            qd[place], qdd[place] = rates[name], accelerations[name]
+        rank = np.linalg.matrix_rank(J[:, ~known], tol=RANK * max(1.0, float(np.abs(J).max())))
+        if rank < (~known).sum():
+            raise ValueError(f"rates: {', '.join(rates)} leave {(~known).sum() - rank} freedoms "
+                             "open, expected rates that determine the motion")
+        solve = np.linalg.pinv(J[:, ~known], rcond=RANK)
+        qd[~known] = -solve @ (J[:, known] @ qd[known])
+        qdd[~known] = -solve @ (J[:, known] @ qdd[known] + self.acceleration(q, qd))
+        opening = J @ qdd + self.acceleration(q, qd)
+        for what, left in (("rates", J @ qd), ("accelerations", opening)):
+            if np.abs(left).max() > 1e-6 * (1 + np.abs(J).max() * np.abs((qd, qdd)).max()):
+                raise ValueError(f"{what}: no motion that keeps the loop "
+                                 f"{self.rows[int(np.abs(left).argmax())]!r} closed has these")
+        return qd, qdd
+
+    def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
+                         internal: ArrayLike | None = None) -> tuple[Array, Array]:
+        """tau on the actuated joints, zero elsewhere, and the wrenches in the loops, for a motion
+        that keeps the loops closed.
+
+        M qdd + h = tau + J^T lambda leaves a choice where there are more motors than freedoms: the
+        tau of least norm is taken, or, with `internal` (wrenches in the loops, (loops, 6), signs
+        and axes as in `forces`; a squeeze, say), the one whose multipliers are nearest to it.
+        A motion that the motors cannot make raises ValueError, as does one that opens the loops.
+
+        >>> import nlink
+        >>> bar = nlink.load("four_bar")
+        >>> tau, forces = bar.loops.inverse_dynamics(bar.neutral, [0, 0, 0], [0, 0, 0])
+        >>> tau[1:], forces.shape
+        (array([0., 0.]), (1, 6))
+        """
+        robot = self.robot
+        shapes = ((robot.nq,), (robot.n,), (robot.n,))
+        given = [Port(name, shape) for name, shape in zip(("q", "qd", "qdd"), shapes, strict=True)]
+        outputs = [Port("tau", (robot.n,)), Port("forces", (len(self.names), 6))]
+        if internal is not None and np.shape(internal) != (len(self.names), 6):
+            raise ValueError(f"internal: shape {np.shape(internal)}, expected "
+                             f"{(len(self.names), 6)}")
+
+        def run(inputs: list[Array], results: list[Array], count: int) -> None:
+            for k in range(count):
+                wanted = None if internal is None else self.multipliers(inputs[0][k], internal)
+                tau, multipliers = self._balance(*(x[k] for x in inputs), wanted)
+                results[0][k] = tau
+                results[1][k] = self.wrenches(inputs[0][k], multipliers).ravel()
+
+        return call(given, outputs, (q, qd, qdd), None, run)
+
+    def _balance(self, q: Array, qd: Array, qdd: Array, wanted: Array | None,
+                 ) -> tuple[Array, Array]:
+        J = self.jacobian(q)
+        opening = J @ qdd + self.acceleration(q, qd)
+        size = np.abs(J) @ np.abs(qdd) + np.abs(self.acceleration(q, qd)) + 1e-9
+        if (np.abs(opening) > 1e-6 * size).any():
+            worst = int(np.argmax(np.abs(opening) / size))
+            raise ValueError(f"qdd: opens the loop {self.rows[worst]!r} with an acceleration of "
+                             f"{abs(opening[worst]):.3g}, expected J qdd = -Jdot qd")
+        whole = self.robot.inverse_dynamics(q, qd, qdd)
+        motors = self.actuated
+        scale = BALANCE * (1.0 + np.abs(whole).max())
+        # passive joints: J_p^T lambda = whole_p decides what of lambda is not free
+        passive, active = J[:, ~motors].T, J[:, motors].T
+        base = np.linalg.pinv(passive, rcond=RANK) @ whole[~motors] if len(passive) else (
+            np.zeros(len(J)))
+        left = whole[~motors] - passive @ base
+        if len(left) and np.abs(left).max() > scale:
+            joint = self._passive_names()[int(np.abs(left).argmax())]
+            raise ValueError(f"qdd: the motors cannot make this motion: {joint!r} has none, and "
+                             f"{np.abs(left).max():.3g} is left to it")
+        free = np.eye(len(J)) - np.linalg.pinv(passive, rcond=RANK) @ passive if len(passive) else (
+            np.eye(len(J)))
+        if wanted is None:  # least tau = whole_a - A lambda
+            y = np.linalg.pinv(active @ free, rcond=RANK) @ (whole[motors] - active @ base)
+        else:
+            y = wanted - base
+        multipliers = base + free @ y
+        tau = np.zeros(len(whole))
+        tau[motors] = whole[motors] - active @ multipliers
+        return tau, multipliers
+
+    def wrenches(self, q: ArrayLike, multipliers: ArrayLike) -> Array:
+        """The wrenches in the loops, (..., loops, 6), from a multiplier for each row; signs and
+        axes as in `forces`."""
+        parts = -self.robot.compute("closure_rows", q) * np.asarray(multipliers)[..., None]
+        return np.stack([parts[..., rows, :].sum(axis=-2) for rows in self._row_numbers], axis=-2)
+
+    def multipliers(self, q: ArrayLike, wrenches: ArrayLike) -> Array:
+        """The multiplier of each row in one state whose wrenches are nearest to given ones."""
+        rows, given = self.robot.compute("closure_rows", q), np.asarray(wrenches, dtype=float)
+        return -np.concatenate([np.linalg.pinv(rows[own].T) @ f
+                                for own, f in zip(self._row_numbers, given, strict=True)])
+
+    def internal(self, q: ArrayLike, wrenches: ArrayLike, link: str) -> Array:
+        """The part of the wrenches in the loops of one state that does nothing to a link but
+        squeeze it, (loops, 6).
+
+        It is what is left of the multipliers when the least ones (in SI units, moments and
+        forces alike) that have the same resultant on the link are taken away.
+        """
+        robot = self.robot
+        q, given = _one("q", q, robot.nq), np.asarray(wrenches, dtype=float)
+        if given.shape != (len(self.names), 6):
+            raise ValueError(f"wrenches: shape {given.shape}, expected {(len(self.names), 6)}")
+        number = 1 + _index("link", link, [x.name for x in robot.links])
+        rows, centre = robot.compute("closure_rows", q), robot.pose(q, number)[:3, 3]
+        resultant, held = [], np.zeros(len(self.rows), dtype=bool)
+        for loop, own in zip(robot.description.loops, self._row_numbers, strict=True):
+            if number not in (loop.on.link, loop.of.link):
+                continue
+            pose = robot.pose(q, loop.of.link)
+            arm = pose[:3, 3] + pose[:3, :3] @ loop.of.pose.p - centre
+            moments = rows[own, :3] + np.cross(arm, rows[own, 3:])
+            sense = -1.0 if loop.on.link == number else 1.0
+            resultant.append(sense * np.hstack([moments, rows[own, 3:]]).T)
+            held[own] = True
+        if not resultant:
+            raise ValueError(f"link: no loop holds {link!r}")
+        G, x = np.hstack(resultant), np.zeros(len(self.rows))
+        x[held] = self.multipliers(q, given)[held]
+        x[held] -= np.linalg.pinv(G, rcond=RANK) @ (G @ x[held])
+        return self.wrenches(q, x)
+
+    @property
+    def actuated(self) -> Array:
+        """Of each rate, whether a motor acts on it; a free joint never has one."""
+        return np.array([joint.actuated and joint.type.name != "free"
+                         for joint in self._moving for _ in range(joint.type.nv)], dtype=bool)
+
+    @property
+    def _moving(self) -> list[Any]:
+        return [joint for joint in self.robot.joints if joint.type.nv]
+
+    @property
+    def angular(self) -> Array:
+        """Of each row, whether it holds an angle (else a length)."""
+        return np.array([x for loop in self.robot.description.loops
+                         for x in loop.constraint.angular])
+
+    def _passive_names(self) -> list[str]:
+        names = np.array(rate_names(self.robot), dtype=object)
+        return list(names[~self.actuated])
+
+    def _rates_of(self, name: str) -> slice:
+        at = 0
+        for joint in self._moving:
+            if joint.name == name:
+                return slice(at, at + joint.type.nv)
+            at += joint.type.nv
+        raise ValueError(f"keep: {name!r}, expected joints that move, of "
+                         f"{', '.join(joint.name for joint in self._moving)}")
+
+    @property
+    def _row_numbers(self) -> list[slice]:
+        ends = np.cumsum([loop.constraint.count for loop in self.robot.description.loops])
+        return [slice(end - loop.constraint.count, end) for end, loop in zip(
+            ends.tolist(), self.robot.description.loops, strict=True)]
+
+
+def rate_names(robot: Robot) -> list[str]:
+    """A name for each rate: the joint's, numbered where it has several."""
+    return [joint.name if joint.type.nv == 1 else f"{joint.name}.{k}"
+            for joint in robot.joints for k in range(joint.type.nv)]
+
+
+def _index(what: str, name: str, names: list[str]) -> int:
+    if name not in names:
+        raise ValueError(f"{what}: {name!r}, expected one of {', '.join(names)}")
+    return names.index(name)
+
+
+def _one(name: str, given: ArrayLike, size: int) -> Array:
+    x = np.array(given, dtype=float)
+    if x.shape != (size,):
+        raise ValueError(f"{name}: shape {x.shape}, expected ({size},): one state")
+    return x

@@ -1,0 +1,250 @@
+"""What a loop holds: the constraints that close kinematic chains.
+
+A loop closes on two frames, `of` (a) and `on` (b), as a joint would that carries a on b. It is
+described by what it forbids. Seen from b, in axes E, frame a has the rotation R, the place x
+and the twist (w, v); a row of the constraint matrix Q is a wrench that the loop can transmit,
+and what it forbids is a twist on which that wrench does work [RK88 Part II; ERRATA]:
+
+    Q (w, v) = 0,   Q (wd, vd) + Qdot (w, v) = 0,   f = Q^T lambda.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nlink.scalars.functions import Scalar, cos, sin
+from nlink.spatial import Matrix, Vector, Wrench
+
+X, Y, Z = Vector(1, 0, 0), Vector(0, 1, 0), Vector(0, 0, 1)
+NONE = Vector(0, 0, 0)
+
+
+def forces(*axes: Vector) -> tuple[Wrench, ...]:
+    """Rows that forbid translations."""
+    return tuple(Wrench(NONE, axis) for axis in axes)
+
+
+def moments(*axes: Vector) -> tuple[Wrench, ...]:
+    """Rows that forbid rotations."""
+    return tuple(Wrench(axis, NONE) for axis in axes)
+
+
+class Constraint(ABC):
+    """The contract of a constraint, on any scalar.
+
+    1. `rows(R)` are the rows of Q, as wrenches in axes E.
+    2. `turning(R, w)` is Qdot (w, v), row by row; zero where Q is constant in E.
+    3. `error(R, x)` is how far each row is from closed. At a closed state its rate is
+       Q (w, v), and nothing but a closed state makes it zero: an assembly must not end
+       half a turn away. A row that restricts velocities alone has the error 0.
+    4. `isotropic`: rows come in whole triples, so that E may be the world's axes; else E is b.
+    5. `slides`: frame a may move away from b's origin.
+    """
+
+    name: ClassVar[str]
+    isotropic: ClassVar[bool] = False
+    slides: ClassVar[bool] = False
+
+    @abstractmethod
+    def rows(self, R: Matrix) -> tuple[Wrench, ...]: ...
+
+    @abstractmethod
+    def error(self, R: Matrix, x: Vector) -> tuple[Scalar, ...]: ...
+
+    def turning(self, R: Matrix, w: Vector) -> tuple[Scalar, ...]:
+        return (0,) * self.count
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return len(self.rows(Matrix.identity()))
+
+    @property
+    def angular(self) -> tuple[bool, ...]:
+        """Of each row, whether its multiplier is a moment (else a force)."""
+        return tuple(row.force == NONE for row in self.rows(Matrix.identity()))
+
+
+def tilt(R: Matrix) -> tuple[Scalar, Scalar]:
+    """How far R leans the z axis, about x and about y: 2 tan(angle/2) times the axis."""
+    scale = 2 / (1 + R.z.z)
+    return -R.z.y * scale, R.z.x * scale
+
+
+def turn(R: Matrix) -> tuple[Scalar, Scalar, Scalar]:
+    """The rotation R as the vector 2 tan(angle/2) times its axis."""
+    scale = 2 / (1 + R.x.x + R.y.y + R.z.z)
+    return ((R.y.z - R.z.y) * scale, (R.z.x - R.x.z) * scale, (R.x.y - R.y.x) * scale)
+
+
+@dataclass(frozen=True, slots=True)
+class Rigid(Constraint):
+    """All six: a rigid grasp, a weld."""
+
+    name = "fixed"
+    isotropic = True
+
+    def rows(self, R: Matrix) -> tuple[Wrench, ...]:
+        return moments(X, Y, Z) + forces(X, Y, Z)
+
+    def error(self, R: Matrix, x: Vector) -> tuple[Scalar, ...]:
+        return (*turn(R), *x.components)
+
+
+@dataclass(frozen=True, slots=True)
+class Ball(Constraint):
+    """The point only: a ball joint, a point contact with friction that does not slip."""
+
+    name = "spherical"
+    isotropic = True
+
+    def rows(self, R: Matrix) -> tuple[Wrench, ...]:
+        return forces(X, Y, Z)
+
+    def error(self, R: Matrix, x: Vector) -> tuple[Scalar, ...]:
+        return x.components
+
+
+@dataclass(frozen=True, slots=True)
+class Pin(Constraint):
+    """A hinge about z."""
+
+    name = "revolute"
+
+    def rows(self, R: Matrix) -> tuple[Wrench, ...]:
+        return moments(X, Y) + forces(X, Y, Z)
+
+    def error(self, R: Matrix, x: Vector) -> tuple[Scalar, ...]:
+        return (*tilt(R), *x.components)
+
+
+@dataclass(frozen=True, slots=True)
+class Slide(Constraint):
+    """A slide along z."""
+
+    name = "prismatic"
+    slides = True
+
+    def rows(self, R: Matrix) -> tuple[Wrench, ...]:
+        return moments(X, Y, Z) + forces(X, Y)
+
+    def error(self, R: Matrix, x: Vector) -> tuple[Scalar, ...]:
+        return (*turn(R), x.x, x.y)
+
+
+@dataclass(frozen=True, slots=True)
+class Cylinder(Constraint):
+    """Rotation about z and translation along it."""
+
+    name = "cylindrical"
+    slides = True
+
+    def rows(self, R: Matrix) -> tuple[Wrench, ...]:
+        return moments(X, Y) + forces(X, Y)
+
+    def error(self, R: Matrix, x: Vector) -> tuple[Scalar, ...]:
+        return (*tilt(R), x.x, x.y)
+
+
+@dataclass(frozen=True, slots=True)
+class Screw(Constraint):
+    """A translation of `pitch` along z for a radian about it; whole turns are not told apart."""
+
+    pitch: float = 0.0
+    name = "helical"
+    slides = True
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.pitch) and self.pitch):
+            raise ValueError(f"pitch: {self.pitch}, expected a finite number of metres a radian, "
+                             "not 0")
+
+    def rows(self, R: Matrix) -> tuple[Wrench, ...]:
+        return (*moments(X, Y), *forces(X, Y), Wrench(Vector(0, 0, -self.pitch), Z))
+
+    def error(self, R: Matrix, x: Vector) -> tuple[Scalar, ...]:
+        # the angle z/pitch - theta by its sine and cosine, as 2 tan(angle/2)
+        angle = x.z * (1 / self.pitch)
+        c, s = cos(angle), sin(angle)
+        behind = (s * R.x.x - c * R.x.y) * (2 * self.pitch) / (1 + c * R.x.x + s * R.x.y)
+        return (*tilt(R), x.x, x.y, behind)
+
+
+@dataclass(frozen=True, slots=True)
+class Cross(Constraint):
+    """Two crossing axes: z of b, and x of a, which stay at right angles."""
+
+    name = "universal"
+
+    def rows(self, R: Matrix) -> tuple[Wrench, ...]:
+        return (Wrench(R.x.cross(Z), NONE), *forces(X, Y, Z))
+
+    def turning(self, R: Matrix, w: Vector) -> tuple[Scalar, ...]:
+        return (w.cross(R.x).cross(Z).dot(w), 0, 0, 0)
+
+    def error(self, R: Matrix, x: Vector) -> tuple[Scalar, ...]:
+        return (R.x.z, *x.components)
+
+
+@dataclass(frozen=True, slots=True)
+class Plane(Constraint):
+    """Motion in the plane across z."""
+
+    name = "planar"
+    slides = True
+
+    def rows(self, R: Matrix) -> tuple[Wrench, ...]:
+        return (*moments(X, Y), *forces(Z))
+
+    def error(self, R: Matrix, x: Vector) -> tuple[Scalar, ...]:
+        return (*tilt(R), x.z)
+
+
+@dataclass(frozen=True, slots=True)
+class SoftFinger(Constraint):
+    """The point, and no spin about z of b: a soft finger whose normal is fixed in the object.
+
+    The spin is forbidden as a velocity; no orientation is preserved by that.
+    """
+
+    name = "soft_finger"
+
+    def rows(self, R: Matrix) -> tuple[Wrench, ...]:
+        return moments(Z) + forces(X, Y, Z)
+
+    def error(self, R: Matrix, x: Vector) -> tuple[Scalar, ...]:
+        return (0, *x.components)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(Constraint):
+    """Any constant matrix Q, in the axes of b: one (moment, force) for each row.
+
+    Rows without a moment hold a place; the others restrict velocities alone.
+    """
+
+    matrix: tuple[tuple[float, ...], ...] = ()
+    name = "matrix"
+    slides = True
+
+    def __post_init__(self) -> None:
+        good = 0 < len(self.matrix) <= 6 and all(
+            len(row) == 6 and all(map(math.isfinite, row)) and any(row) for row in self.matrix)
+        if not good:
+            raise ValueError(f"matrix: {self.matrix}, expected one to six rows of six finite "
+                             "numbers, none of them all zero")
+
+    def rows(self, R: Matrix) -> tuple[Wrench, ...]:
+        return tuple(Wrench(Vector(*row[:3]), Vector(*row[3:])) for row in self.matrix)
+
+    def error(self, R: Matrix, x: Vector) -> tuple[Scalar, ...]:
+        return tuple(0 if any(row[:3]) else Vector(*row[3:]).dot(x) for row in self.matrix)
+
+
+CONSTRAINTS: dict[str, type[Constraint]] = {
+    kind.name: kind for kind in (Rigid, Pin, Slide, Screw, Cylinder, Cross, Plane, Ball,
+                                 SoftFinger, Rows)}
+"""By the names files use; those of joints that have one."""
