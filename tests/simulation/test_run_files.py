@@ -122,6 +122,26 @@ def test_a_directory_of_another_run_is_not_touched(tmp_path):
         nlink.simulate(PUMA, save=tmp_path / "run", **(OPTIONS | {"t": 2.0}))
 
 
+def test_what_is_no_run_under_way_is_not_touched(tmp_path):
+    pytest.importorskip("zarr")
+    (tmp_path / "empty.zarr").mkdir()
+    nlink.simulate(PUMA, t=0.1).save(tmp_path / "whole.zarr")
+    for name in ("empty.zarr", "whole.zarr"):
+        with pytest.raises(ValueError, match="is there and no run under way; remove it"):
+            nlink.simulate(PUMA, t=0.1, save=tmp_path / name)
+    assert nlink.load_run(tmp_path / "whole.zarr").ok
+
+
+def test_a_finished_run_is_not_computed_again(tmp_path):
+    pytest.importorskip("zarr")
+    for name in ("run", "run.zarr"):
+        shares = []
+        first, again = (nlink.simulate(PUMA, PUMA.random_state(0, (3,))[0], save=tmp_path / name,
+                                       progress=shares.append, **OPTIONS) for _ in range(2))
+        assert shares == sorted(shares)
+        assert np.array_equal(first.q, again.q)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 @pytest.mark.parametrize("name", ["run", "run.zarr"])

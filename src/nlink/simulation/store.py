@@ -137,7 +137,7 @@ class Directory(Store):
     @classmethod
     def open(cls, path: Path) -> Directory:
         try:
-            head = read_head(json.loads((path / "run.json").read_text("utf-8")))
+            head = read_head("run.json", json.loads((path / "run.json").read_text("utf-8")))
             size = np.load(path / "y.npy", mmap_mode="r").shape[2]
             raw = np.load(path / "records.npy", allow_pickle=False)
             head.setdefault("nq", stored_robot(head["robot"]).nq)
@@ -216,7 +216,7 @@ class Group(Store):
     @classmethod
     def open(cls, path: Path, mode: str = "r") -> Group:
         group = zarr().open_group(str(path), mode=mode)
-        head = read_head(dict(group.attrs) | {"t": group["t"][...]})
+        head = read_head("the group", dict(group.attrs) | {"t": group["t"][...]})
         size = group["q"].shape[2] + group[head["velocity"]].shape[2]
         return cls(as_records(group["records"][...], size), head, group)
 
@@ -273,11 +273,11 @@ def write_summary(group: Any, run: Run) -> None:
         group.create_array(name, data=flat if name == "vary" else flat[:, 0], overwrite=True)
 
 
-def read_head(head: dict[str, Any]) -> dict[str, Any]:
+def read_head(where: str, head: dict[str, Any]) -> dict[str, Any]:
     """What a file says of its run, with what older versions left out."""
     missing = [key for key in HEAD if key not in head]
     if missing:
-        raise ValueError(f"run.json has no {', '.join(missing)}")
+        raise ValueError(f"{where} has no {', '.join(missing)}")
     return {"velocity": "qd", "vary": None, "forces": False} | head
 
 
@@ -310,7 +310,11 @@ def create(records: Array, head: dict[str, Any], path: Path | None) -> Store:
     grouped = path.suffix == ".zarr"
     if not (path if grouped else path / "run.json").exists():
         return (Group if grouped else Directory).create(records, head, path)
-    store = Group.open(path, "r+") if grouped else Directory.open(path)
+    try:
+        store = Group.open(path, "r+") if grouped else Directory.open(path)
+    except (KeyError, ValueError, OSError):
+        raise ValueError(f"save: {path} is there and no run under way; remove it or choose "
+                         "another name") from None
     if store.head["digest"] != head["digest"]:
         raise ValueError(f"save: {path} holds another run; remove it or choose another name")
     return store
