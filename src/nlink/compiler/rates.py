@@ -59,14 +59,14 @@ def emit_rates(program: Program | LoopRates, target: Target) -> Rates:
     f.do("call void @whole(ptr %t, ptr %y, ptr %u, ptr %ydot)")
     f.do("ret void")
     entry = f.define(f"internal void @rates({PARAMETERS}, {MEMORY})")
-    return Rates("\n".join([_straight(program, "whole", target), entry]), _operations(program))
+    return Rates("\n".join([straight(program, "whole", target), entry]), _operations(program))
 
 
 def _operations(program: Program) -> int:
     return sum(n.op not in ("const", "input") for n in program.live())
 
 
-def _straight(program: Program, name: str, target: Target) -> str:
+def straight(program: Program, name: str, target: Target) -> str:
     """A straight-line program as a function of t, y, u and its output."""
     code = optimize(lower(program.results), fma=target.fma)
     row = 8 * target.width
@@ -117,13 +117,13 @@ def _emit_loops(program: LoopRates, target: Target) -> Rates:
     nq, n = (port.size for port in chain.inputs[:2])
     parts = [_Emitter(chain, layout, Lanes(Function(), width, target.fma), row).function()
              for width in (target.width, 1)]
-    parts.append(_straight(program.forces, "forces", target))
+    parts.append(straight(program.forces, "forces", target))
     f = Function()
     scratch = f.offset("%room", n * row)
     f.do("call void @forces(ptr %t, ptr %y, ptr %u, ptr %room)")
     qd, qdd = f.offset("%y", nq * row), f.offset("%ydot", nq * row)
     if program.velocity is not None:
-        parts.append(_straight(program.velocity, "velocity", target))
+        parts.append(straight(program.velocity, "velocity", target))
         f.do("call void @velocity(ptr %t, ptr %y, ptr %u, ptr %ydot)")
     else:
         kind = Lanes(f, target.width, target.fma).real

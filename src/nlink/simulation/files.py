@@ -23,6 +23,8 @@ import numpy as np
 from nlink.compiler.integrator import record_type
 from nlink.formats.dh import parse_toml
 from nlink.formats.files import write_bytes, write_text
+from nlink.simulation.event_log import EventLog
+from nlink.simulation.events import Events
 from nlink.simulation.run import Run, Stats
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ _BROKEN = (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.Bad
 """What readers of files raise that are cut off or hold something else."""
 _HEAD = ("robot", "digest", "lead", "t", "start", "evaluations", "stages", "method", "velocity")
 """What `run.json` says."""
+_EVENTS = ("trajectory", "t", "which", "q", "qd")
+"""What a file has of events."""
 
 
 def save_run(run: Run, path: Path) -> Path:
@@ -46,6 +50,9 @@ def save_run(run: Run, path: Path) -> Path:
               "status": run.status_codes, "t_end": run.t_end}
     arrays |= {name: np.asarray(value) for name, value in asdict(run.stats).items()}
     head = {"format": FORMAT, "method": run.method, "robot": run.robot.to_toml()}
+    if run.log is not None:
+        head["events"] = list(run.log.names)
+        arrays |= {f"events_{name}": getattr(run.log, name) for name in _EVENTS}
     if path.suffix == ".zarr":
         zarr = _zarr()
         group = zarr.open_group(str(path), mode="w")
@@ -93,8 +100,11 @@ def _assemble(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> Run:
     if head.get("format") != FORMAT:
         raise ValueError(f"the run has format {head.get('format')!r}, expected {FORMAT}")
     stats = Stats(*(arrays[name][()] for name in ("steps", "rejects", "evaluations")))
+    log = Events(tuple(head["events"]), *(arrays[f"events_{name}"] for name in _EVENTS)
+                 ) if head.get("events") else None
     return Run(_robot(head["robot"]), arrays["t"], arrays["q"], arrays["qd"],
-               arrays["status"], arrays["t_end"], stats, head["method"], forces=arrays["tau"])
+               arrays["status"], arrays["t_end"], stats, head["method"], forces=arrays["tau"],
+               log=log)
 
 
 def _robot(text: str) -> Robot:
@@ -134,12 +144,12 @@ class Store:
     """A run under way, in memory or in a directory."""
 
     def __init__(self, records: np.ndarray, out: np.ndarray, head: dict[str, Any],
-                 path: Path | None) -> None:
-        self.records, self.out, self.head, self.path = records, out, head, path
+                 path: Path | None, log: EventLog) -> None:
+        self.records, self.out, self.head, self.path, self.log = records, out, head, path, log
 
     @classmethod
     def create(cls, records: np.ndarray, times: np.ndarray, head: dict[str, Any],
-               path: Path | None) -> Store:
+               path: Path | None, log: EventLog) -> Store:
         """A new store, or the one at `path` if it holds the same run."""
         shape = (len(records), len(times), records["y"].shape[1])
         if path is None:
@@ -151,7 +161,8 @@ class Store:
             out = np.lib.format.open_memmap(path / "y.npy", "w+", np.float64, shape)
         out[:] = np.nan
         out[:, 0] = records["y"]
-        store = cls(records, out, head, path)
+        log.collect(records)
+        store = cls(records, out, head, path, log)
         store.checkpoint()
         if path is not None:  # last, since it says that the others are there
             write_text(path / "run.json", json.dumps(head | {"t": times.tolist()}))
@@ -177,12 +188,15 @@ class Store:
             records = raw.view(record_type(out.shape[2], memory)).ravel()
         except (*_BROKEN, IndexError) as error:
             raise ValueError(f"{path}: not a run under way: {error}") from None
-        return cls(records, out, head, path)
+        log = EventLog(len(records), out.shape[2], len(head.get("events", ())))
+        log.read(path, records, repair=mode != "r")
+        return cls(records, out, head, path, log)
 
     def checkpoint(self) -> None:
         """Make what has been computed so far permanent."""
         if self.path is None:
             return
+        self.log.save(self.path, self.records)  # before the records that count its rows
         if isinstance(self.out, np.memmap):
             self.out.flush()
         buffer = io.BytesIO()
@@ -203,4 +217,5 @@ class Store:
         times = np.array(head["t"]) if isinstance(head["t"], list) else head["t"]
         return Run(robot, times, q, rates, records["status"].reshape(lead),
                    records["t"].reshape(lead), Stats(steps, rejects, evaluations),
-                   head["method"], head["velocity"], forces)
+                   head["method"], head["velocity"], forces,
+                   self.log.events(robot, head.get("events", ()), head["velocity"]))

@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nlink.compiler import events as event_cells
 from nlink.compiler.integrator import STATUS, record_type
+from nlink.simulation.event_log import EventLog, stop_outside
+from nlink.simulation.events import watched
 from nlink.simulation.files import PART, Store
 from nlink.simulation.methods import METHODS
 from nlink.simulation.run import Run
-from nlink.simulation.system import MOTION, Law, System, kernel_of
+from nlink.simulation.system import MOTION, RATES_TO, Law, System, kernel_of
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
@@ -37,7 +40,8 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
              t: float | ArrayLike = 10.0, tau: ArrayLike | Law | None = None,
              method: str = "rkf45", rtol: float = 1e-9, atol: float = 1e-12,
              every: float = 0.01, *, step: float | None = None, algorithm: str | None = None,
-             velocity: str = "qd", traced: bool = True, threads: int | None = None,
+             velocity: str = "qd", events: Any = None, limits: str = "ignore",
+             restitution: float = 1.0, traced: bool = True, threads: int | None = None,
              max_steps: int = 10_000_000, save: str | Path | None = None,
              progress: bool | Callable[[float], None] | None = None) -> Run:
     """Integrate the motion of a robot from states q0, qd0 over the time t.
@@ -59,6 +63,11 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     [Koz95], to which rtol and atol then apply (`Run.rates`). q0, qd0, laws and `Run.qd` stay as
     they are. "nu" needs a positive definite mass matrix.
 
+    `events` are functions of t, q, qd written like a law, or `nlink.Event` objects, one, several
+    or a mapping of names to them: where one changes its sign, `Run.events` says when, and the
+    state. `limits` is what the position limits of joints do: "ignore", "stop" (the trajectory
+    ends there) or "bounce" (an impulse on the joint turns its rate round, times `restitution`).
+
     `save` names a directory, or an .npz file, that is kept up to date: an interrupted run is
     continued by the same call and gives the same numbers.
 
@@ -71,7 +80,10 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     if not (rtol >= 0 and atol >= 0 and rtol + atol > 0):
         raise ValueError(f"rtol: {rtol} and atol: {atol}, expected numbers >= 0, not both 0")
     _check_velocity(velocity, method, algorithm, traced)
-    limits = {"rtol": float(rtol), "atol": float(atol), "most": int(max_steps),
+    found = watched(robot, events, limits)
+    if not 0 <= restitution <= 1:
+        raise ValueError(f"restitution: {restitution}, expected a number from 0 to 1")
+    bounds = {"rtol": float(rtol), "atol": float(atol), "most": int(max_steps),
               "least": 16 * np.finfo(float).eps * float(np.abs(problem.times).max())}
     if method in SCIPY or not traced:
         from nlink.simulation.interpreted import integrate_in_python
@@ -79,10 +91,11 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
         if save is not None:
             raise ValueError(f"save: not with method={method!r}, traced={traced}; "
                              "use the run's own save() afterwards")
-        return integrate_in_python(problem, algorithm, **limits)
+        return integrate_in_python(problem, algorithm, found, float(restitution), **bounds)
     system = System(robot, problem.law, problem.table is not None,
-                    "p" if method == "symplectic" else velocity, algorithm)
-    return _compiled(problem, system, limits, _threads(threads), save, progress)
+                    "p" if method == "symplectic" else velocity, algorithm, found,
+                    float(restitution))
+    return _compiled(problem, system, bounds, _threads(threads), save, progress)
 
 
 @dataclass(frozen=True)
@@ -213,18 +226,21 @@ def _compiled(problem: _Problem, system: System, limits: dict[str, Any], threads
     wide = host().target.width
     kernel = kernel_of(system, problem.method, wide if count > 2 else 2)
     method = METHODS[problem.method]
-    memory = method.memory(problem.y0.shape[1])
+    memory = method.memory(problem.y0.shape[1]) + event_cells.memory(len(system.watched))
     records = np.zeros(count, record_type(problem.y0.shape[1], len(memory)))
     records["memory"] = memory
     records["next"], records["t"], records["h"] = 1, problem.times[0], problem.step
     records["y"] = _initial(problem, system.velocity)
     head = {"method": problem.method, "lead": problem.lead, "t": problem.times,
             "velocity": system.velocity, "evaluations": method.evaluations,
-            "stages": method.stages, "start": 2 if method.adaptive and not problem.step else 1}
+            "stages": method.stages, "start": 2 if method.adaptive and not problem.step else 1,
+            "events": [each.name for each in system.watched]}
     target = _target(save)
     if target is not None:
         head |= {"digest": _digest(problem, system, limits), "robot": problem.robot.to_toml()}
-    store = Store.create(records, problem.times, head, target)
+    log = EventLog(count, problem.y0.shape[1], len(system.watched))
+    stop_outside(records, log, system.watched)
+    store = Store.create(records, problem.times, head, target, log)
     _advance(kernel, store, problem, limits, threads, progress)
     forces = problem.forces() if problem.law is None else _law_kernel(system)
     run = store.run(problem.robot, forces)
@@ -241,8 +257,7 @@ def _initial(problem: _Problem, velocity: str) -> Array:
     if velocity == "p":
         return _momenta(problem)
     nq, y = problem.robot.nq, problem.y0.copy()
-    name = "quasi_velocities" if velocity == "nu" else "unnormalized_quasi_velocities"
-    y[:, nq:] = problem.robot.compute(name, y[:, :nq], y[:, nq:])
+    y[:, nq:] = problem.robot.compute(RATES_TO[velocity], y[:, :nq], y[:, nq:])
     return y
 
 
@@ -292,7 +307,8 @@ def _advance(kernel: Any, store: Store, problem: _Problem, limits: dict[str, Any
         try:
             while (records["status"] == STATUS["running"]).any():
                 kernel.run(records, store.out, problem.times, problem.table, **limits,
-                           budget=SLICE, threads=threads)
+                           budget=SLICE, threads=threads, log=store.log.buffer)
+                store.log.collect(records)
                 now = time.monotonic()
                 if tell is not None and (callable(progress) or now - begin > CHECKPOINT):
                     failed = records["status"] > STATUS["done"]
