@@ -12,9 +12,8 @@ trajectory is what it is without events, to the last bit. A terminal event ends 
 a limit that bounces, the state after the landing is replaced by the one after the impact,
 and the method starts anew.
 
-Of what is found here the record keeps what decides the rest: up to where in its step a
-trajectory has been examined, the values of g there, and when limits were last hit. A search
-that is interrupted is repeated from those, to the same bits.
+The record keeps all of a search: up to where in its step a trajectory has been examined, the
+values of g there, the bracket, and when limits were last hit. So a search can be interrupted.
 """
 
 from __future__ import annotations
@@ -42,24 +41,29 @@ SHORTEST = 1e4
 """Flights between impacts shorter than so many times `least` are rest on the limit."""
 
 
+SEARCH = ("phase", "examined", "near", "far", "tfar", "probe", "tprobe", "probes", "side")
+"""Where a search stands, zero before any; then, of each event, numbers not known before."""
+VALUES = ("base", "low", "high", "impact")
+
+
 def kept_cells(triggers: Sequence[Trigger]) -> tuple[str, ...]:
-    """What a trajectory remembers: how far its step is examined, g there, and last impacts."""
-    numbers = range(len(triggers))
-    return ("examined", *(f"base{i}" for i in numbers),
-            *(f"impact{i}" for i in numbers)) if triggers else ()
+    """What a trajectory remembers of its events."""
+    return (*SEARCH, *_each(VALUES, triggers)) if triggers else ()
 
 
 def memory(count: int) -> list[float]:
     """The memory of a trajectory that has not started, with so many events."""
-    return [0.0, *[math.nan] * (2 * count)] if count else []
+    return [0.0] * len(SEARCH) + [math.nan] * (len(VALUES) * count) if count else []
 
 
 def cells(triggers: Sequence[Trigger]) -> tuple[str, ...]:
-    """Numbers of each lane that are forgotten between calls."""
-    names = ("g", "low", "high", "act")  # each in a row, since programs read and write them
-    return ("phase", "near", "far", "tfar", "probe", "tprobe", "probes", "side", "landing",
-            "bounced", "leave", *(f"{name}{i}" for name in names for i in range(len(triggers)))
-            ) if triggers else ()
+    """Numbers of each lane that are forgotten between steps."""
+    return ("landing", "bounced", "leave", *_each(("g", "act"), triggers)) if triggers else ()
+
+
+def _each(names: Sequence[str], triggers: Sequence[Trigger]) -> list[str]:
+    """Names of cells, all of one kind side by side: programs read and write them so."""
+    return [f"{name}{i}" for name in names for i in range(len(triggers))]
 
 
 class Watch:

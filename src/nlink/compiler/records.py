@@ -87,8 +87,6 @@ class Records(States):
         for cell, value in (("traj", index), ("next_out", following), ("active", "1"),
                             ("fresh", "1"), *zip(COUNTS, counts, strict=True)):
             self.lane_put(place, cell, value, "i64")
-        if self.shape.triggers:  # what was being located is located again
-            self.lane_put(place, "phase", number(0.0))
         self.lane_put(place, "t", t)
         self.lane_put(place, "h", h)
 

@@ -184,7 +184,8 @@ class Loop(Records):
     def choose(self) -> None:
         """The step to try: the size wanted, or what is left to the stop."""
         lanes = self.lanes
-        t, h, stop = self.get("t"), self.get("h"), self.get("stop")
+        t, stop = self.get("t"), self.get("stop")
+        h = self.smaller(self.get("h"), lanes.broadcast("%largest"))
         left = lanes.sub(stop, t)
         final = lanes.compare("oge", lanes.mul(h, lanes.const(STRETCH)), left)
         size = h

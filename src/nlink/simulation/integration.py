@@ -39,9 +39,9 @@ CHECKPOINT = 2.0
 def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = None,
              t: float | ArrayLike = 10.0, tau: ArrayLike | Law | None = None,
              method: str = "rkf45", rtol: float = 1e-9, atol: float = 1e-12,
-             every: float = 0.01, *, step: float | None = None, algorithm: str | None = None,
-             velocity: str = "qd", events: Any = None, limits: str = "ignore",
-             restitution: float = 1.0, traced: bool = True, threads: int | None = None,
+             every: float = 0.01, *, step: float | None = None, max_step: float | None = None,
+             algorithm: str | None = None, velocity: str = "qd", events: Any = None,
+             limits: str = "ignore", restitution: float = 1.0, traced: bool = True, threads: int | None = None,
              max_steps: int = 10_000_000, save: str | Path | None = None,
              progress: bool | Callable[[float], None] | None = None) -> Run:
     """Integrate the motion of a robot from states q0, qd0 over the time t.
@@ -65,7 +65,8 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
 
     `events` are functions of t, q, qd written like a law, or `nlink.Event` objects, one, several
     or a mapping of names to them: where one changes its sign, `Run.events` says when, and the
-    state. `limits` is what the position limits of joints do: "ignore", "stop" (the trajectory
+    state. An event that comes and goes within a step is not seen: `max_step` says how long a
+    step may be. `limits` is what the position limits of joints do: "ignore", "stop" (the trajectory
     ends there) or "bounce" (an impulse on the joint turns its rate round, times `restitution`).
 
     `save` names a directory, or an .npz file, that is kept up to date: an interrupted run is
@@ -83,7 +84,10 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     found = watched(robot, events, limits)
     if not 0 <= restitution <= 1:
         raise ValueError(f"restitution: {restitution}, expected a number from 0 to 1")
+    if max_step is not None and not max_step > 0:
+        raise ValueError(f"max_step: {max_step}, expected a positive number of seconds")
     bounds = {"rtol": float(rtol), "atol": float(atol), "most": int(max_steps),
+              "largest": np.inf if max_step is None else float(max_step),
               "least": 16 * np.finfo(float).eps * float(np.abs(problem.times).max())}
     if method in SCIPY or not traced:
         from nlink.simulation.interpreted import integrate_in_python

@@ -25,7 +25,7 @@ SCIPY = {"lsoda": "LSODA", "radau": "Radau"}
 
 def integrate_in_python(problem: _Problem, algorithm: str | None, watched: tuple[Watched, ...],
                         restitution: float, *, rtol: float, atol: float, least: float,
-                        most: int) -> Run:
+                        largest: float, most: int) -> Run:
     """One trajectory after another; forward dynamics is compiled, all else is Python."""
     if problem.method in ("abm", "symplectic"):
         raise ValueError(f"traced: False does not go with method={problem.method!r}, "
@@ -38,11 +38,11 @@ def integrate_in_python(problem: _Problem, algorithm: str | None, watched: tuple
         table = None if problem.table is None else problem.table[k % len(problem.table)]
         f = rates(problem, table, algorithm)
         if problem.method in SCIPY:
-            outcomes.append(_by_scipy(f, problem, k, rtol, atol, watchers[k]))
+            outcomes.append(_by_scipy(f, problem, k, rtol, atol, largest, watchers[k]))
         else:
             outcomes.append(integrate(
                 f, problem.y0[k], problem.times, TABLEAUX[problem.method], rtol=rtol, atol=atol,
-                h=problem.step, least=least, most=most, restore=_restore(robot),
+                h=problem.step, least=least, largest=largest, most=most, restore=_restore(robot),
                 watcher=watchers[k]))
     out = np.array([each.out for each in outcomes])
     lead = problem.lead
@@ -62,10 +62,11 @@ def _log(robot: Any, watched: tuple[Watched, ...], watchers: list[Watcher | None
     rows = [(k, *row) for k, each in enumerate(watchers) if each is not None for row in each.rows]
     if not watched:
         return None
-    y = np.array([row[3] for row in rows]).reshape(-1, robot.nq + robot.n)
-    return Events(tuple(each.name for each in watched), np.array([row[0] for row in rows], int),
-                  np.array([row[1] for row in rows], float), np.array([row[2] for row in rows], int),
-                  y[:, :robot.nq], y[:, robot.nq:])
+    trajectory, which = (np.array([row[k] for row in rows], int) for k in (0, 2))
+    t, y = (np.array([row[k] for row in rows], float) for k in (1, 3))
+    y = y.reshape(-1, robot.nq + robot.n)
+    return Events(tuple(each.name for each in watched), trajectory, t, which, y[:, :robot.nq],
+                  y[:, robot.nq:])
 
 
 def rates(problem: _Problem, table: Array | None, algorithm: str | None,
@@ -126,7 +127,7 @@ class _Interpolant:
 
 
 def _by_scipy(f: Callable[[float, Array], Array], problem: _Problem, k: int, rtol: float,
-              atol: float, watcher: Watcher | None) -> Outcome:
+              atol: float, largest: float, watcher: Watcher | None) -> Outcome:
     """A solver of SciPy's, started anew after every impact; outputs and events by its own
     interpolant."""
     try:
@@ -146,10 +147,10 @@ def _by_scipy(f: Callable[[float, Array], Array], problem: _Problem, k: int, rto
         done.status = watcher.status or "done"
     following = 1
     kind = getattr(scipy_integrate, SCIPY[problem.method])
-    options = {"rtol": max(rtol, 100 * np.finfo(float).eps), "atol": atol}
+    options = {"rtol": max(rtol, 100 * np.finfo(float).eps), "atol": atol, "max_step": largest}
     while done.status == "done" and following < len(times):
-        solver = kind(f, t, y, times[-1], **options, first_step=min(
-            problem.step, times[-1] - t) if problem.step else None)
+        first = min(problem.step, times[-1] - t) if problem.step else None
+        solver = kind(f, t, y, times[-1], **options, first_step=first)
         jump = None
         while solver.status == "running" and jump is None:
             with np.errstate(all="ignore"):

@@ -33,7 +33,7 @@ class Outcome:
 
 
 def integrate(f: Rates, y: Array, times: Array, tableau: Tableau, *, rtol: float, atol: float,
-              h: float = 0.0, least: float, most: int,
+              h: float = 0.0, least: float, largest: float = math.inf, most: int,
               restore: Callable[[Array], Array] = lambda y: y, watcher: Watcher | None = None,
               ) -> Outcome:
     """One trajectory, the states at `times`; steps stop at each of them."""
@@ -61,7 +61,7 @@ def integrate(f: Rates, y: Array, times: Array, tableau: Tableau, *, rtol: float
 
     for g, stop in enumerate(times[1:], 1):
         while t < stop:
-            left = float(stop) - t
+            left, h = float(stop) - t, min(h, largest)
             final = h * STRETCH >= left
             size = left if final else min(h, left / 2) if tableau.adaptive else h
             tnew = float(stop) if final else t + size
