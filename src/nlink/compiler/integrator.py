@@ -16,7 +16,8 @@ from nlink.compiler.kernel import Compiled, Room, pool
 
 INTEGRATE = "nlink_integrate"
 WORDS = ("records", "count", "out", "times", "outputs", "held", "held_stride", "held_row",
-         "rtol", "atol", "least", "largest", "most", "budget", "log", "log_rows", "data", "room", "scratch")
+         "rtol", "atol", "least", "largest", "most", "budget", "log", "log_rows", "data", "room",
+         "scratch")
 """The words of the argument: addresses, counts, byte strides, and doubles."""
 DOUBLES = ("rtol", "atol", "least", "largest")
 POINTERS = ("records", "out", "times", "held", "log", "data", "room", "scratch")

@@ -41,8 +41,9 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
              method: str = "rkf45", rtol: float = 1e-9, atol: float = 1e-12,
              every: float = 0.01, *, step: float | None = None, max_step: float | None = None,
              algorithm: str | None = None, velocity: str = "qd", events: Any = None,
-             limits: str = "ignore", restitution: float = 1.0, traced: bool = True, threads: int | None = None,
-             max_steps: int = 10_000_000, save: str | Path | None = None,
+             limits: str = "ignore", restitution: float = 1.0, traced: bool = True,
+             threads: int | None = None, max_steps: int = 10_000_000,
+             save: str | Path | None = None,
              progress: bool | Callable[[float], None] | None = None) -> Run:
     """Integrate the motion of a robot from states q0, qd0 over the time t.
 
