@@ -117,10 +117,25 @@ def test_nodes_of_two_graphs_do_not_mix(x):
         x + Graph().input("x")
 
 
-@pytest.mark.parametrize("thing", ["1", None, 1j, [1.0]])
+@pytest.mark.parametrize("thing", ["1", None, 1j, {1.0}, ["1"]])
 def test_only_numbers_become_nodes(x, thing):
     with pytest.raises(TypeError, match="cannot become a graph node"):
         x + thing
+
+
+@pytest.mark.parametrize("make", [np.array, list, tuple])
+def test_a_node_beside_an_array_or_a_list_works_element_by_element(x, y, make):
+    many = make([2.0, 3.0])
+    for got, expected in (
+            (many * x, [2 * x, 3 * x]), (x * many, [2 * x, 3 * x]),
+            (many + x, [2 + x, 3 + x]), (x + many, [2 + x, 3 + x]),
+            (many - x, [2 - x, 3 - x]), (x - many, [x - 2, x - 3]),
+            (many / x, [2 / x, 3 / x]), (x / many, [x / 2, x / 3]),
+            (np.array([x, y]) * y, [x * y, y * y])):
+        assert isinstance(got, np.ndarray)
+        assert all(a is b for a, b in zip(got, expected, strict=True))
+    assert (np.ones((2, 3)) * x).shape == (2, 3)
+    assert np.array(2.0) * x is 2 * x
 
 
 def test_numpy_scalars_defer_to_nodes(x):

@@ -62,7 +62,7 @@ class Node:
     """
 
     __slots__ = ("args", "graph", "index", "name", "offline", "op", "value")
-    __array_ufunc__ = None  # NumPy scalars defer to the operators below
+    __array_ufunc__ = None  # NumPy's numbers and arrays defer to the operators below
 
     graph: Graph
     index: int
@@ -73,27 +73,43 @@ class Node:
     offline: bool
 
     def __add__(self, other):
+        if isinstance(other, _MANY):
+            return _each(other, lambda x: self + x)
         return self.graph.add(self, self.graph.lift(other))
 
     def __radd__(self, other):
+        if isinstance(other, _MANY):
+            return _each(other, lambda x: x + self)
         return self.graph.add(self.graph.lift(other), self)
 
     def __sub__(self, other):
+        if isinstance(other, _MANY):
+            return _each(other, lambda x: self - x)
         return self.graph.sub(self, self.graph.lift(other))
 
     def __rsub__(self, other):
+        if isinstance(other, _MANY):
+            return _each(other, lambda x: x - self)
         return self.graph.sub(self.graph.lift(other), self)
 
     def __mul__(self, other):
+        if isinstance(other, _MANY):
+            return _each(other, lambda x: self * x)
         return self.graph.mul(self, self.graph.lift(other))
 
     def __rmul__(self, other):
+        if isinstance(other, _MANY):
+            return _each(other, lambda x: x * self)
         return self.graph.mul(self.graph.lift(other), self)
 
     def __truediv__(self, other):
+        if isinstance(other, _MANY):
+            return _each(other, lambda x: self / x)
         return self.graph.div(self, self.graph.lift(other))
 
     def __rtruediv__(self, other):
+        if isinstance(other, _MANY):
+            return _each(other, lambda x: x / self)
         return self.graph.div(self.graph.lift(other), self)
 
     def __neg__(self):
@@ -131,6 +147,18 @@ class Node:
         if self.op == "input":
             return self.name
         return f"%{self.index} = {self.op}({', '.join(_short(a) for a in self.args)})"
+
+
+_MANY = (np.ndarray, list, tuple)
+
+
+def _each(many: Any, operate: Callable[[Any], Any]) -> Any:
+    """A node beside an array or a list: the operation element by element, as NumPy has it."""
+    elements = np.asarray(many, dtype=object)
+    result = np.empty(elements.size, dtype=object)
+    for k, x in enumerate(elements.ravel()):
+        result[k] = operate(x)
+    return result.reshape(elements.shape)[()]
 
 
 def _short(node: Node) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 
 from nlink.formats.files import replacing
 from nlink.simulation import store
+from nlink.simulation.events import Events
 from nlink.simulation.run import Run, Stats
 from nlink.simulation.variation import Variation
 
@@ -25,6 +26,8 @@ PART = ".part"
 _BROKEN = (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile,
            zlib.error)
 """What readers of files raise that are cut off or hold something else."""
+_EVENTS = ("trajectory", "t", "which", "q", "qd")
+"""What a file has of events."""
 
 
 def save_run(run: Run, path: Path) -> Path:
@@ -33,6 +36,8 @@ def save_run(run: Run, path: Path) -> Path:
                          "expected .npz or .zarr")
     head = {"format": FORMAT, "method": run.method, "robot": run.robot.to_toml(),
             "vary": None if run.variation is None else run.variation.head()}
+    if run.log is not None:
+        head["events"] = list(run.log.names)
     if path.suffix == ".zarr":
         return _save_zarr(run, path, head)
     arrays = {"t": run.t, "q": run.q, "qd": run.qd, "tau": run.tau,
@@ -40,9 +45,15 @@ def save_run(run: Run, path: Path) -> Path:
     arrays |= {name: np.asarray(value) for name, value in asdict(run.stats).items()}
     if run.variation is not None:
         arrays["vary"] = run.variation.values
+    arrays |= _event_arrays(run)
     with replacing(path) as stream:
         np.savez(stream, head=np.array(json.dumps(head)), **arrays)  # type: ignore[arg-type]
     return path
+
+
+def _event_arrays(run: Run) -> dict[str, np.ndarray]:
+    return {} if run.log is None else {
+        f"events_{name}": getattr(run.log, name) for name in _EVENTS}
 
 
 def _save_zarr(run: Run, path: Path, head: dict[str, Any]) -> Path:
@@ -60,6 +71,8 @@ def _save_zarr(run: Run, path: Path, head: dict[str, Any]) -> Path:
             group[name][rows] = getattr(piece, name)
         begin = rows.stop
     store.write_summary(group, run)
+    for name, values in _event_arrays(run).items():
+        group.create_array(name, data=np.ascontiguousarray(values))
     group.attrs.update(head | {"lead": run.status_codes.shape})
     if path.exists():
         shutil.rmtree(path)
@@ -99,7 +112,8 @@ def _read_zarr(path: Path) -> Run:
     head = dict(group.attrs)
     lead = tuple(head["lead"])
     arrays = {name: group[name][...] for name in group if name not in ("q", "qd", "tau")}
-    arrays |= {name: x.reshape((*lead, *x.shape[1:])) for name, x in arrays.items() if name != "t"}
+    arrays |= {name: x.reshape((*lead, *x.shape[1:])) for name, x in arrays.items()
+               if name != "t" and not name.startswith("events_")}
     arrays |= {name: store.shaped(group[name], lead) for name in ("q", "qd", "tau")}
     return _assemble(head, arrays)
 
@@ -109,9 +123,11 @@ def _assemble(head: dict[str, Any], arrays: dict[str, Any]) -> Run:
         raise ValueError(f"the run has format {head.get('format')!r}, expected {FORMAT}")
     stats = Stats(*(arrays[name][()] for name in ("steps", "rejects", "evaluations")))
     varied = head.get("vary")
+    log = Events(tuple(head["events"]), *(arrays[f"events_{name}"] for name in _EVENTS)
+                 ) if head.get("events") else None
     return Run(store.stored_robot(head["robot"]), arrays["t"], arrays["q"], arrays["qd"],
                arrays["status"], arrays["t_end"], stats, head["method"], forces=arrays["tau"],
-               variation=Variation.from_head(varied, arrays["vary"]) if varied else None)
+               variation=Variation.from_head(varied, arrays["vary"]) if varied else None, log=log)
 
 
 def to_xarray(run: Run) -> Any:

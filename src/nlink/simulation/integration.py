@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nlink.compiler import events as event_cells
 from nlink.compiler.integrator import STATUS, record_type
 from nlink.robot import expect_robot
 from nlink.simulation.closing import check_closing, closed_start
+from nlink.simulation.event_log import EventLog, stop_outside
+from nlink.simulation.events import watched
 from nlink.simulation.files import PART
 from nlink.simulation.methods import METHODS
 from nlink.simulation.run import Run
 from nlink.simulation.store import Store, create
-from nlink.simulation.system import MOTION, Closing, Law, System, kernel_of
+from nlink.simulation.system import MOTION, RATES_TO, Closing, Law, System, kernel_of
 from nlink.simulation.variation import NOTHING, Variation, Varied
 
 if TYPE_CHECKING:
@@ -41,9 +44,11 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
              t: float | ArrayLike = 10.0, tau: ArrayLike | Law | None = None,
              method: str = "rkf45", rtol: float = 1e-9, atol: float = 1e-12,
              every: float = 0.01, *, vary: Mapping[str, Any] | None = None,
-             step: float | None = None, algorithm: str | None = None, velocity: str = "qd",
-             traced: bool = True, threads: int | None = None,
-             max_steps: int = 10_000_000, save: str | Path | None = None,
+             step: float | None = None, max_step: float | None = None,
+             algorithm: str | None = None, velocity: str = "qd", events: Any = None,
+             limits: str = "ignore", restitution: float = 1.0, traced: bool = True,
+             threads: int | None = None, max_steps: int = 10_000_000,
+             save: str | Path | None = None,
              progress: bool | Callable[[float], None] | None = None,
              closing: Closing = "project") -> Run:
     """Integrate the motion of a robot from states q0, qd0 over the time t.
@@ -70,6 +75,12 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     [Koz95], to which rtol and atol then apply (`Run.rates`). q0, qd0, laws and `Run.qd` stay as
     they are. "nu" needs a positive definite mass matrix.
 
+    `events` are functions of t, q, qd written like a law, or `nlink.Event` objects, one, several
+    or a mapping of names to them: where one changes its sign, `Run.events` says when, and the
+    state. An event that comes and goes within a step is not seen: `max_step` says how long a
+    step may be. `limits` is what the position limits of joints do: "ignore", "stop" (the trajectory
+    ends there) or "bounce" (an impulse on the joint turns its rate round, times `restitution`).
+
     `save` names a directory, or an .npz file, that is kept up to date: an interrupted run is
     continued by the same call and gives the same numbers.
 
@@ -90,7 +101,16 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     if robot.mechanism.closures:
         problem = replace(problem, y0=closed_start(robot, problem.y0))
         closing = check_closing(closing, method, velocity)
-    limits = {"rtol": float(rtol), "atol": float(atol), "most": int(max_steps),
+    found = watched(robot, events, limits)
+    if limits == "bounce" and problem.varied.mechanical:
+        raise ValueError("limits: 'bounce' does not go with a mechanism that varies, expected "
+                         "'stop', 'ignore', or only gains and p in vary")
+    if not 0 <= restitution <= 1:
+        raise ValueError(f"restitution: {restitution}, expected a number from 0 to 1")
+    if max_step is not None and not max_step > 0:
+        raise ValueError(f"max_step: {max_step}, expected a positive number of seconds")
+    bounds = {"rtol": float(rtol), "atol": float(atol), "most": int(max_steps),
+              "largest": np.inf if max_step is None else float(max_step),
               "least": 16 * np.finfo(float).eps * float(np.abs(problem.times).max())}
     if method in SCIPY or not traced:
         from nlink.simulation.interpreted import integrate_in_python
@@ -98,11 +118,12 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
         if save is not None:
             raise ValueError(f"save: not with method={method!r}, traced={traced}; "
                              "use the run's own save() afterwards")
-        return integrate_in_python(problem, algorithm, **limits, closing=closing)
+        return integrate_in_python(problem, algorithm, found, float(restitution), **bounds,
+                                   closing=closing)
     system = System(robot, problem.law, problem.table is not None,
                     "p" if method == "symplectic" else velocity, algorithm, closing,
-                    problem.varied)
-    return _compiled(problem, system, limits, _threads(threads), save, progress)
+                    problem.varied, found, float(restitution))
+    return _compiled(problem, system, bounds, _threads(threads), save, progress)
 
 
 @dataclass(frozen=True)
@@ -251,7 +272,8 @@ def _compiled(problem: _Problem, system: System, limits: dict[str, Any], threads
     wide = host().target.width
     kernel = kernel_of(system, problem.method, wide if count > 2 else 2)
     method = METHODS[problem.method]
-    memory, own = method.memory(problem.y0.shape[1]), problem.own
+    memory = method.memory(problem.y0.shape[1]) + event_cells.memory(len(system.watched))
+    own = problem.own
     records = np.zeros(count, record_type(problem.y0.shape[1], len(memory) + own.shape[1]))
     records["memory"][:, :len(memory)] = memory
     records["memory"][:, len(memory):] = own
@@ -261,11 +283,14 @@ def _compiled(problem: _Problem, system: System, limits: dict[str, Any], threads
             "velocity": system.velocity, "evaluations": method.evaluations,
             "stages": method.stages, "start": 2 if method.adaptive and not problem.step else 1,
             "nq": problem.robot.nq, "forces": not (problem.law is None and problem.table is None),
-            "vary": None if problem.variation is None else problem.variation.head()}
+            "vary": None if problem.variation is None else problem.variation.head(),
+            "events": [each.name for each in system.watched]}
     target = _target(save)
     if target is not None:
         head |= {"digest": _digest(problem, system, limits), "robot": problem.robot.to_toml()}
-    store = create(records, head, target)
+    log = EventLog(count, problem.y0.shape[1], len(system.watched))
+    stop_outside(records, log, system.watched)
+    store = create(records, head, target, log)
     forces = problem.forces() if problem.law is None else _law_kernel(system)
     _advance(kernel, store, problem, limits, threads, progress, forces)
     run = store.run(problem.robot, forces)
@@ -282,8 +307,7 @@ def _initial(problem: _Problem, velocity: str) -> Array:
     if velocity == "p":
         return _momenta(problem)
     nq, y = problem.robot.nq, problem.y0.copy()
-    name = "quasi_velocities" if velocity == "nu" else "unnormalized_quasi_velocities"
-    y[:, nq:] = _compute(problem, name, y[:, :nq], y[:, nq:])
+    y[:, nq:] = _compute(problem, RATES_TO[velocity], y[:, :nq], y[:, nq:])
     return y
 
 
@@ -341,20 +365,22 @@ def _advance(kernel: Any, store: Store, problem: _Problem, limits: dict[str, Any
     with _bar(progress) as tell:
         for block in range(store.blocks):
             rows = slice(block * store.rows, (block + 1) * store.rows)
-            if not (store.records["status"][rows] == STATUS["running"]).any():
+            if not store.waits(rows):
                 passed += store.records[rows].size * outputs
                 continue
             records, out = store.take(block)
             table = problem.table
             if table is not None and len(table) > 1:
                 table = table[rows]
+            log = store.log.buffer
             try:
                 while (records["status"] == STATUS["running"]).any():
                     if time.monotonic() - saved > CHECKPOINT:
                         store.checkpoint()
                         saved = time.monotonic()
                     kernel.run(records, out, problem.times, table, **limits, budget=SLICE,
-                               threads=threads)
+                               threads=threads, log=None if log is None else log[rows])
+                    store.log.collect(store.records)
                     late = time.monotonic() - begin > CHECKPOINT
                     if tell is not None and (callable(progress) or late):
                         failed = records["status"] > STATUS["done"]

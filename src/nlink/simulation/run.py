@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nlink.compiler.integrator import STATUS
+from nlink.simulation.events import Events
 from nlink.simulation.system import RATES_FROM
 from nlink.simulation.variation import Variation
 
@@ -21,6 +22,8 @@ Array = np.ndarray
 PIECE = 2**25
 """Bytes of states that are read at a time."""
 MESSAGES = {code: text for text, code in STATUS.items()}
+ENDS = (STATUS["done"], STATUS["event"])
+"""How a trajectory ends that has not failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,8 @@ class Run:
     is zero."""
     variation: Variation | None = None
     """What the trajectories have of their own besides their states."""
+    log: Events | None = None
+    """Events, if some were watched."""
 
     @cached_property
     def qd(self) -> Array:
@@ -69,6 +74,11 @@ class Run:
         if self.velocity == "qd":
             return self.rates
         return self._compute(RATES_FROM[self.velocity], self.q, self.rates)
+
+    @property
+    def events(self) -> Events:
+        """Events that were watched for: when, which, and the state then."""
+        return Events.none(self.robot) if self.log is None else self.log
 
     @cached_property
     def tau(self) -> Array:
@@ -129,27 +139,29 @@ class Run:
 
     @property
     def ok(self) -> bool:
-        """Whether every trajectory reached the end."""
-        return bool((self.status_codes == STATUS["done"]).all())
+        """Whether every trajectory reached the end, or a terminal event."""
+        return bool(np.isin(self.status_codes, ENDS).all())
 
     @property
     def status(self) -> Any:
-        """"done", "not finite", "step too small", "too many steps", or "running" if the run was
-        interrupted; an array of such words for an ensemble."""
+        """"done", "event" (a terminal one), "limit reached", "at rest on a limit", "not finite",
+        "step too small", "too many steps", or "running" if the run was interrupted; an array of
+        such words for an ensemble."""
         words = np.array([MESSAGES[int(code)] for code in self.status_codes.ravel()], dtype=object)
         return words.reshape(self.status_codes.shape) if self.status_codes.ndim else words[0]
 
     @property
     def failed(self) -> Array:
-        """The indices of trajectories that did not reach the end, one row each."""
-        return np.argwhere(self.status_codes != STATUS["done"])
+        """The indices of trajectories that did not reach the end or a terminal event."""
+        return np.argwhere(~np.isin(self.status_codes, ENDS))
 
     def __repr__(self) -> str:
         shape = self.status_codes.shape
         what = f"{' x '.join(map(str, shape))} trajectories" if shape else "one trajectory"
         end = "" if self.ok else f", {len(self.failed)} not to the end"
-        if not shape and not self.ok:
-            end = f", {self.status} at t = {float(self.t_end):.6g}"
+        if not shape and self.status != "done":
+            last = f" ({self.events.names[self.events.which[-1]]})" if len(self.events) else ""
+            end = f", {self.status}{last} at t = {float(self.t_end):.6g}"
         if self.robot.mechanism.closures:
             end += f", loops open by at most {np.nanmax(self.closure_error, initial=0.0):.1e}"
         return (f"<Run of {self.robot.name}: {what}, t = {self.t[0]:g} to {self.t[-1]:g}, "

@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nlink.compiler.integrator import record_type
+from nlink.compiler.integrator import STATUS, record_type
 from nlink.formats.dh import parse_toml
 from nlink.formats.files import write_bytes, write_text
+from nlink.simulation.event_log import EVENTS, EventLog
 from nlink.simulation.run import Run, Stats
 from nlink.simulation.variation import Variation
 
@@ -42,8 +43,8 @@ HEAD = ("robot", "digest", "lead", "t", "start", "evaluations", "stages", "metho
 class Store:
     """A run under way, in memory; the base of those on disk."""
 
-    def __init__(self, records: Array, head: dict[str, Any]) -> None:
-        self.records, self.head = records, head
+    def __init__(self, records: Array, head: dict[str, Any], log: EventLog) -> None:
+        self.records, self.head, self.log = records, head, log
         self.count, self.outputs = len(records), len(head["t"])
         self.size = records["y"].shape[1]
         self.rows = max(1, self.count)
@@ -56,13 +57,19 @@ class Store:
     def blocks(self) -> int:
         return math.ceil(self.count / self.rows)
 
+    def waits(self, rows: slice) -> bool:
+        """Whether some trajectories are running, or ended before they started."""
+        records = self.records[rows]
+        return bool(((records["status"] == STATUS["running"]) | (
+            records["next"] + records["steps"] + records["rejects"] == 1)).any())
+
     def take(self, block: int) -> tuple[Array, Array]:
         """Make a block the one at hand: its records and its states, both to be written into."""
         self.begin = block * self.rows
         self.end = min(self.begin + self.rows, self.count)
         self.out = self.states()
         records = self.records[self.begin:self.end]
-        fresh = records["next"] == 1
+        fresh = records["next"] + records["steps"] + records["rejects"] == 1
         self.out[fresh, 0] = records["y"][fresh]
         return records, self.out
 
@@ -90,7 +97,7 @@ class Store:
     def forces_of_block(self, robot: Robot, forces: Any) -> Array:
         """tau of the block at hand."""
         own = Store(self.records[self.begin:self.end], self.head | {
-            "lead": (self.end - self.begin,)})
+            "lead": (self.end - self.begin,), "events": ()}, self.log)
         return own.assemble(self.out[..., :self.nq], self.out[..., self.nq:], robot, forces).tau
 
     def assemble(self, q: Any, rates: Any, robot: Robot | None, forces: Any) -> Run:
@@ -104,7 +111,9 @@ class Store:
         return Run(robot or stored_robot(head["robot"]), np.array(head["t"]), shaped(q, lead),
                    shaped(rates, lead), records["status"].reshape(lead),
                    records["t"].reshape(lead), Stats(steps, rejects, evaluations),
-                   head["method"], head["velocity"], forces, variation)
+                   head["method"], head["velocity"], forces, variation,
+                   self.log.events(robot or stored_robot(head["robot"]), head["events"],
+                                   head["velocity"]))
 
     def statistics(self) -> tuple[Array, Array, Array]:
         """Steps, rejected steps and evaluations of each trajectory."""
@@ -117,15 +126,16 @@ class Store:
 class Directory(Store):
     """A run in a directory, its states mapped into memory."""
 
-    def __init__(self, records: Array, head: dict[str, Any], path: Path) -> None:
-        super().__init__(records, head)
+    def __init__(self, records: Array, head: dict[str, Any], log: EventLog, path: Path) -> None:
+        super().__init__(records, head, log)
         self.path = path
         self.rows = block_rows(self.outputs, self.size)
 
     @classmethod
-    def create(cls, records: Array, head: dict[str, Any], path: Path) -> Directory:
+    def create(cls, records: Array, head: dict[str, Any], log: EventLog, path: Path) -> Directory:
         path.mkdir(parents=True, exist_ok=True)
-        store = cls(records, head, path)
+        (path / EVENTS).unlink(missing_ok=True)
+        store = cls(records, head, log, path)
         store._blank("y.npy", store.size)
         if head["forces"]:
             store._blank("tau.npy", store.size - store.nq)
@@ -135,13 +145,14 @@ class Directory(Store):
         return store
 
     @classmethod
-    def open(cls, path: Path) -> Directory:
+    def open(cls, path: Path, *, repair: bool = False) -> Directory:
         try:
             head = read_head("run.json", json.loads((path / "run.json").read_text("utf-8")))
             size = np.load(path / "y.npy", mmap_mode="r").shape[2]
             raw = np.load(path / "records.npy", allow_pickle=False)
             head.setdefault("nq", stored_robot(head["robot"]).nq)
-            return cls(as_records(raw, size), head, path)
+            records = as_records(raw, size)
+            return cls(records, head, read_log(path, records, head, repair=repair), path)
         except (OSError, ValueError, EOFError, TypeError, AttributeError, IndexError) as error:
             raise ValueError(f"{path}: not a run under way: {error}") from None
 
@@ -166,6 +177,7 @@ class Directory(Store):
                          (self.end - self.begin, self.outputs, self.size))
 
     def checkpoint(self) -> None:
+        self.log.save(self.path, self.records)  # before the records that count its rows
         if isinstance(self.out, np.memmap):
             self.out.flush()
         buffer = io.BytesIO()
@@ -190,20 +202,22 @@ class Directory(Store):
 class Group(Store):
     """A run in a zarr group, a chunk of every array for each block."""
 
-    def __init__(self, records: Array, head: dict[str, Any], group: Any) -> None:
-        super().__init__(records, head)
-        self.group = group
+    def __init__(self, records: Array, head: dict[str, Any], log: EventLog, path: Path,
+                 group: Any) -> None:
+        super().__init__(records, head, log)
+        self.path, self.group = path, group
         self.rows = block_rows(self.outputs, self.size)
 
     @classmethod
-    def create(cls, records: Array, head: dict[str, Any], path: Path) -> Group:
+    def create(cls, records: Array, head: dict[str, Any], log: EventLog, path: Path) -> Group:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         group = zarr().open_group(str(temporary), mode="w")
-        store = cls(records, head, group)
+        store = cls(records, head, log, path, group)
         n = store.size - store.nq
         create_arrays(group, {"q": store.nq, head["velocity"]: n}
                       | ({"tau": n} if head["forces"] else {}), head["t"], store.count, store.rows)
+        log.save(temporary, records)
         raw = as_bytes(records)
         group.create_array("records", shape=raw.shape, dtype=raw.dtype,
                            chunks=(min(store.rows, store.count), raw.shape[1]))
@@ -218,7 +232,9 @@ class Group(Store):
         group = zarr().open_group(str(path), mode=mode)
         head = read_head("the group", dict(group.attrs) | {"t": group["t"][...]})
         size = group["q"].shape[2] + group[head["velocity"]].shape[2]
-        return cls(as_records(group["records"][...], size), head, group)
+        records = as_records(group["records"][...], size)
+        log = read_log(path, records, head, repair=mode != "r")
+        return cls(records, head, log, path, group)
 
     def states(self) -> Array:
         rows = slice(self.begin, self.end)
@@ -228,6 +244,7 @@ class Group(Store):
     def checkpoint(self) -> None:
         if self.end == self.begin:
             return
+        self.log.save(self.path, self.records)
         rows = slice(self.begin, self.end)
         self.group["q"][rows] = self.out[..., :self.nq]
         self.group[self.head["velocity"]][rows] = self.out[..., self.nq:]
@@ -278,7 +295,7 @@ def read_head(where: str, head: dict[str, Any]) -> dict[str, Any]:
     missing = [key for key in HEAD if key not in head]
     if missing:
         raise ValueError(f"{where} has no {', '.join(missing)}")
-    return {"velocity": "qd", "vary": None, "forces": False} | head
+    return {"velocity": "qd", "vary": None, "forces": False, "events": ()} | head
 
 
 def shaped(x: Any, lead: tuple[int, ...]) -> Any:
@@ -303,15 +320,23 @@ def as_records(raw: Array, size: int) -> Array:
     return np.ascontiguousarray(raw).view(record_type(size, memory)).ravel()
 
 
-def create(records: Array, head: dict[str, Any], path: Path | None) -> Store:
+def read_log(path: Path, records: Array, head: dict[str, Any], *, repair: bool) -> EventLog:
+    """The events a run under way has recorded."""
+    log = EventLog(len(records), records["y"].shape[1], len(head["events"]))
+    log.read(path, records, repair=repair)
+    return log
+
+
+def create(records: Array, head: dict[str, Any], path: Path | None, log: EventLog) -> Store:
     """A new store, or the one at `path` if it holds the same run."""
+    log.collect(records)
     if path is None:
-        return Store(records, head)
+        return Store(records, head, log)
     grouped = path.suffix == ".zarr"
     if not (path if grouped else path / "run.json").exists():
-        return (Group if grouped else Directory).create(records, head, path)
+        return (Group if grouped else Directory).create(records, head, log, path)
     try:
-        store = Group.open(path, "r+") if grouped else Directory.open(path)
+        store = Group.open(path, "r+") if grouped else Directory.open(path, repair=True)
     except (KeyError, ValueError, OSError):
         raise ValueError(f"save: {path} is there and no run under way; remove it or choose "
                          "another name") from None

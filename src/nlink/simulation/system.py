@@ -32,6 +32,7 @@ from nlink.compiler.states import Shape
 from nlink.scalars.functions import Scalar
 from nlink.scalars.graph import Graph, Node, reachable
 from nlink.scalars.program import LoopProgram, Port, Program
+from nlink.simulation.events import Margin, Watched
 from nlink.simulation.variation import NOTHING, Varied
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ nlink.sin, cos, sqrt, sign."""
 RATES_FROM = {"p": "solve", "nu": "rates_from_quasi_velocities",
               "xi": "rates_from_unnormalized_quasi_velocities"}
 """Velocities a state may hold instead of qd -> the algorithm that gives qd from q and them."""
+RATES_TO = {"nu": "quasi_velocities", "xi": "unnormalized_quasi_velocities"}
+"""The other way round."""
 MOTION = {"nu": "quasi_motion", "xi": "unnormalized_quasi_motion"}
 """Quasi-velocities -> the algorithm of (q, nu, tau) -> (qd, nud)."""
 
@@ -102,6 +105,10 @@ class System:
     """How loops are kept closed."""
     varied: Varied = NOTHING
     """What each trajectory has of its own: the last elements of u."""
+    watched: tuple[Watched, ...] = ()
+    """Functions whose zeros are events."""
+    restitution: float = 1.0
+    """What of a joint's rate is left after an impact on its limit."""
 
     @property
     def dynamics(self) -> str:
@@ -117,7 +124,8 @@ class System:
             if joint.type.nq != joint.type.nv:
                 units.append(at - 4)
         return Shape(robot.nq + robot.n, 2 * robot.n if self.table else 0, tuple(units),
-                     self.varied.width, self._projects)
+                     self.varied.width, self._projects,
+                     tuple(each.trigger for each in self.watched))
 
     @property
     def _projects(self) -> bool:
@@ -137,17 +145,11 @@ class System:
         if key not in known:
             request = self.request()
             known[key] = f"{request.recipe()} {request.rolled}"
-        parts = ("rates", known[key], self.table, self.velocity, self._projects,
-                 self._law_digest(), self.varied)
+        law = "" if self.law is None else _digest(self.law_program().results)
+        parts = ("rates", known[key], self.table, self.velocity, self._projects, law, self.varied,
+                 self.shape.triggers,
+                 *(_digest(program.results) for program in self.event_programs()))
         return sha256(repr(parts).encode()).hexdigest()
-
-    def _law_digest(self) -> str:
-        if self.law is None:
-            return ""
-        nodes = self.law_program().results
-        lines = [(n.op, [a.index for a in n.args], repr(n.value), n.name, n.index)
-                 for n in reachable(nodes)]
-        return sha256(repr((lines, [n.index for n in nodes])).encode()).hexdigest()
 
     def law_program(self) -> Program:
         """The law alone: tau from t, q, qd and what varies."""
@@ -164,6 +166,61 @@ class System:
         return Program("law", tuple(ports), (Port("tau", (robot.n,)),),
                        tuple(graph.lift(x) for x in tau))
 
+    def event_programs(self) -> list[Program]:
+        """`watch`, the functions whose zeros are events, and `impact` if limits bounce."""
+        if not self.watched:
+            return []
+        shape, graph = self.shape, Graph()
+        t = graph.input("t[0]")
+        y = [graph.input(f"y[{k}]") for k in range(shape.size)]
+        own = [graph.input(f"u[{k}]") for k in range(shape.timed, shape.inputs)]
+        q, qd = self._joint_rates(y, self.varied.mechanism(self.robot, own))
+        where = [np.array(x, dtype=object) for x in (q, qd)]
+        values = [each(t, *where) for each in self.watched]
+
+        def part(name: str, values: Sequence[Scalar], inputs: int) -> Program:
+            return Program(name, (Port("t", (1,)), Port("y", (shape.size,)),
+                                  Port("u", (inputs,))), (Port("out", (len(values),)),),
+                           tuple(graph.lift(x) for x in values))
+
+        programs = [part("watch", values, shape.inputs)]
+        if any(each.trigger.action == "bounce" for each in self.watched):
+            acts = [graph.input(f"u[{k}]") for k in range(len(self.watched))]
+            programs.append(part("impact", self.after_impact(y, acts), len(acts)))
+        return programs
+
+    def after_impact(self, y: Sequence[Scalar], acts: Sequence[Scalar]) -> list[Scalar]:
+        """The state after an impact on one of the limits that are watched, for which `acts` is
+        1, else 0. The joint, e in the space of rates, is on its limit, and an impulse on it
+        has turned its rate round: qd' = qd - (1 + restitution) (e . qd) / (e . M^-1 e) M^-1 e.
+        """
+        robot = self.robot
+        q, qd = self._joint_rates(y, robot.mechanism)
+        q, e = list(q), [0.0] * robot.n
+        for each, act in zip(self.watched, acts, strict=True):
+            if isinstance(each.g, Margin) and each.trigger.action == "bounce":
+                e[each.rate] = e[each.rate] + act
+                q[each.g.at] = q[each.g.at] * (1 - act) + each.g.bound * act
+        c = apply(robot, "solve", q, e)
+        reach = sum((a * b for a, b in zip(e, c, strict=True)), 0.0)
+        speed = sum((a * b for a, b in zip(e, qd, strict=True)), 0.0)
+        impulse = -(1 + self.restitution) * speed / reach
+        if self.velocity == "p":
+            return [*q, *(p + a * impulse for p, a in zip(y[robot.nq:], e, strict=True))]
+        after = [v + x * impulse for v, x in zip(qd, c, strict=True)]
+        if self.velocity in RATES_TO:
+            after = apply(robot, RATES_TO[self.velocity], q, after)
+        return [*q, *after]
+
+    def _joint_rates(self, y: Sequence[Scalar], mechanism: Mechanism,
+                     ) -> tuple[Sequence[Scalar], Sequence[Scalar]]:
+        """q and qd of a state."""
+        q, rates = y[:self.robot.nq], y[self.robot.nq:]
+        if self.velocity == "qd":
+            return q, rates
+        request = self.robot.request(RATES_FROM[self.velocity])
+        return q, perform(replace(request, mechanism=mechanism), q, rates)
+
     def program(self) -> Program | LoopRates:
         """ydot from t, y and u, the latter (t0, t1, tau0, tau1) if there is a table, and then
         what varies."""
@@ -172,11 +229,10 @@ class System:
         graph = Graph()
         t = graph.input("t[0]")
         y = [graph.input(f"y[{k}]") for k in range(shape.size)]
-        q, rates = y[:robot.nq], y[robot.nq:]
+        rates = y[robot.nq:]
         own = [graph.input(f"u[{k}]") for k in range(shape.timed, shape.inputs)]
         mechanism = self.varied.mechanism(robot, own)
-        qd = rates if self.velocity == "qd" else perform(
-            replace(robot.request(RATES_FROM[self.velocity]), mechanism=mechanism), q, rates)
+        q, qd = self._joint_rates(y, mechanism)
         tau = self._forces(graph, t, q, qd, own)
         velocity = [x for joint, own, rate in zip(
             robot.mechanism.joints, robot.mechanism.split(q, "nq"),
@@ -209,7 +265,7 @@ class System:
                                  Port("u", (shape.inputs,))), (Port("y", (shape.size,)),),
                        tuple(graph.lift(x) for x in closed))
 
-    def _forces(self, graph: Graph, t: Node, q: list[Node], qd: Sequence[Scalar],
+    def _forces(self, graph: Graph, t: Node, q: Sequence[Scalar], qd: Sequence[Scalar],
                 own: list[Node]) -> list[Scalar]:
         n = self.robot.n
         if self.table:
@@ -220,7 +276,7 @@ class System:
             return evaluate_law(self.varied.law(self.law, own), t, q, qd, n)
         return [0.0] * n
 
-    def _momentum_rates(self, mechanism: Mechanism, q: list[Node], qd: Sequence[Scalar],
+    def _momentum_rates(self, mechanism: Mechanism, q: Sequence[Scalar], qd: Sequence[Scalar],
                         tau: Sequence[Scalar]) -> list[Scalar]:
         n = self.robot.n
         C, g = (perform(replace(self.robot.request(name), mechanism=mechanism), *columns)
@@ -229,6 +285,13 @@ class System:
                 for x in joint.friction(own)]
         return [tau[k] - drag[k] - g[k] + sum((C[i * n + k] * qd[i] for i in range(n)), 0.0)
                 for k in range(n)]
+
+
+def _digest(nodes: Sequence[Node]) -> str:
+    """All that a traced program computes, as a digest."""
+    lines = [(n.op, [a.index for a in n.args], repr(n.value), n.name, n.index)
+             for n in reachable(nodes)]
+    return sha256(repr((lines, [n.index for n in nodes])).encode()).hexdigest()
 
 
 def kernel_of(system: System, method: str, width: int) -> Integrator:
@@ -244,7 +307,7 @@ def kernel_of(system: System, method: str, width: int) -> Integrator:
             from nlink.simulation.methods import METHODS
 
             return compile_integration(system.program(), METHODS[method], system.shape, width,
-                                       system.close())
+                                       system.close(), system.event_programs())
 
         while len(_KERNELS) >= KEPT:
             _KERNELS.pop(next(iter(_KERNELS)))
