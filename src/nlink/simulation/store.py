@@ -62,7 +62,7 @@ class Store:
         self.end = min(self.begin + self.rows, self.count)
         self.out = self.states()
         records = self.records[self.begin:self.end]
-        fresh = records["next"] == 1
+        fresh = records["next"] + records["steps"] + records["rejects"] == 1
         self.out[fresh, 0] = records["y"][fresh]
         return records, self.out
 
