@@ -116,6 +116,23 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(tmp_path, monkeypatch, meth
     assert calls == sorted(calls)
 
 
+def test_a_run_interrupted_before_its_first_output_keeps_its_start(tmp_path, monkeypatch):
+    monkeypatch.setattr("nlink.simulation.integration.SLICE", 1e-5)
+    options = {"t": [0.0, 1.0], "method": "rkf45"}
+    whole, calls = nlink.simulate(PUMA, **options), []
+
+    def interrupt(share):
+        calls.append(share)
+        if share == 0 and len(calls) < 3:
+            raise Stop
+
+    for _ in range(2):
+        with pytest.raises(Stop):
+            nlink.simulate(PUMA, save=tmp_path / "run", progress=interrupt, **options)
+    run = nlink.simulate(PUMA, save=tmp_path / "run", progress=interrupt, **options)
+    assert np.array_equal(run.q, whole.q)
+
+
 def test_a_directory_of_another_run_is_not_touched(tmp_path):
     nlink.simulate(PUMA, save=tmp_path / "run", **OPTIONS)
     with pytest.raises(ValueError, match="holds another run"):
