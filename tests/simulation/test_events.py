@@ -281,3 +281,35 @@ def test_wrong_options_are_refused():
         nlink.simulate(DOUBLE, max_step=0)
     with pytest.raises(KeyError, match="'x', expected one of no names"):
         nlink.simulate(DOUBLE, t=0.1).events["x"]
+
+
+@pytest.mark.parametrize("velocity", ["qd", "nu"])
+@pytest.mark.parametrize("name", [None, "run", "run.zarr"])
+def test_events_of_mechanisms_that_vary_are_those_of_each(tmp_path, monkeypatch, name, velocity):
+    """In memory and block by block on disk, where a block is one trajectory."""
+    if name == "run.zarr":
+        pytest.importorskip("zarr")
+    monkeypatch.setattr("nlink.simulation.store.BLOCK", 1)
+    how = {"t": 2.0, "every": 0.5, "method": "dop853", "rtol": 1e-11, "velocity": velocity,
+           "events": {"down": height(-0.5), "turn": lambda t, q, qd: qd[1]}}
+    masses = np.array([0.0, 1.0, 3.0])
+    run = nlink.simulate(DOUBLE, [0.1, 0.3], vary={"payload": masses},
+                         save=None if name is None else tmp_path / name, **how)
+    runs = [run] if name is None else [run, nlink.load_run(tmp_path / name)]
+    alone = [nlink.simulate(DOUBLE, [0.1, 0.3], vary={"payload": mass}, **how).events
+             for mass in masses]
+    assert len({len(each) for each in alone}) > 1 or np.ptp([each.t[0] for each in alone]) > 1e-3
+    for each in runs:
+        for k, expected in enumerate(alone):
+            found = each.events.of(k)
+            assert found.which.tolist() == expected.which.tolist()
+            assert np.abs(found.t - expected.t).max() <= 1e-9
+            assert np.abs(found.qd - expected.qd).max() <= 1e-7
+        second = list(each.pieces(1))[1].events
+        assert np.array_equal(second.t, each.events.of(1).t)
+        assert set(second.trajectory.tolist()) == {0}
+
+
+def test_impacts_of_mechanisms_that_vary_are_refused():
+    with pytest.raises(ValueError, match="limits: 'bounce' does not go with a mechanism"):
+        nlink.simulate(slider(-1.0, 1.0), vary={"payload": 1.0}, limits="bounce", t=0.1)

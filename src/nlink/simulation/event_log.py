@@ -19,6 +19,7 @@ from nlink.compiler.integrator import STATUS
 from nlink.formats.files import write_bytes
 from nlink.simulation.events import Events, Watched
 from nlink.simulation.system import RATES_FROM
+from nlink.simulation.variation import Variation
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
@@ -88,7 +89,8 @@ class EventLog:
         if repair and data:
             write_bytes(file, self.rows.tobytes())
 
-    def events(self, robot: Robot, names: Sequence[str], velocity: str) -> Events | None:
+    def events(self, robot: Robot, names: Sequence[str], velocity: str,
+               variation: Variation | None = None) -> Events | None:
         """All of it, as users see it; None if nothing is watched."""
         if not names:
             return None
@@ -96,7 +98,11 @@ class EventLog:
         rows = self.rows[np.lexsort((self.rows["ordinal"], self.rows["trajectory"]))]
         q, rates = (np.ascontiguousarray(rows["y"][:, part]) for part in (
             slice(0, robot.nq), slice(robot.nq, None)))
-        qd = rates if velocity == "qd" else robot.compute(RATES_FROM[velocity], q, rates)
+        qd = rates
+        if velocity != "qd":
+            name = RATES_FROM[velocity]
+            qd = robot.compute(name, q, rates) if variation is None else variation.taken(
+                rows["trajectory"]).compute(robot, name, q[:, None], rates[:, None])[:, 0]
         return Events(tuple(names), rows["trajectory"].copy(), rows["t"].copy(),
                       rows["which"].astype(int), q, qd)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -175,6 +175,11 @@ class Events:
     def of(self, trajectory: int) -> Events:
         """Those of one trajectory, by its place in the flattened ensemble."""
         return self._only(self.trajectory == trajectory)
+
+    def within(self, begin: int, end: int) -> Events:
+        """Those of trajectories begin to end - 1, which count from 0 there."""
+        some = self._only((self.trajectory >= begin) & (self.trajectory < end))
+        return replace(some, trajectory=some.trajectory - begin)
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{name}: {n}" for name, n in zip(self.names, np.bincount(

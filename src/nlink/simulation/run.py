@@ -121,7 +121,8 @@ class Run:
             yield replace(self, q=q, rates=rates, stats=stats, forces=(*tau, self.forces)[0],
                           status_codes=self.status_codes.reshape(-1)[rows],
                           t_end=self.t_end.reshape(-1)[rows],
-                          variation=self.variation and self.variation.taken(rows))
+                          variation=self.variation and self.variation.taken(rows),
+                          log=self.log and self.log.within(rows.start, rows.stop))
 
     @cached_property
     def closure_error(self) -> Array:

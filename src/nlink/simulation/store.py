@@ -108,12 +108,12 @@ class Store:
             width = sum(width for _, width in head["vary"]["columns"])
             variation = Variation.from_head(
                 head["vary"], records["memory"][:, -width:].reshape(*lead, width))
-        return Run(robot or stored_robot(head["robot"]), np.array(head["t"]), shaped(q, lead),
+        robot = robot or stored_robot(head["robot"])
+        return Run(robot, np.array(head["t"]), shaped(q, lead),
                    shaped(rates, lead), records["status"].reshape(lead),
                    records["t"].reshape(lead), Stats(steps, rejects, evaluations),
                    head["method"], head["velocity"], forces, variation,
-                   self.log.events(robot or stored_robot(head["robot"]), head["events"],
-                                   head["velocity"]))
+                   self.log.events(robot, head["events"], head["velocity"], variation))
 
     def statistics(self) -> tuple[Array, Array, Array]:
         """Steps, rejected steps and evaluations of each trajectory."""

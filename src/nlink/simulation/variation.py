@@ -143,8 +143,8 @@ class Variation:
         return replace(self, values=np.ascontiguousarray(
             np.broadcast_to(self.values, (*lead, self.values.shape[-1]))))
 
-    def taken(self, trajectories: slice) -> Variation:
-        """Of some trajectories in a row."""
+    def taken(self, trajectories: slice | Array) -> Variation:
+        """Of some trajectories, by their places in the flattened ensemble."""
         return replace(self, values=self.values.reshape(-1, self.varied.width)[trajectories])
 
     def compute(self, robot: Robot, name: str, *arrays: Array) -> Array:
