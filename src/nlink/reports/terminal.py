@@ -298,6 +298,8 @@ def print_run(summary: dict[str, Any]) -> None:
               f"{summary['evaluations']} evaluations")
     if summary["energy_change"] is not None:
         out.print(f"energy changes by at most {summary['energy_change']:.3g} J")
+    for name, often in summary["events"].items():
+        out.print(f"{name}: {often} time{'' if often == 1 else 's'}")
     for failure in summary["failed"][:10]:
         where = f"trajectory {failure['trajectory'][0]}: " if failure["trajectory"] else ""
         out.print(f"{where}{failure['status']} at t = {failure['t']:.6g}")

@@ -51,14 +51,14 @@ MOTION = {"nu": "quasi_motion", "xi": "unnormalized_quasi_motion"}
 
 
 def apply(robot: Robot, name: str, *columns: Sequence[Scalar],
-          algorithm: str | None = None) -> list[Scalar]:
+          algorithm: str | None = None, frame: int | str = -1) -> list[Scalar]:
     """An algorithm of a robot on any scalars: floats, or nodes inside a law being traced.
 
     >>> import nlink
     >>> apply(nlink.load("planar3"), "gravity_torque", [0.0, 0.0, 0.0])
     [44.145, 19.62, 4.905]
     """
-    request = robot.request(name, algorithm=algorithm)
+    request = robot.request(name, algorithm=algorithm, frame=frame)
     mechanism = request.algorithm.prepare(request.mechanism)
     return run(request.algorithm, mechanism, request.options, columns)
 
