@@ -150,9 +150,12 @@ def test_a_table_is_looked_up_by_any_scalar(graph, x):
     assert node is not Table([1.0, 4.0, 8.0])(x + 1)
     assert evaluate([node], {"x": 0.5}) == [4.0]
     assert table(graph.const(2.5)) is graph.const(9.0)
-    other = Graph()
-    copies = substitute([node], other, {})
+    copies = substitute([node], Graph(), {})
     assert evaluate(copies, {"x": 1.5}) == [9.0]
+    with pytest.raises(TypeError, match="a Symbol cannot be looked up in a table"):
+        table(sympy.Symbol("s"))
+    with pytest.raises(ValueError, match=r"values: shape \(0,\), expected"):
+        Table([])
 
 
 def test_numpy_scalars_defer_to_nodes(x):

@@ -77,6 +77,7 @@ def test_an_orientation_may_move():
     assert np.abs(robot.pose(run.q[-1])[:3, :3] - wanted).max() <= 1e-8
 
 
+@pytest.mark.slow
 def test_motion_the_task_does_not_see_is_damped():
     robot, q0 = ROBOTS["panda"], np.array(START["panda"])
     J, there = robot.jacobian(q0), robot.pose(q0)

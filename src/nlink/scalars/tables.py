@@ -45,6 +45,10 @@ class Table:
         last = len(self.values) - 1
         if isinstance(x, (int, float)):
             return math.nan if math.isnan(x) else float(self.values[int(min(max(x, 0.0), last))])
-        x = np.asarray(x, dtype=float)
+        try:
+            x = np.asarray(x, dtype=float)
+        except (TypeError, ValueError):
+            raise TypeError(f"a {type(x).__name__} cannot be looked up in a table, expected a "
+                            "number, an array of numbers or a graph node") from None
         at = np.clip(np.where(np.isnan(x), 0.0, x), 0.0, last).astype(int)
         return np.where(np.isnan(x), x, self.values[at])

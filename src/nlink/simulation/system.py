@@ -117,8 +117,10 @@ class System:
             request = self.robot.request(self.dynamics, algorithm=self.algorithm)
             known[key] = f"{request.recipe()} {request.rolled}"
         law = "" if self.law is None else _digest(self.law_program().results)
-        parts = ("rates", known[key], self.table, self.velocity, law, self.shape.triggers,
-                 *(_digest(program.results) for program in self.event_programs()))
+        watch = _digest(self.watch_program().results) if self.watched else ""
+        limits = [(each.g, each.rate) for each in self.watched if each.trigger.bounds]
+        parts = ("rates", known[key], self.table, self.velocity, law, self.shape.triggers, watch,
+                 limits, self.restitution if limits else None)
         return sha256(repr(parts).encode()).hexdigest()
 
     def law_program(self) -> Program:
@@ -133,26 +135,28 @@ class System:
                        (Port("tau", (robot.n,)),), tuple(graph.lift(x) for x in tau))
 
     def event_programs(self) -> list[Program]:
-        """`watch`, the functions whose zeros are events, and `impact` if limits bounce."""
-        if not self.watched:
-            return []
-        shape, graph = self.shape, Graph()
-        t = graph.input("t[0]")
-        y = [graph.input(f"y[{k}]") for k in range(shape.size)]
-        q, qd = self._joint_rates(y)
+        """What the loop calls because of events: `watch`, and `impact` if limits bounce."""
+        bounce = any(each.trigger.action == "bounce" for each in self.watched)
+        programs = [self.watch_program()] if self.watched else []
+        return [*programs, self.impact_program()] if bounce else programs
+
+    def watch_program(self) -> Program:
+        """The functions whose zeros are events, of t and y."""
+        graph, size = Graph(), self.shape.size
+        q, qd = self._joint_rates([graph.input(f"y[{k}]") for k in range(size)])
         where = [np.array(x, dtype=object) for x in (q, qd)]
-        values = [each(t, *where) for each in self.watched]
+        values = [each(graph.input("t[0]"), *where) for each in self.watched]
+        return Program("watch", (Port("t", (1,)), Port("y", (size,)),
+                                 Port("u", (self.shape.inputs,))), (Port("g", (len(values),)),),
+                       tuple(graph.lift(x) for x in values))
 
-        def part(name: str, values: Sequence[Scalar], inputs: int) -> Program:
-            return Program(name, (Port("t", (1,)), Port("y", (shape.size,)),
-                                  Port("u", (inputs,))), (Port("out", (len(values),)),),
-                           tuple(graph.lift(x) for x in values))
-
-        programs = [part("watch", values, shape.inputs)]
-        if any(each.trigger.action == "bounce" for each in self.watched):
-            acts = [graph.input(f"u[{k}]") for k in range(len(self.watched))]
-            programs.append(part("impact", self.after_impact(y, acts), len(acts)))
-        return programs
+    def impact_program(self) -> Program:
+        """The state after an impact, of y before it and of which limit it is."""
+        graph, size, count = Graph(), self.shape.size, len(self.watched)
+        after = self.after_impact([graph.input(f"y[{k}]") for k in range(size)],
+                                  [graph.input(f"u[{k}]") for k in range(count)])
+        return Program("impact", (Port("t", (1,)), Port("y", (size,)), Port("u", (count,))),
+                       (Port("after", (size,)),), tuple(graph.lift(x) for x in after))
 
     def after_impact(self, y: Sequence[Scalar], acts: Sequence[Scalar]) -> list[Scalar]:
         """The state after an impact on one of the limits that are watched, for which `acts` is
