@@ -170,7 +170,11 @@ class System:
             if isinstance(each.g, Margin) and each.trigger.action == "bounce":
                 e[each.rate] = e[each.rate] + act
                 q[each.g.at] = q[each.g.at] * (1 - act) + each.g.bound * act
-        c = apply(robot, "solve", q, e)
+        # how the mechanism yields to a force on the joint, whatever holds it together: M^-1 e
+        rest = [0.0] * robot.n
+        pushed, still = (apply(robot, "forward_dynamics", q, rest, tau, algorithm=self.algorithm)
+                         for tau in (e, rest))
+        c = [a - b for a, b in zip(pushed, still, strict=True)]
         reach = sum((a * b for a, b in zip(e, c, strict=True)), 0.0)
         speed = sum((a * b for a, b in zip(e, qd, strict=True)), 0.0)
         impulse = -(1 + self.restitution) * speed / reach
