@@ -40,6 +40,30 @@ def test_a_pendulum_passes_its_lowest_point_every_half_period(method):
     assert np.abs(np.abs(run.events.qd[:, 0]) - speed).max() <= 1e-8
 
 
+@pytest.mark.parametrize("method", [name for name in METHODS if name not in FIXED])
+def test_events_are_those_of_scipy(method):
+    """An ensemble of chaotic motions for a second, beside SciPy's DOP853 with its own events."""
+    from scipy.integrate import solve_ivp
+
+    functions = [lambda t, q, qd: nlink.sin(q[0] + q[1]) - 0.3 * nlink.cos(3 * t),
+                 lambda t, q, qd: qd[0] * qd[1] - 0.5, lambda t, q, qd: q[1] * q[1] - 0.1]
+    q0, qd0 = (np.random.default_rng(k).normal(size=(6, 2)) for k in (0, 1))
+    run = nlink.simulate(DOUBLE, q0, qd0, t=1.0, every=0.25, method=method, rtol=1e-11, atol=1e-13,
+                         max_step=0.01, events=functions)
+
+    def rates(t, y):
+        return np.concatenate([y[2:], DOUBLE.forward_dynamics(y[:2], y[2:], np.zeros(2))])
+
+    for k in range(6):
+        other = solve_ivp(rates, (0, 1), [*q0[k], *qd0[k]], "DOP853", rtol=1e-12, atol=1e-14,
+                          max_step=0.01, events=[lambda t, y, g=g: g(t, y[:2], y[2:])
+                                                 for g in functions])
+        for i, expected in enumerate(other.t_events):
+            mine = run.events.of(k)
+            assert np.abs(mine.t[mine.which == i] - expected).max(initial=0.0) <= 1e-8
+    assert len(run.events) > 20
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("table", [False, True])
 def test_recording_events_changes_no_bit_of_the_trajectory(method, table):

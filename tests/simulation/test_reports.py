@@ -87,6 +87,36 @@ def test_simulate_controls_and_plots(capfd, tmp_path):
     assert (tmp_path / "q.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_simulate_follows_waypoints_of_a_file(capfd, tmp_path):
+    path = tmp_path / "way.csv"
+    path.write_text("t,q_1,q_2,q_3\n0,0.1,0.2,0.3\n0.5,0.2,0.1,0.0\n1,0,0,0\n")
+    status, _, _ = run(capfd, "simulate", "planar3", "--trajectory", path, "--control",
+                       "computed-torque", "--out", tmp_path / "run.npz")
+    followed = nlink.load_run(tmp_path / "run.npz")
+    assert status == 0
+    assert followed.t[-1] == 1.0
+    assert np.abs(followed.q[[0, 50, 100]] - [[0.1, 0.2, 0.3], [0.2, 0.1, 0], [0, 0, 0]]
+                  ).max() <= 1e-6
+    for arguments, message in (
+            (("planar3", "--trajectory", path), "--trajectory needs --control"),
+            (("puma560", "--trajectory", path, "--control", "pd"), "3 coordinates, expected 6"),
+            (("planar3", "--control", "pd"), "needs --to, the configuration to go to, or")):
+        status, _, error = run(capfd, "simulate", *arguments)
+        assert status == 2
+        assert message in error
+
+
+def test_simulate_says_which_limit_ended_it(capfd):
+    status, out, _ = run(capfd, "simulate", "panda", "--q", "0,0,0,-1.5,0,1.5,0", "--t", 5,
+                         "--limits", "stop")
+    assert status == 1
+    assert "limit of" in out
+    assert "limit reached at t = " in out
+    status, _, error = run(capfd, "simulate", "panda", "--limits", "hard")
+    assert status == 2
+    assert "limits: 'hard', expected one of ignore, stop, bounce" in error
+
+
 def test_simulate_reports_failures_and_returns_one(capfd):
     status, out, _ = run(capfd, "simulate", "puma_saha", "--t", 3, "--ensemble", 2, "--width", 0)
     assert status == 1

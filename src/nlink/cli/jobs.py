@@ -69,7 +69,8 @@ def simulate(
     robot: RobotName,
     q: Annotated[str | None, typer.Option("--q", metavar="LIST", help="Initial q.")] = None,
     qd: Annotated[str | None, typer.Option("--qd", metavar="LIST", help="Initial rates.")] = None,
-    t: Annotated[float, typer.Option("--t", help="Seconds.")] = 10.0,
+    t: Annotated[float | None, typer.Option(
+        "--t", help="Seconds; 10, or to the end of --trajectory.")] = None,
     every: Annotated[float, typer.Option(help="Seconds between outputs.")] = 0.01,
     method: Annotated[str, typer.Option(
         help="rkf45, dopri5, verner65, dop853, abm, rk4, symplectic, lsoda or radau.")] = "rkf45",
@@ -82,6 +83,12 @@ def simulate(
         help="Free fall; forced along a cycloid, or controlled along it.")] = Control.none,
     to: Annotated[str | None, typer.Option(
         "--to", metavar="LIST", help="Where the cycloid ends, at the last time.")] = None,
+    trajectory: Annotated[Path | None, typer.Option(
+        metavar="FILE", help="Follow a spline through the waypoints of a .csv (t, q_1, q_2, ...) "
+        "or .npz file (t, q); it is also where the robot starts.")] = None,
+    limits: Annotated[str, typer.Option(
+        help="What joint limits do: ignore, stop or bounce.")] = "ignore",
+    restitution: Annotated[float, typer.Option(help="Of --limits bounce.")] = 1.0,
     kp: Annotated[float, typer.Option(help="Gain of --control pd, computed-torque.")] = 100.0,
     kd: Annotated[float, typer.Option(help="Gain of --control pd, computed-torque.")] = 20.0,
     ensemble: Annotated[int, typer.Option(
@@ -109,8 +116,12 @@ def simulate(
     from nlink.reports import simulation, terminal
 
     model = nlink.load(robot)
-    start = model.neutral if q is None else read_numbers("--q", q, model.nq)
-    rates = np.zeros(model.n) if qd is None else read_numbers("--qd", qd, model.n)
+    through = None if trajectory is None else simulation.waypoints(model, trajectory)
+    start, rates = (model.neutral, np.zeros(model.n)) if through is None else (
+        np.array(x, dtype=float) for x in through(0.0)[:2])
+    start = start if q is None else read_numbers("--q", q, model.nq)
+    rates = rates if qd is None else read_numbers("--qd", qd, model.n)
+    end_time = t if t is not None else 10.0 if through is None else float(through.t[-1])
     end = None if to is None else read_numbers("--to", to, model.nq)
     if ensemble < 1:
         raise ValueError(f"--ensemble {ensemble}, expected at least 1")
@@ -119,8 +130,10 @@ def simulate(
     try:
         result = nlink.simulate(
             model, simulation.spread(start, ensemble, width, seed) if ensemble > 1 else start,
-            rates, t, simulation.law(model, control, start, end, t, kp, kd), method, rtol, atol,
-            every, vary=loads, step=step, velocity=velocity, save=save)
+            rates, end_time, simulation.law(
+                model, control, start, end, through, end_time, kp, kd), method, rtol, atol, every,
+            vary=loads, step=step, velocity=velocity, limits=limits, restitution=restitution,
+            save=save)
     except KeyboardInterrupt:
         if save is not None:
             print(f"nlink: interrupted; the same command continues {out}", file=sys.stderr)

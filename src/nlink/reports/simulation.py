@@ -16,20 +16,34 @@ from nlink.robot import Robot
 from nlink.simulation.controllers import ComputedTorque, FeedForward, PDGravity
 from nlink.simulation.files import PART
 from nlink.simulation.run import Run
+from nlink.simulation.splines import Spline
 from nlink.simulation.system import Law
 from nlink.simulation.trajectories import Cycloid
 
 
-def law(robot: Robot, control: Control, start: np.ndarray, to: np.ndarray | None, T: float,
-        kp: float, kd: float) -> Law | None:
-    """The control law a command line asks for, along the papers' cycloid from start to `to`."""
+def waypoints(robot: Robot, path: Path) -> Spline:
+    """The spline through the waypoints of a file, for a robot."""
+    spline = Spline.from_file(path)
+    if spline.q.shape[1] != robot.nq:
+        raise ValueError(f"{path}: {spline.q.shape[1]} coordinates, expected {robot.nq} "
+                         f"for {robot.name}")
+    return spline
+
+
+def law(robot: Robot, control: Control, start: np.ndarray, to: np.ndarray | None,
+        through: Spline | None, T: float, kp: float, kd: float) -> Law | None:
+    """The control law a command line asks for, along the papers' cycloid from start to `to`, or
+    along a spline."""
     if control is Control.none:
-        if to is not None:
-            raise ValueError("--to needs --control forced, pd or computed-torque")
+        if to is not None or through is not None:
+            raise ValueError(f"{'--trajectory' if to is None else '--to'} needs --control forced, "
+                             "pd or computed-torque")
         return None
-    if to is None:
-        raise ValueError(f"--control {control.value} needs --to, the configuration to go to")
-    path = Cycloid(start, to, T)
+    if (to is None) == (through is None):
+        raise ValueError(f"--control {control.value} needs --to, the configuration to go to, "
+                         "or --trajectory, a file of waypoints")
+    path = Cycloid(start, to, T) if to is not None else through
+    assert path is not None
     if control is Control.forced:
         return FeedForward(robot, path)
     kind = PDGravity if control is Control.pd else ComputedTorque
@@ -104,9 +118,11 @@ def summary(run: Run) -> dict[str, Any]:
                "t": float(run.t_end[tuple(index)])} for index in run.failed]
     closed = bool(run.robot.mechanism.closures)
     opening = float(np.nanmax(run.closure_error, initial=0.0)) if closed else None
+    events = {name: int((run.events.which == k).sum()) for k, name in enumerate(run.events.names)}
     return {"closure_error": opening,
             "robot": run.robot.name, "method": run.method, "t": float(run.t[-1]),
             "trajectories": int(run.status_codes.size), "outputs": len(run.t),
             "steps": int(np.sum(run.stats.steps)), "rejects": int(np.sum(run.stats.rejects)),
             "evaluations": int(np.sum(run.stats.evaluations)),
-            "energy_change": change, "failed": failed}
+            "energy_change": change, "failed": failed,
+            "events": {name: count for name, count in events.items() if count}}

@@ -24,6 +24,7 @@ import numpy as np
 
 from nlink.scalars import functions
 from nlink.scalars.functions import Scalar
+from nlink.scalars.tables import TABLES, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,11 @@ OPS: dict[str, Op] = {
     )
 }
 """The closed set of primitives. `const` and `input` are the two kinds of leaves."""
+
+
+def operation(name: str) -> Op | Table:
+    """A primitive by its name, tables included."""
+    return OPS.get(name) or TABLES[name]
 
 
 class Node:
@@ -133,6 +139,9 @@ class Node:
     def sign(self):
         return self.graph.unary("sign", self)
 
+    def table(self, table: Table):
+        return self.graph.unary(TABLES.setdefault(table.name, table).name, self)
+
     def __bool__(self):
         raise TypeError("a graph node has no truth value: branch on structure, not on values")
 
@@ -171,6 +180,7 @@ class Graph:
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self._table: dict[tuple, Node] = {}
+        self._operations: dict[str, Op | Table] = {}  # tables live as long as what reads them
 
     def _node(self, key: tuple, op: str, args: tuple[Node, ...] = (), *,
               value: float = math.nan, name: str = "", offline: bool = True) -> Node:
@@ -212,8 +222,10 @@ class Graph:
         return simplify(*args) if simplify is not None else self.unary(op, *args)
 
     def unary(self, op: str, a: Node) -> Node:
+        if op not in self._operations:
+            self._operations[op] = operation(op)
         if a.op == "const":
-            return self.const(OPS[op].apply(a.value))
+            return self.const(self._operations[op].apply(a.value))
         return self._node((op, a.index), op, (a,), offline=a.offline)
 
     def _binary(self, op: str, a: Node, b: Node) -> Node:
@@ -323,7 +335,7 @@ def evaluate(results: Sequence[Node], bindings: Mapping[str, Scalar],
                 raise KeyError(f"no value for input {node.name!r}")
             values[node.index] = bindings[node.name]
         else:
-            values[node.index] = OPS[node.op].apply(*(values[a.index] for a in node.args))
+            values[node.index] = operation(node.op).apply(*(values[a.index] for a in node.args))
             for a in node.args:
                 uses[a.index] -= 1
                 if not uses[a.index]:

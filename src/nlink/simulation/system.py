@@ -60,14 +60,14 @@ MOTION = {"nu": "quasi_motion", "xi": "unnormalized_quasi_motion"}
 
 
 def apply(robot: Robot, name: str, *columns: Sequence[Scalar],
-          algorithm: str | None = None) -> list[Scalar]:
+          algorithm: str | None = None, frame: int | str = -1) -> list[Scalar]:
     """An algorithm of a robot on any scalars: floats, or nodes inside a law being traced.
 
     >>> import nlink
     >>> apply(nlink.load("planar3"), "gravity_torque", [0.0, 0.0, 0.0])
     [44.145, 19.62, 4.905]
     """
-    return perform(robot.request(name, algorithm=algorithm), *columns)
+    return perform(robot.request(name, algorithm=algorithm, frame=frame), *columns)
 
 
 def perform(request: Request, *columns: Sequence[Scalar]) -> list[Scalar]:
@@ -146,9 +146,10 @@ class System:
             request = self.request()
             known[key] = f"{request.recipe()} {request.rolled}"
         law = "" if self.law is None else _digest(self.law_program().results)
+        watch = _digest(self.watch_program().results) if self.watched else ""
+        limits = [(each.g, each.rate) for each in self.watched if each.trigger.bounds]
         parts = ("rates", known[key], self.table, self.velocity, self._projects, law, self.varied,
-                 self.shape.triggers,
-                 *(_digest(program.results) for program in self.event_programs()))
+                 self.shape.triggers, watch, limits, self.restitution if limits else None)
         return sha256(repr(parts).encode()).hexdigest()
 
     def law_program(self) -> Program:
@@ -167,27 +168,30 @@ class System:
                        tuple(graph.lift(x) for x in tau))
 
     def event_programs(self) -> list[Program]:
-        """`watch`, the functions whose zeros are events, and `impact` if limits bounce."""
-        if not self.watched:
-            return []
-        shape, graph = self.shape, Graph()
-        t = graph.input("t[0]")
-        y = [graph.input(f"y[{k}]") for k in range(shape.size)]
-        own = [graph.input(f"u[{k}]") for k in range(shape.timed, shape.inputs)]
-        q, qd = self._joint_rates(y, self.varied.mechanism(self.robot, own))
+        """What the loop calls because of events: `watch`, and `impact` if limits bounce."""
+        bounce = any(each.trigger.action == "bounce" for each in self.watched)
+        programs = [self.watch_program()] if self.watched else []
+        return [*programs, self.impact_program()] if bounce else programs
+
+    def watch_program(self) -> Program:
+        """The functions whose zeros are events, of t and y."""
+        graph, shape = Graph(), self.shape
+        size, own = shape.size, [graph.input(f"u[{k}]") for k in range(shape.timed, shape.inputs)]
+        q, qd = self._joint_rates([graph.input(f"y[{k}]") for k in range(size)],
+                                  self.varied.mechanism(self.robot, own))
         where = [np.array(x, dtype=object) for x in (q, qd)]
-        values = [each(t, *where) for each in self.watched]
+        values = [each(graph.input("t[0]"), *where) for each in self.watched]
+        return Program("watch", (Port("t", (1,)), Port("y", (size,)),
+                                 Port("u", (self.shape.inputs,))), (Port("g", (len(values),)),),
+                       tuple(graph.lift(x) for x in values))
 
-        def part(name: str, values: Sequence[Scalar], inputs: int) -> Program:
-            return Program(name, (Port("t", (1,)), Port("y", (shape.size,)),
-                                  Port("u", (inputs,))), (Port("out", (len(values),)),),
-                           tuple(graph.lift(x) for x in values))
-
-        programs = [part("watch", values, shape.inputs)]
-        if any(each.trigger.action == "bounce" for each in self.watched):
-            acts = [graph.input(f"u[{k}]") for k in range(len(self.watched))]
-            programs.append(part("impact", self.after_impact(y, acts), len(acts)))
-        return programs
+    def impact_program(self) -> Program:
+        """The state after an impact, of y before it and of which limit it is."""
+        graph, size, count = Graph(), self.shape.size, len(self.watched)
+        after = self.after_impact([graph.input(f"y[{k}]") for k in range(size)],
+                                  [graph.input(f"u[{k}]") for k in range(count)])
+        return Program("impact", (Port("t", (1,)), Port("y", (size,)), Port("u", (count,))),
+                       (Port("after", (size,)),), tuple(graph.lift(x) for x in after))
 
     def after_impact(self, y: Sequence[Scalar], acts: Sequence[Scalar]) -> list[Scalar]:
         """The state after an impact on one of the limits that are watched, for which `acts` is
@@ -201,7 +205,11 @@ class System:
             if isinstance(each.g, Margin) and each.trigger.action == "bounce":
                 e[each.rate] = e[each.rate] + act
                 q[each.g.at] = q[each.g.at] * (1 - act) + each.g.bound * act
-        c = apply(robot, "solve", q, e)
+        # how the mechanism yields to a force on the joint, whatever holds it together: M^-1 e
+        rest = [0.0] * robot.n
+        pushed, still = (apply(robot, "forward_dynamics", q, rest, tau, algorithm=self.algorithm)
+                         for tau in (e, rest))
+        c = [a - b for a, b in zip(pushed, still, strict=True)]
         reach = sum((a * b for a, b in zip(e, c, strict=True)), 0.0)
         speed = sum((a * b for a, b in zip(e, qd, strict=True)), 0.0)
         impulse = -(1 + self.restitution) * speed / reach
