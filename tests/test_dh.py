@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nlink import DH, Description, Frame, Friction, Joint, Limits, Link, Pose, Robot, load
-from nlink.formats.dh import parse_toml, to_toml
+from nlink.formats.dh import from_rows, parse_toml, to_toml
 from nlink.formats.files import MAX_BYTES
 from nlink.model.joints import Prismatic, Revolute
 from nlink.testing import random_description
@@ -95,6 +95,60 @@ def test_a_bundled_robot_survives_the_round_trip(name, tmp_path):
 def test_any_tree_survives_the_round_trip(seed):
     description = random_description(seed)
     assert parse_toml(to_toml(description)) == description
+
+
+def test_a_link_called_base_survives_beside_the_frame_that_never_moves():
+    rows = [{"name": "base", "mass": 1.0, "com": (0.1, 0, 0)},
+            {"name": "b", "parent": "base", "mass": 1.0, "com": (0.1, 0, 0)},
+            {"name": "c", "parent": "world", "mass": 1.0, "com": (0.1, 0, 0)}]
+    description = from_rows(rows)
+    assert [joint.parent for joint in description.joints] == [0, 1, 0]
+    assert description.base == "world"
+    assert parse_toml(to_toml(description)) == description
+
+
+ROD = {"mass": 2.0, "com": (0.1, 0.2, 0.3), "inertia": (0.3, 0.4, 0.5)}
+COMPOSITE = {
+    "name": "hand", "parent": "base", "joint_name": "wrist",
+    "placement": {"xyz": (0.1, 0.0, 0.5)}, "after": {"xyz": (0.0, 0.2, 0.0)}, **ROD,
+    "joint": [{"joint": "revolute", "axis": (1, 0, 0), "limits": {"position": (-1, 1)}},
+              {"joint": "prismatic", "axis": (0, 1, 1), "armature": 0.2, "joint_name": "slide"},
+              {"joint": "spherical", "friction": {"viscous": 0.1}}]}
+
+
+def test_a_composite_joint_is_a_chain_of_massless_links():
+    composite = from_rows([dict(ROD), COMPOSITE, dict(ROD)])
+    written_out = from_rows([
+        dict(ROD),
+        {"name": "hand:wrist_1", "joint_name": "wrist_1", "parent": "base", "joint": "revolute",
+         "axis": (1, 0, 0), "placement": {"xyz": (0.1, 0.0, 0.5)},
+         "limits": {"position": (-1, 1)}},
+        {"name": "hand:slide", "joint_name": "slide", "joint": "prismatic", "axis": (0, 1, 1),
+         "placement": {}, "armature": 0.2},
+        {"name": "hand", "joint_name": "wrist_3", "joint": "spherical", "placement": {},
+         "after": {"xyz": (0.0, 0.2, 0.0)}, "friction": {"viscous": 0.1}, **ROD},
+        {"name": "link3", "joint_name": "joint3", **ROD}])
+    assert composite == written_out
+    assert parse_toml(to_toml(composite)) == composite
+    robot = Robot(composite)
+    assert (robot.n, robot.nq) == (7, 8)
+    q, qd = robot.random_state(0)
+    tau = robot.inverse_dynamics(q, qd, qd, engine="python")
+    np.testing.assert_allclose(robot.forward_dynamics(q, qd, tau, engine="python"), qd, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"joint": [{"joint": "revolute"}]}, "row 1: joint: .* expected a name, or two tables or more"),
+    ({"joint": ["revolute", "prismatic"]}, "row 1: joint: .* expected a name, or two tables"),
+    ({"axis": (0, 0, 1)}, "row 1: 'axis' belongs into one of the tables of a composite joint"),
+    ({"a": 1.0}, "row 1: 'a': a composite joint has a placement, not DH parameters"),
+    ({"length": 1.0}, "row 1: unknown key 'length'"),
+    ({"joint": [{"joint": "revolute"}, {"mass": 1.0}]}, "row 1: unknown key 'mass'"),
+    ({"joint": [{"joint": "ball"}, {}]}, "row 1: joint 'ball', expected one of"),
+])
+def test_composite_joints_are_refused_in_one_sentence(change, message):
+    with pytest.raises(ValueError, match=message):
+        from_rows([COMPOSITE | change])
 
 
 NUMBERS = st.floats(-1e6, 1e6)

@@ -97,7 +97,7 @@ REFUSED = {
     "frame 'rod': the name is used twice":
         lambda: describe(frames=(Frame("rod", 1),)),
     "frame 'base': the name is used twice":
-        lambda: describe(replace(ROD, name="base")),
+        lambda: describe(replace(ROD, name="base"), frames=(Frame("base", 1),)),
     "joint 'hinge': the name is used twice":
         lambda: Description("arm", (ROD, replace(ROD, name="b")), (HINGE, HINGE)),
     "frame: name '', expected a non-empty string":

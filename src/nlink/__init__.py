@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "nlink.coupled": ("Coupled",),
     "nlink.formats.load": ("robots",),
     "nlink.model.description": (
-        "Description", "Frame", "Friction", "Joint", "Limits", "Link", "NonPhysicalWarning"),
+        "Description", "Frame", "Friction", "Joint", "Limits", "Link", "Loop",
+        "NonPhysicalWarning"),
     "nlink.model.joints": ("Fixed", "JointType", "Prismatic", "Revolute"),
+    "nlink.model.mimics": ("Mimic",),
     "nlink.model.multi_rate": ("Free", "Helical", "Planar", "Spherical", "Universal"),
     "nlink.model.pose": ("DH", "Mount", "Pose"),
     "nlink.reports.complexity": ("count",),
@@ -32,6 +35,7 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [*_HOME]  # pyright: ignore[reportUnsupportedDunderAll]
 
 if TYPE_CHECKING:
+    from nlink.coupled import Coupled as Coupled
     from nlink.exports import export_c as export_c
     from nlink.exports import symbolic as symbolic
     from nlink.formats.load import robots as robots
@@ -41,11 +45,13 @@ if TYPE_CHECKING:
     from nlink.model.description import Joint as Joint
     from nlink.model.description import Limits as Limits
     from nlink.model.description import Link as Link
+    from nlink.model.description import Loop as Loop
     from nlink.model.description import NonPhysicalWarning as NonPhysicalWarning
     from nlink.model.joints import Fixed as Fixed
     from nlink.model.joints import JointType as JointType
     from nlink.model.joints import Prismatic as Prismatic
     from nlink.model.joints import Revolute as Revolute
+    from nlink.model.mimics import Mimic as Mimic
     from nlink.model.multi_rate import Free as Free
     from nlink.model.multi_rate import Helical as Helical
     from nlink.model.multi_rate import Planar as Planar

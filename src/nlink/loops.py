@@ -270,10 +270,11 @@ class Loops:
 
         def run(inputs: list[Array], results: list[Array], count: int) -> None:
             for k in range(count):
-                wanted = None if internal is None else self.multipliers(inputs[0][k], internal)
-                tau, multipliers = self._balance(*(x[k] for x in inputs), wanted)
+                state, rates, accelerations = (x[k] for x in inputs)
+                wanted = None if internal is None else self.multipliers(state, internal)
+                tau, multipliers = self._balance(state, rates, accelerations, wanted)
                 results[0][k] = tau
-                results[1][k] = self.wrenches(inputs[0][k], multipliers).ravel()
+                results[1][k] = self.wrenches(state, multipliers).ravel()
 
         return call(given, outputs, (q, qd, qdd), None, run)
 

@@ -123,9 +123,10 @@ class Robot:
 
     @property
     def frames(self) -> tuple[str, ...]:
-        """Names that `frame=` accepts: base, links, named frames."""
+        """Names that `frame=` accepts: base ("world" where a link has that name), links, named
+        frames."""
         d = self.description
-        return ("base", *(link.name for link in d.links), *(frame.name for frame in d.frames))
+        return (d.base, *(link.name for link in d.links), *(frame.name for frame in d.frames))
 
     @property
     def gravity(self) -> Array:
@@ -166,7 +167,7 @@ class Robot:
         >>> bar.loops.mobility(bar.loops.assemble([0.1, 0.5, 0.5])).freedom
         1
         """
-        names = ["base", *(link.name for link in self.links)]
+        names = [self.description.base, *(link.name for link in self.links)]
         d = self.description
         return Robot(replace(d, loops=(*d.loops, *read_loops(list(loops), names)),
                              home=tuple(home) or d.home))

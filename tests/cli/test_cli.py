@@ -76,6 +76,42 @@ def test_info_fits_eighty_columns(run, monkeypatch):
     assert max(map(len, out.splitlines())) <= 80
 
 
+FORKED = """<robot name="forked"><link name="trunk"/>""" + "".join(
+    f'''<link name="{name}"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/>
+    </inertial></link><joint name="to_{name}" type="continuous"><parent link="{parent}"/>
+    <child link="{name}"/></joint>''' for name, parent in (
+        ("left_arm_with_a_name_as_long_as_those_in_files_of_humanoids_are", "trunk"),
+        ("left_hand", "left_arm_with_a_name_as_long_as_those_in_files_of_humanoids_are"),
+        ("right_arm", "trunk"))) + """<link name="camera"/>
+    <joint name="to_camera" type="fixed"><parent link="trunk"/><child link="camera"/></joint>
+    </robot>"""
+
+
+def test_info_draws_the_tree_and_cuts_no_name(run, tmp_path, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    path = tmp_path / "forked.urdf"
+    path.write_text(FORKED)
+    arm = "left_arm_with_a_name_as_long_as_those_in_files_of_humanoids_are"
+    _, out, _ = run("info", path)
+    lines = [line.split() for line in out.splitlines()]
+    trunk = next(k for k, line in enumerate(lines) if line[:1] == ["trunk"])
+    assert lines[trunk][-1] == "camera"  # a frame, not a branch
+    assert [line[:4] for line in lines[trunk + 1:trunk + 4]] == [
+        ["├─", arm, f"to_{arm}", "revolute"], ["│", "left_hand", "to_left_hand", "revolute"],
+        ["└─", "right_arm", "to_right_arm", "revolute"]]
+    assert "\n  link without <inertial> read as massless: 2 (trunk, camera)\n" in out
+    monkeypatch.setenv("COLUMNS", "84")
+    _, narrow, _ = run("info", path)
+    assert arm in narrow
+    assert "no room for frames, joint" in " ".join(narrow.split())
+
+
+def test_info_lists_loops(run):
+    assert "loop pin: coupler held on rocker, revolute" in run("info", "four_bar")[1]
+    data = json.loads(run("info", "four_bar", "--json")[1])
+    assert data["loops"] == [{"name": "pin", "joint": "revolute", "of": "coupler", "on": "rocker"}]
+
+
 def test_id_of_one_state(run):
     _, out, _ = run("id", ROBOT, "--q", "0,0,0", "--json")
     np.testing.assert_allclose(json.loads(out)["tau"], [HOLD], rtol=1e-14)
@@ -179,9 +215,22 @@ def test_a_base_floats_where_asked(run, tmp_path):
     assert sorted(np.abs(qdd).round(9)) == [0, 0, 0, 0, 0, 9.81]
     assert sorted(np.abs(tau).round(9)) == [0, 0, 0, 0, 0, 19.62]
     assert run("check", path, "--floating")[0] == 0
+    assert run("check", path, "--floating", "--quick")[0] == 0
     assert run("count", path, "bias", "--floating")[0] == 0
+    assert "qd_6" in run("symbolic", path, "kinetic_energy", "--floating")[1]
+    assert run("export", path, tmp_path / "c", "--floating")[0] == 0
     assert run("convert", path, copy, "--floating")[0] == 0
     assert nlink.load(copy).n == 6
+
+
+def test_a_floating_body_falls(run, tmp_path):
+    path, out = tmp_path / "body.urdf", tmp_path / "run.npz"
+    path.write_text('<robot name="body"><link name="trunk"><inertial><mass value="2"/>'
+                    '<inertia ixx="1" iyy="1" izz="1"/></inertial></link></robot>')
+    assert run("simulate", path, "--floating", "--t", "1", "--ensemble", "3", "--out", out)[0] == 0
+    motion = nlink.load_run(out)
+    np.testing.assert_allclose(motion.q[:, -1, 2] - motion.q[:, 0, 2], -9.81 / 2, rtol=1e-9)
+    np.testing.assert_allclose(np.linalg.norm(motion.q[..., 3:], axis=-1), 1.0, rtol=1e-12)
 
 
 @pytest.mark.slow

@@ -111,12 +111,11 @@ def _frame_residuals(twin: Twin, q: np.ndarray, theirs: np.ndarray, how: dict[st
 
     robot, model, data, x = twin.robot, twin.model, twin.data, twin.exchange
     pin.framesForwardKinematics(model, data, theirs)
-    names = {link.name: link.name if model.existBodyName(link.name) else "base"
-             for link in robot.links}  # a link called base has another name here
-    chosen = np.random.default_rng(seed).permutation(sorted(names))[:frames]
+    names = sorted(link.name for link in robot.links)
+    chosen = np.random.default_rng(seed).permutation(names)[:frames]
     poses, jacobians = [0.0], [0.0]
     for name in chosen.tolist():
-        number = model.getBodyId(names[name])
+        number = model.getBodyId(name)
         poses.append(difference(robot.pose(q, name, **how), data.oMf[number].homogeneous))
         J = pin.computeFrameJacobian(model, data, theirs, number, pin.LOCAL_WORLD_ALIGNED)
         ours = x.J(q, robot.jacobian(q, name, **how))

@@ -126,6 +126,22 @@ def test_nothing_is_written_when_it_fails(tmp_path):
     assert list(tmp_path.iterdir()) == [source]
 
 
+@pytest.mark.parametrize("suffix", [".urdf", ".xml"])
+def test_open_loops_are_listed(tmp_path, suffix):
+    lost = convert("four_bar", tmp_path / f"four_bar{suffix}")
+    for line in ("loops left open: 1 (pin)",
+                 "joints no longer known to be without a motor: 2 (coupler, rocker)",
+                 "home: the configuration to start from"):
+        assert f"writing: {line}" in lost
+
+
+def test_a_table_has_no_loops():
+    arm = nlink.load("planar3").with_loops([{
+        "name": "wall", "joint": "spherical", "of": {"link": "link3"}, "on": {"link": "base"}}])
+    with pytest.raises(ValueError, match="planar3: has loops, and DH tables are for serial chains"):
+        to_dh(arm.description)
+
+
 def test_command(tmp_path, capsys):
     from nlink.cli import run
 
@@ -135,7 +151,7 @@ def test_command(tmp_path, capsys):
     assert run(["info", str(target)]) == 0
     shown = capsys.readouterr().out
     assert "world" in shown
-    assert "reader: link without <inertial>" in shown
+    assert "\n  link without <inertial>" in shown
     assert run(["convert", str(target), str(tmp_path / "p.step")]) == 2
     assert "suffix '.step'" in capsys.readouterr().err
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from example_robots import BAR, EXPLAINED, Twin, example_files, residuals
@@ -9,6 +11,7 @@ from example_robots import BAR, EXPLAINED, Twin, example_files, residuals
 import nlink
 from nlink.formats.load import load_description
 from nlink.formats.urdf import read_urdf
+from nlink.reports.link_tree import link_tree
 
 pytest.importorskip("pinocchio")
 FILES = example_files()
@@ -27,8 +30,10 @@ SINGULAR = {
     "romeo_description/romeo_laas_small": "its gripper joints move no mass",
 }
 """Files whose mass matrix is singular, so that they have no forward dynamics."""
+NEED_AN_INVERSE = {"factors", "inverse", "forward"}
+"""The laws that a singular mass matrix breaks."""
 CHECKED = ["finger_edu_description/finger_edu", "iris_description/iris"]
-"""`nlink check` takes half a minute on a humanoid: `nlink check FILE` is for the others."""
+"""Every law takes half a minute on a humanoid; the laws of mechanics are for all files."""
 
 
 def confirm(name: str, floating: bool, engine: str, frames: int = 4) -> dict[str, float]:
@@ -107,6 +112,21 @@ def test_floating_frees_the_root_link_alone(name):
     assert floating.joints[0].type.name == "free"
 
 
+@pytest.mark.parametrize("name", ROBOTS)
+def test_the_tree_names_every_link(name):
+    """In a row of its own, or as a frame of the link that carries it."""
+    robot = nlink.load(FILES[name], physical="ignore")
+    _, base, *lines, _ = link_tree(robot)
+    drawn = [re.sub("[├└│─ ]*", "", line, count=1).split()[0] for line in lines]
+    assert base.split()[0] == robot.frames[0]
+    assert len(drawn) == len(set(drawn))
+    frames = set(robot.frames[1:]) - set(drawn)
+    for link, joint in zip(robot.links, robot.joints, strict=True):
+        if link.name in frames:
+            assert (joint.type.nv, link.mass) == (0, 0.0)
+            assert robot.frames[joint.parent] in (*drawn, base.split()[0])
+
+
 @pytest.mark.parametrize("name", QUICK)
 def test_batches_are_loops(name):
     robot = nlink.load(FILES[name], physical="ignore", floating=True)
@@ -118,7 +138,28 @@ def test_batches_are_loops(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHECKED)
-def test_laws_hold(name):
-    robot = nlink.load(FILES[name], floating=True)
-    report = nlink.check(robot, states=2, engine="numpy")
+def test_every_law_holds(name):
+    report = nlink.check(nlink.load(FILES[name], floating=True), states=2, engine="numpy")
     assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("floating", [False, True], ids=["fixed", "floating"])
+@pytest.mark.parametrize("name", [
+    name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in FILES])
+def test_check_passes_on_every_shipped_robot(name, floating, capsys):
+    """Prints its line of the list; the files that do not pass are the explained ones."""
+    if name in EXPLAINED:
+        line = f"not a robot: {EXPLAINED[name]}"
+        with pytest.raises(ValueError, match="no links"):
+            nlink.load(FILES[name], floating=floating)
+    else:
+        robot = nlink.load(FILES[name], physical="ignore", floating=floating)
+        report = nlink.check(robot, states=2, engine="numpy", quick=True)
+        broken = {row.law for row in report.rows if not row.ok}
+        assert broken == (NEED_AN_INVERSE if name in SINGULAR else set()), str(report)
+        if name in SINGULAR:
+            assert "moves no mass" in report.verdict
+        line = (f"{robot.n:>3} rates, {len(report.rows) - len(broken)} of {len(report.rows)} laws"
+                + (f", {SINGULAR[name]}" if name in SINGULAR else ""))
+    with capsys.disabled():
+        print(f"\n{name:<52} {line}", end="")

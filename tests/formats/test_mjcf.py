@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import nlink
 from nlink import Description, Robot
-from nlink.formats.bridges import to_mjcf
 from nlink.formats.exchange import Exchange
 from nlink.formats.mjcf import from_mujoco
+from nlink.formats.mjcf_writer import DEEPEST, mjcf_losses, to_mjcf
 from nlink.testing import random_description
 from nlink.testing.states import difference
 
@@ -93,6 +94,13 @@ def test_several_joints_of_a_body_are_a_chain_of_massless_links(tmp_path):
         assert line in robot.report
 
 
+def test_a_body_called_base_keeps_its_name():
+    model = mujoco.MjModel.from_xml_string(
+        '<mujoco><worldbody><body name="base"><freejoint/><geom size=".1"/></body></worldbody>'
+        "</mujoco>")
+    assert Robot(from_mujoco(model)).frames == ("world", "base")
+
+
 @pytest.mark.parametrize("seed", range(15))
 def test_mujoco_agrees_on_what_is_written(seed):
     """All joints MuJoCo has, on trees that are not numbered depth first."""
@@ -124,6 +132,88 @@ def test_reading_what_was_written():
     tau = robot.inverse_dynamics(q, qd, qd, engine="python")
     again = copy.inverse_dynamics(x.q(q), x.v(q, qd), x.v(q, qd), engine="python")
     assert difference(x.tau(q, tau), again) < 1e-12
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_joints_of_massless_links_go_to_the_link_they_carry(seed):
+    """MuJoCo refuses bodies that move without mass, but gives a body several joints."""
+    solid = random_description(seed, 7, tree=False, fixed=False,
+                               types=("revolute", "prismatic", "universal"))
+    hollow = replace(solid, frames=(), links=tuple(
+        nlink.Link(link.name) if k % 3 else link for k, link in enumerate(solid.links)))
+    model = mujoco.MjModel.from_xml_string(to_mjcf(hollow))
+    assert model.nbody == 4  # the world and links 1, 4 and 7
+    assert agreement(model, hollow) < 1e-12
+    assert ("massless links left out, their joints given to the links they carry: "
+            "4 (link2, link3, link5 and 1 more)") in mjcf_losses(hollow)
+
+
+def test_a_model_with_several_joints_on_a_body_is_written_as_it_was():
+    description = from_mujoco(mujoco.MjModel.from_xml_string(EVERY_JOINT))
+    again = mujoco.MjModel.from_xml_string(to_mjcf(description))
+    assert [again.joint(k).name for k in range(4)] == ["f", "h1", "h2", "s"]
+    assert again.body("b").jntnum[0] == 3
+    assert agreement(again, description) < 1e-12
+
+
+def chain(links: int) -> Description:
+    rod = nlink.Link("rod", 1.0, (0.5, 0.0, 0.0), tuple(map(tuple, np.eye(3).tolist())))
+    return Description(
+        "chain", tuple(replace(rod, name=f"rod{k}") for k in range(1, links + 1)),
+        tuple(nlink.Joint(f"j{k}", nlink.Revolute(), k) for k in range(links)))
+
+
+def test_a_chain_is_as_long_as_mujoco_reads():
+    model = mujoco.MjModel.from_xml_string(to_mjcf(chain(DEEPEST)))
+    assert model.nv == DEEPEST
+    for links in (DEEPEST + 1, 10_000):
+        with pytest.raises(ValueError, match=f"chain: link 'rod{DEEPEST + 1}' is body .* MuJoCo "
+                                             f"reads at most {DEEPEST} within one another"):
+            to_mjcf(chain(links))
+
+
+def test_a_link_called_world_is_renamed():
+    description = replace(chain(2), links=(replace(chain(1).links[0], name="world"),
+                                           chain(1).links[0]))
+    model = mujoco.MjModel.from_xml_string(to_mjcf(description))
+    assert [model.body(k).name for k in range(3)] == ["world", "world_2", "rod1"]
+    assert "link renamed, since MuJoCo's own body has that name: 1 (world)" in mjcf_losses(
+        description)
+
+
+def test_everything_lost_is_listed():
+    rod = chain(1).links[0]
+    description = Description(
+        "lossy", (rod, nlink.Link("spin", 0.0, (0.0, 0.0, 0.0), rod.inertia), nlink.Link("tip")),
+        (nlink.Joint("a", nlink.Revolute(), 0, nlink.DH(1.0, 0.0, 0.0, 0.0),
+                     nlink.Friction(0.0, 1.0), limits=nlink.Limits((-1.0, 1.0), velocity=2.0)),
+         nlink.Joint("b", nlink.Revolute(), 1, limits=nlink.Limits((0.0, float("inf")))),
+         nlink.Joint("c", nlink.Planar(), 2)),
+        source="a book", physical="ignore")
+    assert mjcf_losses(description) == [
+        "source: the text about where the numbers come from",
+        "DH parameters become placements: 1 (a)",
+        "limits of velocity and effort: 1 (a)",
+        "position limits that MuJoCo has no range for, such as one-sided ones: 1 (b)",
+        "position limits written but inactive: 1 (a)",
+        "Coulomb friction written as frictionloss but inactive: 1 (a)",
+        "universal and planar joints become several: 1 (c)",
+        "inertia of links without mass: 1 (spin)",
+        "MuJoCo refuses links that move and have no mass: 2 (spin, tip)",
+        "contacts, limits and dry friction are switched off: there is no geometry"]
+    with pytest.raises(ValueError, match="mass and inertia of moving bodies"):
+        mujoco.MjModel.from_xml_string(to_mjcf(description))
+
+
+def test_what_is_written_but_inactive_does_nothing():
+    """Limits and Coulomb friction are constraints in MuJoCo, and those are switched off."""
+    still = replace(chain(1), gravity=(0.0, 0.0, 0.0), joints=(nlink.Joint(
+        "j", friction=nlink.Friction(0.0, 3.0), limits=nlink.Limits((-1.0, 1.0))),))
+    model = mujoco.MjModel.from_xml_string(to_mjcf(still))
+    data = mujoco.MjData(model)
+    data.qpos[:], data.qvel[:] = 2.0, 1.0
+    mujoco.mj_forward(model, data)
+    assert data.qacc[0] == 0.0
 
 
 @pytest.mark.parametrize(("text", "message"), [

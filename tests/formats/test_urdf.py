@@ -75,11 +75,30 @@ def test_everything_ignored_is_reported():
                  "attribute 'odd' of robot ignored: 1 (robot)", "link/visual ignored: 1 (a)",
                  "attribute 'K' of dynamics ignored: 1 (j1)",
                  "axis scaled to unit length: 1 (j1)",
-                 "mimic joint read as independent: 1 (j2 = 2 j1 + 0)",
+                 "mimic joint read as independent, unless by nlink.Coupled: 1 (j2 = 2 j1 + 0)",
                  "link without <inertial> read as massless: 1 (base)",
-                 "product of inertia not given, read as zero: 6 (b, c)",
-                 "link 'base' renamed, since base is the fixed frame's name: 1 (base_link)"):
+                 "product of inertia not given, read as zero: 6 (b, c)"):
         assert line in report
+
+
+def test_a_link_called_base_keeps_its_name():
+    text = (f'<robot name="r"><link name="stand"/><link name="base">{BODY}</link>'
+            '<joint name="j" type="fixed"><parent link="stand"/><child link="base"/>'
+            '<origin xyz="1 0 0"/></joint></robot>')
+    robot = Robot(parse_urdf(text))
+    assert robot.frames == ("world", "stand", "base")
+    assert robot.pose([], "base")[0, 3] == 1.0
+    assert robot.report[-1] == ("frame 'base' is the file's link; the one that never moves is "
+                                "'world'")
+    taken = Robot(parse_urdf(text.replace("stand", "world")))
+    assert taken.frames == ("world_2", "world", "base")
+
+
+def test_a_root_link_called_base_needs_no_remark():
+    robot = Robot(parse_urdf(f'<robot name="r"><link name="base">{BODY}</link></robot>'))
+    assert robot.frames == ("world", "base")
+    assert robot.report == []
+    np.testing.assert_array_equal(robot.pose([], "base"), robot.pose([], "world"))
 
 
 def test_massless_links_within_a_chain_are_links():

@@ -11,7 +11,7 @@ import nlink
 from nlink.model.description import Frame, Friction
 from nlink.model.pose import Pose
 from nlink.reports.bench import random_arm
-from nlink.simulation import PD, ComputedTorque, Cycloid, Payload, PDGravity
+from nlink.simulation import PD, ComputedTorque, Cycloid, OperationalSpace, Payload, PDGravity
 from nlink.simulation.methods import METHODS
 
 PUMA = nlink.load("puma560")
@@ -96,6 +96,18 @@ def test_gains_are_those_of_the_laws(kind):
         alone = nlink.simulate(PUMA, np.zeros(6), tau=kind(PUMA, path, kp[k], kd[k]), **OPTIONS)
         assert np.abs(run.q[k] - alone.q).max() <= 1e-10
         assert np.abs(run.tau[k] - alone.tau).max() <= 1e-7 * np.abs(alone.tau).max()
+
+
+def test_gains_of_the_operational_space_are_its_own():
+    q0 = np.array([0.1, -0.5, 0.6, 0.2, 0.7, 0.3])
+    there = PUMA.pose(q0)[:3, 3] + 0.05
+    kp = np.array([[25.0, 16.0, 9.0], [100.0, 64.0, 36.0]])
+    options = OPTIONS | {"method": "rkf45", "rtol": 1e-9}
+    run = nlink.simulate(PUMA, q0, tau=OperationalSpace(PUMA, there, 1.0, 10.0), vary={"kp": kp},
+                         **options)
+    for k in range(2):
+        alone = nlink.simulate(PUMA, q0, tau=OperationalSpace(PUMA, there, kp[k], 10.0), **options)
+        assert np.abs(run.q[k] - alone.q).max() <= 1e-8
 
 
 def law(t, q, qd, p):

@@ -30,8 +30,8 @@ DEPENDENT = 1e-11
 """A row whose pivot is this share of its own mobility follows from the rows before it."""
 STILL = 1e-14
 """A row with this share of the mobility around it is met by rounding alone."""
-PASSES = 3
-"""Steps of simplified Newton in a projection; an error e becomes about e^4."""
+PASSES = 2
+"""Steps of simplified Newton in a projection; an error e becomes about e^3."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,12 +52,14 @@ def export(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Made if it does not exist.")],
     names: Annotated[list[str] | None, typer.Argument(
         metavar="[NAMES]...", help="What to export; default inverse_dynamics.")] = None,
+    floating: Floating = False,
     as_json: AsJson = False,
 ) -> None:
     """Write C99 source and header with no dependency but libm."""
     from nlink.reports import terminal
 
-    paths = nlink.export_c(nlink.load(robot), names or ["inverse_dynamics"], directory)
+    model = nlink.load(robot, floating=floating)
+    paths = nlink.export_c(model, names or ["inverse_dynamics"], directory)
     if as_json:
         terminal.print_json({"files": [str(path) for path in paths]})
     else:
@@ -98,6 +100,7 @@ def simulate(
     payload: Annotated[str | None, typer.Option(
         metavar="KG", help="A point mass in the last frame; LOW,HIGH spreads an ensemble's.")]
     = None,
+    floating: Floating = False,
     out: Annotated[Path | None, typer.Option(
         metavar="FILE", help="Write .csv, .npz, .zarr or a directory; what is interrupted goes on "
         "when the command is repeated.")]
@@ -115,7 +118,7 @@ def simulate(
     from nlink.formats.states import read_numbers
     from nlink.reports import simulation, terminal
 
-    model = nlink.load(robot)
+    model = nlink.load(robot, floating=floating)
     through = None if trajectory is None else simulation.waypoints(model, trajectory)
     start, rates = (model.neutral, np.zeros(model.n)) if through is None else (
         np.array(x, dtype=float) for x in through(0.0)[:2])
@@ -129,8 +132,8 @@ def simulate(
     save = None if method in ("lsoda", "radau") else simulation.place(out)
     try:
         result = nlink.simulate(
-            model, simulation.spread(start, ensemble, width, seed) if ensemble > 1 else start,
-            rates, end_time, simulation.law(
+            model, start if ensemble == 1 else simulation.spread(
+                model, start, ensemble, width, seed), rates, end_time, simulation.law(
                 model, control, start, end, through, end_time, kp, kd), method, rtol, atol, every,
             vary=loads, step=step, velocity=velocity, limits=limits, restitution=restitution,
             save=save)

@@ -190,6 +190,7 @@ def symbolic(
     latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
     cse: Annotated[bool, typer.Option("--cse", help="Name common subexpressions.")] = False,
     code: Annotated[Language | None, typer.Option("--code", help="Print assignments.")] = None,
+    floating: Floating = False,
     as_json: AsJson = False,
     algorithm: Formulation = None,
 ) -> None:
@@ -201,7 +202,7 @@ def symbolic(
     if simplify and (cse or code is not None):
         raise ValueError("--simplify gives expressions, not shared parts: "
                          "it goes with neither --cse nor --code")
-    forms = nlink.symbolic(nlink.load(robot), name, algorithm=algorithm,
+    forms = nlink.symbolic(nlink.load(robot, floating=floating), name, algorithm=algorithm,
                            parameters="names" if names else "numbers")
     if simplify:
         forms = forms.simplified()
@@ -243,6 +244,9 @@ def explain(
 def check(
     robot: RobotName,
     seed: Annotated[int, typer.Option(help="Of the random states.")] = 0,
+    quick: Annotated[bool, typer.Option(
+        "--quick", help="Only the laws of mechanics, without comparing every formulation.")]
+    = False,
     floating: Floating = False,
     as_json: AsJson = False,
 ) -> None:
@@ -254,7 +258,7 @@ def check(
 
     model = nlink.load(robot, floating=floating)
     with terminal.console(stderr=True).status(f"checking {model.name}"):
-        report = nlink.check(model, seed=seed)
+        report = nlink.check(model, seed=seed, quick=quick)
     if as_json:
         terminal.print_json(report.to_dict())
     else:

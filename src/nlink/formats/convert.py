@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
-from nlink.formats.bridges import to_mjcf
 from nlink.formats.dh import to_toml
 from nlink.formats.dh_writer import dh_losses, to_dh
 from nlink.formats.files import write_text
 from nlink.formats.load import SUFFIXES, load_description
-from nlink.formats.urdf_writer import some, to_urdf, urdf_losses
+from nlink.formats.mjcf_writer import mjcf_losses, to_mjcf
+from nlink.formats.urdf_writer import to_urdf, urdf_losses
 from nlink.model.description import Description, Physical
-from nlink.model.pose import DH, Convention
+from nlink.model.pose import Convention
 
 
 def convert(source: str | Path, target: str | Path, *, dh: Convention | None = None,
@@ -48,24 +47,3 @@ def _written(description: Description, suffix: str, dh: Convention | None,
     if dh is not None:
         return to_toml(to_dh(description, dh)), dh_losses(description)
     return to_toml(description), []
-
-
-def mjcf_losses(description: Description) -> list[str]:
-    """What a description has and our MJCF has not, one line a kind."""
-    lost = []
-    joints = [joint for joint in description.joints if joint.type.nv]
-    if description.source:
-        lost.append("source: the text about where the numbers come from")
-    tables = [joint.name for joint in joints if isinstance(joint.placement, DH)]
-    if tables:
-        lost.append(f"DH parameters: {len(tables)} rows become placements ({some(tables)})")
-    fast = [joint.name for joint in joints
-            if math.isfinite(joint.limits.velocity) or math.isfinite(joint.limits.effort)]
-    if fast:
-        lost.append(f"limits of velocity and effort: {len(fast)} joints ({some(fast)})")
-    several = [joint.name for joint in joints if joint.type.name in ("universal", "planar")]
-    if several:
-        lost.append(f"universal and planar joints become several: {len(several)} ({some(several)})")
-    if joints:
-        lost.append("contacts and constraints are switched off: there is no geometry")
-    return lost

@@ -16,6 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from nlink.formats.files import LARGEST
+from nlink.formats.rows import DH_KEYS, ROW_KEYS, check_keys, expanded
 from nlink.model.canonical import align
 from nlink.model.constraints import CONSTRAINTS, Rows, Screw
 from nlink.model.description import (
@@ -30,15 +31,12 @@ from nlink.model.description import (
 )
 from nlink.model.joint_types import JOINT_TYPES
 from nlink.model.joints import JointType
+from nlink.model.mimics import Mimic
 from nlink.model.multi_rate import Helical
+from nlink.model.names import base_name
 from nlink.model.pose import DH, Convention, Mount, Placement, Pose
 
 _TOP_KEYS = {"name", "convention", "gravity", "source", "link", "frame", "loop", "home"}
-_ROW_KEYS = {
-    "joint", "a", "b", "alpha", "theta", "alpha_deg", "theta_deg", "mass", "com", "inertia",
-    "friction", "armature", "limits", "name", "joint_name", "parent", "placement", "after", "axis",
-    "pitch", "actuated",
-}
 
 
 def from_rows(rows: Sequence[Mapping[str, Any]], *, convention: Convention = "standard",
@@ -50,30 +48,33 @@ def from_rows(rows: Sequence[Mapping[str, Any]], *, convention: Convention = "st
     if isinstance(rows, Mapping | str) or not isinstance(rows, Sequence):
         raise TypeError(f"rows: {type(rows).__name__}, expected a sequence of mappings")
     links, joints = [], []
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, Mapping):
-            raise TypeError(f"row {number}: {type(row).__name__}, expected a mapping")
+    numbered = expanded(rows)
+    known = [_base([row for _, row in numbered], *(frame.name for frame in frames))]
+    for number, row in numbered:
         try:
-            link, joint = _read_row(row, number, convention, [known.name for known in links])
+            link, joint = _read_row(row, convention, known)
         except (ValueError, TypeError) as error:
             raise type(error)(f"row {number}: {error}") from None
         links.append(link)
         joints.append(joint)
+        known.append(link.name)
     return Description(
         name=name, links=tuple(links), joints=tuple(joints), frames=tuple(frames),
         gravity=_vector("gravity", gravity), source=source, report=tuple(report),
         physical=physical, loops=tuple(loops), home=tuple(home))
 
 
-def _read_row(row: Mapping[str, Any], number: int, convention: Convention,
-              known: list[str]) -> tuple[Link, Joint]:
-    unknown = sorted(set(row) - _ROW_KEYS)
-    if unknown:
-        raise ValueError(f"unknown key {unknown[0]!r}, "
-                         f"expected some of {', '.join(sorted(_ROW_KEYS))}")
-    name = row.get("name", f"link{number}")
+def _base(tables: Sequence[Any], *names: str) -> str:
+    """What the frame that never moves is called beside the names in these tables and others."""
+    named = [table.get("name") for table in tables if isinstance(table, Mapping)]
+    return base_name([*names, *(name for name in named if isinstance(name, str))])
+
+
+def _read_row(row: Mapping[str, Any], convention: Convention, known: list[str],
+              ) -> tuple[Link, Joint]:
+    check_keys(row, ROW_KEYS)
     link = Link(
-        name=name,
+        name=row["name"],
         mass=_number(row, "mass"),
         com=_vector("com", row.get("com", (0.0, 0.0, 0.0))),
         inertia=_inertia(row.get("inertia", (0.0, 0.0, 0.0))),
@@ -81,9 +82,9 @@ def _read_row(row: Mapping[str, Any], number: int, convention: Convention,
     friction, limits = _table(row, "friction", {"viscous", "coulomb"}), _table(
         row, "limits", {"position", "velocity", "effort"})
     joint = Joint(
-        name=row.get("joint_name", f"joint{number}"),
+        name=row["joint_name"],
         type=_joint_type(row),
-        parent=_parent(row.get("parent"), number, known),
+        parent=_parent(row.get("parent"), known),
         placement=_placement(row, convention),
         friction=Friction(_number(friction, "viscous"), _number(friction, "coulomb")),
         armature=_number(row, "armature"),
@@ -91,6 +92,7 @@ def _read_row(row: Mapping[str, Any], number: int, convention: Convention,
             _pair("position limits", limits.get("position", (-math.inf, math.inf))),
             _number(limits, "velocity", math.inf, math.inf),
             _number(limits, "effort", math.inf, math.inf)),
+        mimic=_mimic(row),
         actuated=_flag(row, "actuated", default=True),
     )
     return link, joint
@@ -112,9 +114,18 @@ def _joint_type(row: Mapping[str, Any]) -> JointType:
     return JOINT_TYPES[kind](**options)
 
 
+def _mimic(row: Mapping[str, Any]) -> Mimic | None:
+    if "mimic" not in row:
+        return None
+    table = _table(row, "mimic", {"joint", "multiplier", "offset"})
+    if not isinstance(table.get("joint"), str):
+        raise ValueError(f"mimic: {dict(table)!r}, expected the name of a joint to follow")
+    return Mimic(table["joint"], _number(table, "multiplier", 1.0), _number(table, "offset"))
+
+
 def _placement(row: Mapping[str, Any], convention: Convention) -> Placement:
     if "placement" in row or "after" in row:
-        extra = {"a", "b", "alpha", "theta", "alpha_deg", "theta_deg"} & set(row)
+        extra = DH_KEYS & set(row)
         if extra:
             raise ValueError(f"{min(extra)!r} and a placement exclude each other")
         return Mount(_pose(row.get("placement", {})), _pose(row.get("after", {})))
@@ -129,14 +140,12 @@ def _pose(table: Any) -> Pose:
                 _vector("xyz", table.get("xyz", (0.0, 0.0, 0.0))))
 
 
-def _parent(parent: Any, number: int, known: list[str]) -> int:
+def _parent(parent: Any, known: list[str]) -> int:
     if parent is None:
-        return number - 1
-    if parent == "base":
-        return 0
+        return len(known) - 1
     if parent not in known:
-        raise ValueError(f"parent {parent!r} is not 'base' nor an earlier link")
-    return known.index(parent) + 1
+        raise ValueError(f"parent {parent!r} is not {known[0]!r} nor an earlier link")
+    return known.index(parent)
 
 
 def _angle(row: Mapping[str, Any], key: str) -> float:
@@ -225,7 +234,8 @@ def parse_toml(text: str, *, origin: str = "<toml>", physical: Physical = "warn"
         if not isinstance(data.get(key, ""), str):
             raise ValueError(f"{origin}: {key}: {data[key]!r}, expected a string")
     try:
-        names = ["base", *(row.get("name", f"link{k}") for k, row in enumerate(rows, 1))]
+        links = [row for _, row in expanded(rows)]
+        names = [_base([*links, *frames]), *(row["name"] for row in links)]
         return from_rows(
             rows, convention=cast(Convention, data.get("convention", "standard")),
             gravity=data.get("gravity", (0.0, 0.0, -9.81)),
@@ -327,7 +337,7 @@ def to_toml(description: Description) -> str:
         lines.append(f"source = {_quote(description.source)}")
     if description.home:
         lines.append(f"home = {_list(description.home)}")
-    names = ["base", *(link.name for link in description.links)]
+    names = [description.base, *(link.name for link in description.links)]
     for number, (link, joint) in enumerate(
             zip(description.links, description.joints, strict=True), 1):
         lines += ["", "[[link]]", *_write_row(number, link, joint, names)]
@@ -374,6 +384,9 @@ def _write_row(number: int, link: Link, joint: Joint, names: list[str]) -> list[
                                       joint.limits.effort)
         lines.append(f"limits = {{ position = {_list(low_high)}, velocity = {velocity!r}, "
                      f"effort = {effort!r} }}")
+    if joint.mimic is not None:
+        lines.append(f"mimic = {{ joint = {_quote(joint.mimic.joint)}, multiplier = "
+                     f"{joint.mimic.multiplier!r}, offset = {joint.mimic.offset!r} }}")
     return lines
 
 

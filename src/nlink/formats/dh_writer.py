@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from nlink.formats.urdf import fresh
 from nlink.formats.urdf_writer import some
 from nlink.model.canonical import FAR
 from nlink.model.description import Description, Frame, Joint, Link
 from nlink.model.joints import Fixed, Prismatic, Revolute
+from nlink.model.names import fresh
 from nlink.model.pose import DH, Convention, Pose
 
 SAME = 1e-12
@@ -33,6 +33,8 @@ def to_dh(description: Description, convention: Convention = "standard") -> Desc
     that carries them. A link's own frame becomes its DH frame, the author's `name_frame`.
     """
     DH(0.0, 0.0, 0.0, 0.0, convention)  # refuses an unknown convention
+    if description.loops:
+        raise ValueError(f"{description.name}: has loops, and DH tables are for serial chains")
     arm = _Arm.of(description)
     screws = arm.screws(tool=convention == "standard")
     rows, places = (_standard if convention == "standard" else _modified)(screws)
@@ -229,7 +231,7 @@ def _merged(name: str, arm: _Arm, body: int, frame: Pose) -> Link:
 def _frames(description: Description, arm: _Arm, places: list[Pose], first: int,
             names: list[str]) -> tuple[Frame, ...]:
     """The author's link frames, where they are no DH frames, and his named frames."""
-    used = {"base", *names, *(link.name for link in arm.links),
+    used = {*names, *(link.name for link in arm.links),
             *(frame.name for frame in description.frames)}
     frames: list[Frame] = []
 

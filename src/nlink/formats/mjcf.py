@@ -17,7 +17,7 @@ import numpy as np
 
 from nlink.formats.files import read_text
 from nlink.formats.safe_xml import Notes, parse_xml
-from nlink.formats.urdf import fresh, parse_urdf
+from nlink.formats.urdf import parse_urdf
 from nlink.model.constraints import Ball, Rigid
 from nlink.model.description import (
     Description,
@@ -31,6 +31,7 @@ from nlink.model.description import (
 )
 from nlink.model.joints import Fixed, JointType, Prismatic, Revolute
 from nlink.model.multi_rate import Free, Spherical, quaternion_matrix
+from nlink.model.names import fresh
 from nlink.model.pose import Mount, Pose
 
 MAX_DEPTH = 1000
@@ -91,12 +92,15 @@ def from_mujoco(model: Any, *, name: str = "robot", physical: Physical = "warn")
             parent = len(links)
         numbers.append(parent)
     _note(model, notes)
+    ends = {f"{model.eq(k).name}.{end}" for k in range(model.neq) for end in ("of", "on")}
     frames = tuple(
         Frame(names.site(site), numbers[model.site_bodyid[site]],
               _pose(model.site_pos[site], model.site_quat[site]))
-        for site in range(model.nsite) if model.site(site).name)
-    if len(frames) < model.nsite:
-        notes.add("site without a name ignored", f"{model.nsite - len(frames)}")
+        for site in range(model.nsite) if model.site(site).name and (
+            model.site(site).name not in ends))  # `to_mjcf` makes sites of the ends of loops
+    nameless = [site for site in range(model.nsite) if not model.site(site).name]
+    if nameless:
+        notes.add("site without a name ignored", f"{len(nameless)}")
     loops = tuple(_loops(model, numbers, notes))
     x, y, z = _gravity(model).tolist()
     return Description(name, tuple(links), tuple(joints), frames, (x, y, z),
@@ -108,7 +112,7 @@ class _Names:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.frames, self.joints = {"base"}, set()
+        self.frames, self.joints = set(), set()
 
     def _take(self, wanted: str, used: set[str]) -> str:
         name = fresh(wanted, used)

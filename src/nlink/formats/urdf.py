@@ -10,8 +10,8 @@ The root link hangs on the base by a fixed joint, which `load(..., floating=True
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
@@ -20,9 +20,21 @@ import numpy as np
 from nlink.formats.files import read_text
 from nlink.formats.safe_xml import Node, Notes, parse_xml
 from nlink.model.canonical import align
-from nlink.model.description import Description, Friction, Joint, Limits, Link, Physical
+from nlink.model.constraints import CONSTRAINTS
+from nlink.model.description import (
+    Description,
+    Frame,
+    Friction,
+    Joint,
+    Limits,
+    Link,
+    Loop,
+    Physical,
+)
 from nlink.model.joints import Fixed, JointType, Prismatic, Revolute, unit_axis
+from nlink.model.mimics import Mimic
 from nlink.model.multi_rate import Free, Planar
+from nlink.model.names import base_name, fresh
 from nlink.model.pose import Mount, Pose
 
 ROOT_JOINT = "root_joint"
@@ -67,48 +79,34 @@ def _read_robot(element: Element, stem: str, physical: Physical) -> Description:
         raise ValueError("is a xacro file, a program that writes URDF: expand it first")
     notes = Notes()
     robot = Node(element, "robot", "", notes)
-    robot.used({"link", "joint"}, {"name", "version"}, "robot")
+    robot.used({"link", "joint", "loop_joint"}, {"name", "version"}, "robot")
     if not element.get("name"):
         notes.add("robot without a name, named by its file", stem)
     links = [_read_link(_named(e, "link", notes)) for e in robot.children("link")]
-    edges = [_read_joint(_named(e, "joint", notes)) for e in robot.children("joint")]
-    _check_mimics(robot.children("joint"), notes)
+    edges = _sound_mimics(
+        [_read_joint(_named(e, "joint", notes)) for e in robot.children("joint")], notes)
     root, order = _depth_first([link.name for link in links], edges)
     numbers = {root: 1} | {edge.child: number for number, edge in enumerate(order, 2)}
     by_name = {link.name: link for link in links}
     return Description(
         name=element.get("name") or stem,
-        links=tuple(_renamed(by_name[name], by_name.keys(), notes) for name in numbers),
+        links=tuple(by_name[name] for name in numbers),
         joints=(Joint(fresh(ROOT_JOINT, [edge.joint.name for edge in edges]), Fixed()),
                 *(replace(edge.joint, parent=numbers[edge.parent]) for edge in order)),
-        report=notes.lines(), physical=physical)
+        loops=tuple(_read_loop(_named(e, "loop_joint", notes), numbers)
+                    for e in robot.children("loop_joint")),
+        report=(*notes.lines(), *_remark(root, by_name)), physical=physical)
+
+
+def _remark(root: str, names: Collection[str]) -> Iterator[str]:
+    """A link called base that is not the root is elsewhere than the frame that never moves."""
+    if "base" in names and root != "base":
+        yield f"frame 'base' is the file's link; the one that never moves is {base_name(names)!r}"
 
 
 def _named(element: Element, tag: str, notes: Notes) -> Node:
     name = Node(element, tag, tag, notes).text("name")
     return Node(element, f"{tag} {name!r}", name, notes)
-
-
-def fresh(name: str, used: Iterable[str]) -> str:
-    """The name, or with a number that makes it new.
-
-    >>> fresh("a", ["a", "a_2"])
-    'a_3'
-    """
-    taken, number, candidate = set(used), 1, name
-    while candidate in taken:
-        number += 1
-        candidate = f"{name}_{number}"
-    return candidate
-
-
-def _renamed(link: Link, used: Iterable[str], notes: Notes) -> Link:
-    """A link may not be called like the frame that never moves."""
-    if link.name != "base":
-        return link
-    name = fresh("base_link", used)
-    notes.add("link 'base' renamed, since base is the fixed frame's name", name)
-    return replace(link, name=name)
 
 
 def _read_link(node: Node) -> Link:
@@ -141,8 +139,13 @@ def _origin(node: Node) -> Pose:
     if origin is None:
         return Pose()
     origin.used(set(), {"xyz", "rpy"}, "origin")
-    roll, pitch, yaw = origin.vector("rpy", _ZERO)
-    x, y, z = origin.vector("xyz", _ZERO)
+    return _placed(origin)
+
+
+def _placed(node: Node) -> Pose:
+    """The pose in the attributes xyz and rpy."""
+    roll, pitch, yaw = node.vector("rpy", _ZERO)
+    x, y, z = node.vector("xyz", _ZERO)
     turn = Pose.turn("z", yaw) @ Pose.turn("y", pitch) @ Pose.turn("x", roll)
     return Pose.shift(x, y, z) @ turn
 
@@ -165,9 +168,27 @@ def _read_joint(node: Node) -> _Edge:
     else:
         type, mount = _motion(kind, _axis(node), seat)
         joint = Joint(node.owner, type, placement=mount, friction=_dynamics(node),
-                      limits=_limits(node, kind))
-        _note_mimic(node)
+                      limits=_limits(node, kind), mimic=_mimic(node))
     return _Edge(joint, ends[0].text("link"), ends[1].text("link"))
+
+
+def _read_loop(node: Node, numbers: dict[str, int]) -> Loop:
+    """A `loop_joint`, an extension of URDF that Drake had: link2 is held on link1."""
+    kind = node.text("type").strip()
+    kind = {"continuous": "revolute", "ball": "spherical"}.get(kind, kind)
+    known = [name for name, constraint in CONSTRAINTS.items() if not fields(constraint)]
+    if kind not in known:
+        raise ValueError(f"{node.path}: type {kind!r}, expected one of {', '.join(known)}")
+    node.used({"link1", "link2", "axis"}, {"name", "type"}, "loop_joint")
+    turn, ends = align(_axis(node)) if node.child("axis") is not None else Pose(), []
+    for tag in ("link2", "link1"):
+        end = node.needed(tag)
+        end.used(set(), {"link", "xyz", "rpy"}, tag)
+        link = end.text("link")
+        if link not in numbers:
+            raise ValueError(f"{node.path}: {tag} {link!r} does not exist")
+        ends.append(Frame(f"{node.owner}.{tag}", numbers[link], _placed(end) @ turn))
+    return Loop(node.owner, CONSTRAINTS[kind](), *ends)
 
 
 def _motion(kind: str, axis: tuple[float, float, float], seat: Pose) -> tuple[JointType, Mount]:
@@ -223,35 +244,32 @@ def _limits(node: Node, kind: str) -> Limits:
     return Limits((low, high), velocity, effort)
 
 
-def _note_mimic(node: Node) -> None:
-    """q = multiplier q_other + offset is a constraint, which a tree does not have."""
+def _mimic(node: Node) -> Mimic | None:
     mimic = node.child("mimic")
     if mimic is None:
-        return
+        return None
     mimic.used(set(), {"joint", "multiplier", "offset"}, "mimic")
-    factor, offset = mimic.number("multiplier", 1.0), mimic.number("offset", 0.0)
-    node.notes.add("mimic joint read as independent",
-                   f"{node.owner} = {factor:g} {mimic.text('joint')} + {offset:g}")
+    return Mimic(mimic.text("joint"), mimic.number("multiplier", 1.0), mimic.number("offset", 0.0))
 
 
-def _check_mimics(joints: list[Element], notes: Notes) -> None:
-    """Whom a joint follows may not follow it in turn, and is reported if it does not exist."""
-    names = {joint.get("name") for joint in joints}
-    leader = {joint.get("name"): mimic.get("joint") for joint in joints
-              if (mimic := joint.find("mimic")) is not None}
-    sound: set[str | None] = set()
-    for name, other in leader.items():
-        if other not in names:
-            notes.add("mimic of a joint that does not exist", f"{name} of {other}")
-        path: list[str | None] = []
-        follower = name
-        while follower in leader and follower not in sound:
-            sound.add(follower)
-            path.append(follower)
-            follower = leader[follower]
-        if follower in path:
-            raise ValueError(f"joint {follower!r}: mimics itself"
-                             + (", through others" if leader[follower] != follower else ""))
+def _sound_mimics(edges: list[_Edge], notes: Notes) -> list[_Edge]:
+    """Joints without what they cannot follow, and a note about all that follow."""
+    rates = {edge.joint.name: edge.joint.type.nv for edge in edges}
+
+    def sound(edge: _Edge) -> _Edge:
+        mimic = edge.joint.mimic
+        if mimic is None:
+            return edge
+        if mimic.joint in rates and rates[mimic.joint] == rates[edge.joint.name] == 1:
+            notes.add("mimic joint read as independent, unless by nlink.Coupled",
+                      f"{edge.joint.name} = {mimic.multiplier:g} {mimic.joint} + {mimic.offset:g}")
+            return edge
+        why = ("that does not exist" if mimic.joint not in rates
+               else "ignored, one of the two has not one rate")
+        notes.add(f"mimic of a joint {why}", f"{edge.joint.name} of {mimic.joint}")
+        return replace(edge, joint=replace(edge.joint, mimic=None))
+
+    return [sound(edge) for edge in edges]
 
 
 def _depth_first(names: list[str], edges: list[_Edge]) -> tuple[str, list[_Edge]]:

@@ -14,11 +14,11 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from nlink.formats.files import LARGEST
-from nlink.formats.urdf import fresh
 from nlink.model.canonical import align
 from nlink.model.description import Description, Friction, Joint, Limits, Link
 from nlink.model.joints import Fixed, Prismatic, Revolute
 from nlink.model.multi_rate import Free, Planar
+from nlink.model.names import fresh
 from nlink.model.pose import DH, Pose
 
 EARTH = (0.0, 0.0, -9.81)
@@ -48,6 +48,7 @@ def urdf_losses(description: Description) -> list[str]:
         lost.append(f"armature: {len(rotors)} joints ({some(rotors)})")
     if description.source:
         lost.append("source: the text about where the numbers come from")
+    lost += loop_losses(description)
     tables = [joint.name for joint in description.joints if isinstance(joint.placement, DH)]
     if tables:
         lost.append(f"DH parameters: {len(tables)} rows become placements ({some(tables)})")
@@ -62,6 +63,16 @@ def urdf_losses(description: Description) -> list[str]:
     return lost
 
 
+def loop_losses(description: Description) -> list[str]:
+    """What of closed chains a format of trees has not: loops, home, joints without a motor."""
+    loops = [loop.name for loop in description.loops]
+    passive = [joint.name for joint in description.joints if not joint.actuated]
+    return [f"{what}: {len(names)} ({some(names)})" for what, names in (
+        ("loops left open", loops),
+        ("joints no longer known to be without a motor", passive)) if names] + (
+            ["home: the configuration to start from"] if description.home else [])
+
+
 def some(names: Sequence[str], shown: int = 3) -> str:
     """The first few of many names.
 
@@ -74,7 +85,7 @@ def some(names: Sequence[str], shown: int = 3) -> str:
 
 def _elements(description: Description) -> Iterator[str]:
     links, joints = description.links, description.joints
-    names = {"base", *(link.name for link in links), *(f.name for f in description.frames)}
+    names = {*(link.name for link in links), *(f.name for f in description.frames)}
     joint_names = {joint.name for joint in joints}
     on_base = [number for number, joint in enumerate(joints, 1) if joint.parent == 0]
     root = on_base[0] if len(on_base) == 1 and _coincides(joints[on_base[0] - 1]) else 0
@@ -151,6 +162,9 @@ def _joint(joint: Joint, parent: str, child: str, origin: Pose, axis: np.ndarray
                f'friction="{joint.friction.coulomb!r}"/>')
     if kind in ("revolute", "prismatic") or (kind != "fixed" and joint.limits != Limits()):
         yield f"  <limit {_limits(joint.limits, kind)}/>"
+    if joint.mimic is not None:
+        yield (f'  <mimic joint={quoteattr(joint.mimic.joint)} '
+               f'multiplier="{joint.mimic.multiplier!r}" offset="{joint.mimic.offset!r}"/>')
     yield "</joint>"
 
 

@@ -12,6 +12,8 @@ import numpy as np
 
 from nlink.model.constraints import Constraint
 from nlink.model.joints import Fixed, JointType, Revolute
+from nlink.model.mimics import Mimic, leads
+from nlink.model.names import base_name
 from nlink.model.pose import Mount, Placement, Pose
 
 Physical = Literal["warn", "error", "ignore"]
@@ -62,6 +64,7 @@ class Joint:
     limits: Limits = Limits()
     actuated: bool = True
     """Whether a motor acts on it: what constrained inverse dynamics may use."""
+    mimic: Mimic | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +118,11 @@ class Description:
             raise ValueError(f"{len(self.links)} links and {len(self.joints)} joints, "
                              "expected one joint for each link")
         _numbers("gravity", self.gravity, (3,))
-        names = ["base", *(link.name for link in self.links), *(f.name for f in self.frames)]
-        _unique("frame", names)
+        _unique("frame", self._names)
         _unique("joint", [joint.name for joint in self.joints])
         for number, joint in enumerate(self.joints, 1):
             _check_joint(joint, number)
+        leads(self.joints)  # raises where joints follow in circles, or nothing
         _unique("loop", [loop.name for loop in self.loops])
         for frame in (*self.frames, *(end for loop in self.loops for end in (loop.of, loop.on))):
             if not 0 <= frame.link <= len(self.links):
@@ -131,6 +134,24 @@ class Description:
             _check_link(link)
         if self.physical != "ignore":
             self._check_physics()
+
+    @property
+    def base(self) -> str:
+        """What frame 0, which never moves, is called: "base", or "world" beside a link or
+        frame of that name."""
+        return base_name(self._names)
+
+    @property
+    def children(self) -> dict[int, list[int]]:
+        """The numbers of the links that hang on a link, 0 being the base; none if no key."""
+        below: dict[int, list[int]] = {}
+        for number, joint in enumerate(self.joints, 1):
+            below.setdefault(joint.parent, []).append(number)
+        return below
+
+    @property
+    def _names(self) -> list[str]:
+        return [*(link.name for link in self.links), *(frame.name for frame in self.frames)]
 
     @property
     def objection(self) -> str:

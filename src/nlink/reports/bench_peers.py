@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nlink.formats.bridges import to_mjcf
+from nlink.formats.mjcf_writer import to_mjcf
 from nlink.model.description import Description
 from nlink.reports.timing import best, best_call, caller
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from nlink.formats.bridges import to_mjcf, to_pinocchio
+from nlink.formats.bridges import to_pinocchio
+from nlink.formats.mjcf_writer import to_mjcf
 from nlink.reports.bench import cpu_name, missing, versions
 from nlink.robot import Robot, load
 from nlink.simulation.integration import simulate

@@ -50,9 +50,13 @@ def law(robot: Robot, control: Control, start: np.ndarray, to: np.ndarray | None
     return kind(robot, path, kp, kd)
 
 
-def spread(q0: np.ndarray, count: int, width: float, seed: int) -> np.ndarray:
-    """An ensemble of states around q0, normal with a standard deviation; the first is q0."""
-    states = q0 + np.random.default_rng(seed).normal(scale=width, size=(count, len(q0)))
+def spread(robot: Robot, q0: np.ndarray, count: int, width: float, seed: int) -> np.ndarray:
+    """An ensemble of states around q0, normal with a standard deviation; the first is q0.
+
+    Quaternions stay unit: the deviations are rates that lead there in a unit of time.
+    """
+    rates = np.random.default_rng(seed).normal(scale=width, size=(count, robot.n))
+    states = robot.integrate(q0, rates)
     states[0] = q0
     return states
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -21,10 +22,13 @@ from nlink.formats.files import write_text
 from nlink.model.pose import DH
 from nlink.reports import bench, bench_tables
 from nlink.reports.complexity import INVERSE_DYNAMICS_TABLE, Law, count, law
+from nlink.reports.link_tree import PLAIN, link_tree
 from nlink.robot import Robot
 from nlink.scalars.counting import Count
 
 HEADING = "bold cyan"
+UNBOUNDED = 10_000
+"""The width of what is written to a file: nothing in it is cut short."""
 
 
 def console(*, stderr: bool = False, width: int | None = None) -> Console:
@@ -92,9 +96,13 @@ def describe(robot: Robot) -> dict[str, Any]:
             "parent": robot.frames[joint.parent], **seat, "armature": joint.armature,
             "viscous": joint.friction.viscous, "coulomb": joint.friction.coulomb,
             "limits": {"position": joint.limits.position, "velocity": joint.limits.velocity,
-                       "effort": joint.limits.effort}})
+                       "effort": joint.limits.effort},
+            "mimic": None if joint.mimic is None else asdict(joint.mimic)})
     return {"name": robot.name, "n": robot.n, "nq": robot.nq, "gravity": robot.gravity,
             "source": " ".join(robot.description.source.split()), "frames": robot.frames,
+            "loops": [{"name": loop.name, "joint": loop.constraint.name,
+                       "of": robot.frames[loop.of.link], "on": robot.frames[loop.on.link]}
+                      for loop in robot.description.loops],
             "report": robot.report, "objection": robot.description.objection, "links": rows}
 
 
@@ -121,66 +129,26 @@ def print_robot(robot: Robot) -> None:
                  f"mass {sum(link.mass for link in robot.links):.4g} kg")
     if robot.description.source:
         screen.print(" ".join(robot.description.source.split()), style="dim")
-    table = any(isinstance(joint.placement, DH) for joint in robot.joints)
-    screen.print(link_table(robot) if table else link_tree(robot, screen.width))
+    wide = console(width=None if screen.is_terminal or "COLUMNS" in os.environ else UNBOUNDED)
+    if any(isinstance(joint.placement, DH) for joint in robot.joints):
+        wide.print(link_table(robot))
+    else:
+        heading, *lines, legend = link_tree(robot, wide.width)
+        if screen.options.ascii_only:
+            lines = [line.translate(PLAIN) for line in lines]
+        screen.print()
+        screen.print(heading, style=HEADING, soft_wrap=True)
+        screen.print(*lines, sep="\n", soft_wrap=True)
+        screen.print(legend, style="dim")
+    for loop in robot.description.loops:
+        of, on = (robot.frames[end.link] for end in (loop.of, loop.on))
+        screen.print(f"loop {loop.name}: {of} held on {on}, {loop.constraint.name}")
+    if robot.report:
+        screen.print("\nleft out or changed by the reader:")
     for line in robot.report:
-        screen.print(f"reader: {line}", soft_wrap=True)
+        screen.print(f"  {line}", soft_wrap=True)
     if robot.description.objection:
         screen.print(f"numbers: {robot.description.objection}", soft_wrap=True)
-
-
-def link_tree(robot: Robot, width: int) -> Table:
-    """One row a link, indented below the link that carries it: joint, axis, mass, limits.
-
-    A chain is not indented, only branches are: a long arm stays a column. Massless links on
-    fixed joints at the tips are frames, counted at their carrier. Where `width` is short of
-    room the names of the joints give way to those of the links.
-    """
-    children: dict[int, list[int]] = {}
-    for number, joint in enumerate(robot.joints, 1):
-        children.setdefault(joint.parent, []).append(number)
-    rows = []
-    waiting = [(number, "") for number in children.get(0, [])[::-1]]
-    while waiting:
-        number, indent = waiting.pop()
-        link, joint = robot.links[number - 1], robot.joints[number - 1]
-        below = children.get(number, [])
-        bodies = [k for k in below if k in children or not _is_frame(robot, k)]
-        note = f" +{len(below) - len(bodies)} frames" if len(below) > len(bodies) else ""
-        rows.append((indent + link.name + note, joint.name,
-                     f"{joint.type.name} {_axis(joint.type.axis)}",
-                     f"{link.mass:.4g}" if link.mass else "-",
-                     _range(joint.limits.position) if joint.type.nv else ""))
-        deeper = indent + ("  " if len(bodies) > 1 else "")
-        waiting += [(k, deeper) for k in bodies[::-1]]
-    room = sum(max(map(len, column), default=0) + 2 for column in zip(*rows, strict=True))
-    shown = [0, 1, 2, 3, 4] if room <= width else [0, 2, 3, 4]
-    names = ("link", "joint", "type", "mass", "limits")
-    table = grid(*(names[k] for k in shown), text=("link", "joint", "type"),
-                 caption="kg, rad or m")
-    for row in rows:
-        table.add_row(*(row[k] for k in shown))
-    return table
-
-
-def _is_frame(robot: Robot, number: int) -> bool:
-    link, joint = robot.links[number - 1], robot.joints[number - 1]
-    return joint.type.nv == 0 and link.mass == 0 and not np.any(link.inertia)
-
-
-def _axis(axis: tuple[float, float, float] | None) -> str:
-    """A letter for a coordinate axis, else three numbers."""
-    if axis is None:
-        return ""
-    for letter, unit in zip("xyz", np.eye(3), strict=True):
-        if np.array_equal(np.abs(axis), unit):
-            return ("-" if sum(axis) < 0 else "") + letter
-    return " ".join(f"{x:.3g}" for x in axis)
-
-
-def _range(limits: tuple[float, float]) -> str:
-    low, high = limits
-    return "" if math.isinf(low) and math.isinf(high) else f"{low:.3g} .. {high:.3g}"
 
 
 def link_table(robot: Robot) -> Table:

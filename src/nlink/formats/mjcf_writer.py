@@ -1,0 +1,306 @@
+"""A description as MJCF text, and what MJCF has no words for.
+
+MuJoCo puts the joints of a body into the body's own frame. A moving body needs a mass there, but
+may have several joints: a massless link between two of them is not written as a body, its joint
+goes to the link it carries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+
+from nlink.formats.urdf_writer import loop_losses, some
+from nlink.model.constraints import Ball, Rigid
+from nlink.model.description import Description, Frame, Joint, Link, Loop
+from nlink.model.joints import Fixed, Prismatic, Revolute
+from nlink.model.multi_rate import Free, Planar, Spherical, Universal
+from nlink.model.names import fresh
+from nlink.model.pose import DH, Pose
+
+DEEPEST = 496
+"""Bodies nest, and MuJoCo's reader takes this many within one another."""
+MOST_RATES = 6
+"""Of the joints of one body."""
+CHAINED = (Revolute, Prismatic, Universal, Planar)
+"""Joints that may share a body: hinges and slides."""
+
+
+def to_mjcf(description: Description) -> str:
+    """MJCF text of the mechanism: bodies, joints, inertias and frames (as sites), contacts off;
+    `mjcf_losses` says what MJCF has no words for.
+
+    MuJoCo asks for positive definite inertias; `balanceinertia` stays off, so what it accepts
+    it takes as given.
+
+    >>> import nlink
+    >>> to_mjcf(nlink.load("planar3").description).splitlines()[0]
+    '<mujoco model="planar3">'
+    """
+    lines = (
+        f"<mujoco model={quoteattr(description.name)}>",
+        '  <compiler angle="radian" inertiafromgeom="false" boundmass="0" boundinertia="0"/>',
+        f'  <option gravity="{_numbers(description.gravity)}" integrator="RK4" timestep="0.001">',
+        '    <flag contact="disable" limit="disable" frictionloss="disable"'
+        + ("/>" if _written(description) else ' constraint="disable"/>'),
+        "  </option>",
+        "  <worldbody>",
+        *_elements(_Plan.of(description)),
+        "  </worldbody>",
+        *_equalities(description),
+        "</mujoco>\n")
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Which links become bodies, and with the joints of which links."""
+
+    description: Description
+    bodies: dict[int, tuple[int, ...]]
+    """The link that is a body, and the links whose joints it has, from its parent outward."""
+    children: dict[int, list[int]]
+    """The bodies within each body, by link; 0 is the world."""
+
+    @classmethod
+    def of(cls, description: Description) -> _Plan:
+        below = description.children
+        with_frames = {frame.link for frame in _frames(description)}
+        waiting: dict[int, tuple[int, ...]] = {}  # merged links, and the joints so far
+        bodies: dict[int, tuple[int, ...]] = {}
+        children: dict[int, list[int]] = {}
+        for number, (link, joint) in enumerate(
+                zip(description.links, description.joints, strict=True), 1):
+            chain = (*waiting.get(joint.parent, ()), number)
+            further = [description.joints[k - 1].type for k in below.get(number, [])]
+            rates = sum(description.joints[k - 1].type.nv for k in chain)
+            if (_massless(link) and number not in with_frames and len(further) == 1
+                    and isinstance(joint.type, CHAINED) and isinstance(further[0], CHAINED)
+                    and rates + further[0].nv <= MOST_RATES):
+                waiting[number] = chain
+                continue
+            bodies[number] = chain
+            parent = description.joints[chain[0] - 1].parent
+            children.setdefault(parent, []).append(number)
+        return cls(description, bodies, children)
+
+    @property
+    def merged(self) -> list[str]:
+        return [link.name for number, link in enumerate(self.description.links, 1)
+                if number not in self.bodies]
+
+    def name(self, number: int) -> str:
+        """A link's name; MuJoCo has a body called world already."""
+        name = self.description.links[number - 1].name
+        if name != "world":
+            return name
+        return fresh(name, ["world", *(link.name for link in self.description.links)])
+
+
+def _written(description: Description) -> list[Loop]:
+    """The loops that MuJoCo has: balls and rigid ones."""
+    return [loop for loop in description.loops if isinstance(loop.constraint, Ball | Rigid)]
+
+
+def _equalities(description: Description) -> Iterator[str]:
+    """Loops as equalities of sites, which need no closed configuration to begin with."""
+    loops = _written(description)
+    if not loops:
+        return
+    yield "  <equality>"
+    for loop in loops:
+        kind = "connect" if isinstance(loop.constraint, Ball) else "weld"
+        yield (f"    <{kind} name={quoteattr(loop.name)} site1={quoteattr(loop.on.name)} "
+               f"site2={quoteattr(loop.of.name)}/>")
+    yield "  </equality>"
+
+
+def _massless(link: Link) -> bool:
+    return not link.mass and not np.any(link.inertia)
+
+
+def _elements(plan: _Plan) -> Iterator[str]:
+    """The elements of the world's body, each with what is in it, indented."""
+    indent = "    "
+    yield from (indent + line for line in _sites(plan.description, 0))
+    waiting: list[int | str] = [*plan.children.get(0, [])[::-1]]  # bodies to open, ends to close
+    deep = 0
+    while waiting:
+        number = waiting.pop()
+        if isinstance(number, str):
+            deep -= number.count("</body>")
+            indent = indent[:-2]
+            yield indent + number
+            continue
+        start, inside, end = _body(plan, number)
+        deep += end.count("</body>")
+        if deep > DEEPEST:
+            raise ValueError(f"{plan.description.name}: link "
+                             f"{plan.description.links[number - 1].name!r} is body {deep} of a "
+                             f"chain, and MuJoCo reads at most {DEEPEST} within one another")
+        yield indent + start
+        indent += "  "
+        yield from (indent + line for line in inside)
+        waiting += [end, *plan.children.get(number, [])[::-1]]
+
+
+def _body(plan: _Plan, number: int) -> tuple[str, list[str], str]:
+    """The start of a body whose frame is the link's own, what is in it, and its end.
+
+    A quaternion of MuJoCo's turns the body's own axes, so the body of a ball or free joint has
+    the joint's frame, and a link whose frame is elsewhere is a body fixed in it.
+    """
+    description, name = plan.description, quoteattr(plan.name(number))
+    link, last = description.links[number - 1], description.joints[number - 1]
+    inside = [*_inertial(link), *_sites(description, number)]
+    before, after = last.placement.before, last.placement.after
+    if isinstance(last.type, Spherical | Free) and after != Pose():
+        (joint,) = _joints(last, Pose(), plan)
+        return (f"<body {_pose(before)}>{joint}<body name={name} {_pose(after)}>", inside,
+                "</body></body>")
+    joints: list[str] = []
+    rest = Pose()  # the body seen from a joint's frame, at q = 0
+    for k in reversed(plan.bodies[number]):
+        joint = description.joints[k - 1]
+        rest = joint.placement.after @ rest
+        joints = [*_joints(joint, rest.inverse(), plan), *joints]
+        rest = joint.placement.before @ rest
+    return f"<body name={name} {_pose(rest)}>", [*joints, *inside], "</body>"
+
+
+def _joints(joint: Joint, frame: Pose, plan: _Plan) -> list[str]:
+    """The joint's elements, `frame` being its frame in the body's."""
+    kind = joint.type
+    x, y, z = np.eye(3)
+    if isinstance(kind, Free):
+        if joint.parent or joint.placement.before != Pose():
+            raise ValueError(f"joint {joint.name!r}: MuJoCo's free joint is that of a body of the "
+                             "world, placed at its origin")
+        parts = [("free", None, "")]
+    elif isinstance(kind, Revolute | Prismatic):
+        hinge = "hinge" if isinstance(kind, Revolute) else "slide"
+        parts = [(hinge, np.array(kind.axis), "")]
+    elif isinstance(kind, Spherical):
+        parts = [("ball", None, "")]
+    elif isinstance(kind, Universal):
+        parts = [("hinge", z, "_z"), ("hinge", x, "_x")]
+    elif isinstance(kind, Planar):
+        parts = [("slide", x, "_x"), ("slide", y, "_y"), ("hinge", z, "_z")]
+    elif isinstance(kind, Fixed):
+        parts = []
+    else:
+        raise ValueError(f"joint {joint.name!r}: a {kind.name} joint has no twin in MuJoCo")
+    low, high = joint.limits.position
+    limits = f'range="{low!r} {high!r}" ' if _bounded(joint) else ""
+    where = "" if isinstance(kind, Free) else f'pos="{_numbers(frame.p)}" '
+    names = {other.name for other in plan.description.joints}
+    return [
+        f'<joint name={quoteattr(fresh(joint.name + suffix, names) if suffix else joint.name)} '
+        f'type="{type}" {where}'
+        + (f'axis="{_numbers(frame.R @ axis)}" ' if axis is not None else "")
+        + limits
+        + f'armature="{joint.armature!r}" damping="{joint.friction.viscous!r}" '
+        f'frictionloss="{joint.friction.coulomb!r}"/>'
+        for type, axis, suffix in parts]
+
+
+def _bounded(joint: Joint) -> bool:
+    """Whether MuJoCo has a range for the joint's limits: two numbers, of a hinge or slide."""
+    low, high = joint.limits.position
+    return (isinstance(joint.type, Revolute | Prismatic) and math.isfinite(low)
+            and math.isfinite(high) and low < high)
+
+
+def _sites(description: Description, number: int) -> list[str]:
+    return [f"<site name={quoteattr(frame.name)} {_pose(frame.pose)}/>"
+            for frame in _frames(description) if frame.link == number]
+
+
+def _frames(description: Description) -> list[Frame]:
+    """The frames of the description, and those that loops hold."""
+    return [*description.frames,
+            *(end for loop in _written(description) for end in (loop.of, loop.on))]
+
+
+def _inertial(link: Link) -> list[str]:
+    """MuJoCo wants a mass: a body without one has no inertial element."""
+    if not link.mass:
+        return []
+    I = link.inertia
+    moments, products = (I[0][0], I[1][1], I[2][2]), (I[0][1], I[0][2], I[1][2])
+    inertia = (f'fullinertia="{_numbers((*moments, *products))}"' if any(products)
+               else f'diaginertia="{_numbers(moments)}"')  # which may be zero
+    return [f'<inertial pos="{_numbers(link.com)}" mass="{link.mass!r}" {inertia}/>']
+
+
+def _pose(pose: Pose) -> str:
+    x, y = pose.R[:, 0], pose.R[:, 1]
+    return f'pos="{_numbers(pose.origin)}" xyaxes="{_numbers((*x, *y))}"'
+
+
+def _numbers(values: Any) -> str:
+    return " ".join(repr(float(v) + 0.0) for v in values)
+
+
+def mjcf_losses(description: Description) -> list[str]:
+    """What a description has and our MJCF has not, one line a kind."""
+    plan = _Plan.of(description)
+    joints = [joint for joint in description.joints if joint.type.nv]
+    lost = ["source: the text about where the numbers come from"] if description.source else []
+    written = _written(description)
+    lost += loop_losses(replace(description, physical="ignore", loops=tuple(
+        loop for loop in description.loops if loop not in written)))
+    for what, names in (
+            ("DH parameters become placements",
+             _which(joints, lambda j: isinstance(j.placement, DH))),
+            ("limits of velocity and effort", _which(joints, lambda j: (
+                math.isfinite(j.limits.velocity) or math.isfinite(j.limits.effort)))),
+            ("position limits that MuJoCo has no range for, such as one-sided ones",
+             _which(joints, lambda j: _limited(j) and not _bounded(j))),
+            ("position limits written but inactive", _which(joints, _bounded)),
+            ("Coulomb friction written as frictionloss but inactive",
+             _which(joints, lambda j: j.friction.coulomb > 0)),
+            ("universal and planar joints become several",
+             _which(joints, lambda j: isinstance(j.type, Universal | Planar))),
+            ("mimic joints become independent", _which(joints, lambda j: j.mimic is not None)),
+            ("loops become MuJoCo's soft equalities", [loop.name for loop in written]),
+            ("inertia of links without mass",
+             [link.name for link in description.links if not link.mass and np.any(link.inertia)]),
+            ("massless links left out, their joints given to the links they carry", plan.merged),
+            ("link renamed, since MuJoCo's own body has that name",
+             [link.name for link in description.links if link.name == "world"]),
+            ("MuJoCo refuses links that move and have no mass", _weightless(plan))):
+        if names:
+            lost.append(f"{what}: {len(names)} ({some(names)})")
+    if joints:
+        lost.append("contacts, limits and dry friction are switched off: there is no geometry")
+    return lost
+
+
+def _which(joints: list[Joint], holds: Callable[[Joint], bool]) -> list[str]:
+    return [joint.name for joint in joints if holds(joint)]
+
+
+def _limited(joint: Joint) -> bool:
+    return any(map(math.isfinite, joint.limits.position))
+
+
+def _weightless(plan: _Plan) -> list[str]:
+    """Bodies with a joint and no mass, on them or fixed in them."""
+    links, joints = plan.description.links, plan.description.joints
+    heavy: set[int] = set()
+    found = []
+    for number in reversed(plan.bodies):
+        joint = joints[number - 1]
+        if links[number - 1].mass:
+            heavy.add(number)
+        if isinstance(joint.type, Fixed):
+            heavy |= {joint.parent} if number in heavy else set()
+        elif number not in heavy:
+            found.append(links[number - 1].name)
+    return found[::-1]

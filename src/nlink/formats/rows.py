@@ -1,0 +1,66 @@
+"""Rows of tables: their keys, and composite joints written out.
+
+A row whose `joint` is a list of joints is a composite: a massless link for each but the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+PART_KEYS = {"joint", "joint_name", "axis", "pitch", "friction", "armature", "limits", "mimic",
+             "actuated"}
+LINK_KEYS = {"name", "mass", "com", "inertia", "after"}
+DH_KEYS = {"a", "b", "alpha", "theta", "alpha_deg", "theta_deg"}
+ROW_KEYS = PART_KEYS | LINK_KEYS | DH_KEYS | {"parent", "placement"}
+
+
+def expanded(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, Mapping[str, Any]]]:
+    """Rows of one joint each, named, with the number of the row they come from."""
+    found: list[tuple[int, Mapping[str, Any]]] = []
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, Mapping):
+            raise TypeError(f"row {number}: {type(row).__name__}, expected a mapping")
+        named = {"name": f"link{number}", "joint_name": f"joint{number}", **row}
+        try:
+            parts = _parts(named) if isinstance(row.get("joint"), list | tuple) else [named]
+        except ValueError as error:
+            raise ValueError(f"row {number}: {error}") from None
+        found += [(number, part) for part in parts]
+    return found
+
+
+def _parts(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The rows of a composite joint: its placement goes with the first part, and what comes
+    after it, with the link, to the last.
+
+    >>> [part["name"] for part in _parts({"name": "hand", "joint_name": "wrist", "joint": [
+    ...     {"joint": "revolute"}, {"joint": "prismatic", "joint_name": "slide"}]})]
+    ['hand:wrist_1', 'hand']
+    """
+    joints = row["joint"]
+    if len(joints) < 2 or not all(isinstance(joint, Mapping) for joint in joints):
+        raise ValueError(f"joint: {joints!r}, expected a name, or two tables or more")
+    check_keys(row, ROW_KEYS)
+    own = set(row) & (PART_KEYS - {"joint", "joint_name"})
+    if own:
+        raise ValueError(f"{min(own)!r} belongs into one of the tables of a composite joint")
+    unfit = set(row) & DH_KEYS
+    if unfit:
+        raise ValueError(f"{min(unfit)!r}: a composite joint has a placement, not DH parameters")
+    parts = []
+    for k, joint in enumerate(joints, 1):
+        check_keys(joint, PART_KEYS)
+        name = joint.get("joint_name", f"{row['joint_name']}_{k}")
+        parts.append({"placement": {}, **joint, "joint_name": name,
+                      "name": f"{row['name']}:{name}"})
+    parts[0] |= {key: row[key] for key in ("placement", "parent") if key in row}
+    parts[-1] |= {key: row[key] for key in LINK_KEYS if key in row}
+    return parts
+
+
+def check_keys(table: Mapping[str, Any], keys: set[str]) -> None:
+    """Refuse a table with a key that means nothing."""
+    unknown = sorted(set(table) - keys)
+    if unknown:
+        raise ValueError(f"unknown key {unknown[0]!r}, expected some of {', '.join(sorted(keys))}")
