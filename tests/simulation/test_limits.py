@@ -96,6 +96,24 @@ def test_elastic_bounces_keep_the_energy_and_push_along_the_joint(how):
         assert np.abs(np.delete(impulse, joint)).max() <= 1e-12 * np.abs(impulse).max()
 
 
+@pytest.mark.parametrize("method", EVERY)
+@pytest.mark.parametrize("depth", [1e-6, 0.3])
+def test_a_limit_passed_and_passed_again_within_one_step_is_seen(method, depth):
+    """Thrown up below a ceiling; free fall is exact, so a step may be as long as it likes."""
+    apex = 25 / (2 * G)
+    robot = slider(high=apex - depth)
+    run = nlink.simulate(robot, [0.0], [5.0], t=1.0, every=1.0, method=method, step=1.0,
+                         limits="stop")
+    assert run.status == "limit reached"
+    assert abs(run.t_end - (5 / G - np.sqrt(2 * depth / G))) <= 1e-8
+    bounced = nlink.simulate(robot, [0.0], [5.0], t=1.0, every=1.0, method=method, step=1.0,
+                             limits="bounce")
+    assert len(bounced.events) == 1
+    above = nlink.simulate(slider(high=apex + depth), [0.0], [5.0], t=1.0, every=1.0,
+                           method=method, step=1.0, limits="stop")
+    assert above.ok
+
+
 def test_an_ensemble_bounces_the_same_whatever_the_threads():
     robot = bounded(-0.6, 0.6)
     q0 = np.random.default_rng(1).uniform(-0.5, 0.5, size=(13, 3))

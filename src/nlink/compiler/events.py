@@ -7,6 +7,10 @@ the Illinois method, bisection if that is slow. So an event is found as exactly 
 integrates, whatever the method, and no interpolant is needed. At last a step lands on the
 event: just past it, by `least` seconds at most.
 
+A limit may be passed and passed again within a step. Its g is an element of the state, whose
+rates at both ends are known: where the cubic through these dips below zero, a step to its
+lowest point is tried first.
+
 An event that is only recorded is written down and the whole step taken after all: the
 trajectory is what it is without events, to the last bit. A terminal event ends it there. At
 a limit that bounces, the state after the landing is replaced by the one after the impact,
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
 
 ENDS = {"stop": STATUS["event"], "limit": STATUS["limit reached"]}
 """Actions of a trigger that end a trajectory, and what its status is then."""
-ORDINARY, PROBING, LANDING = 0.0, 1.0, 2.0
+ORDINARY, PROBING, LANDING, LOOKING = 0.0, 1.0, 2.0, 3.0
 PROBES = 20
 """Tries after which a search bisects."""
 TOUCHING = 1e-300
@@ -112,8 +116,9 @@ class Watch:
         self.evaluate("tnew", "new")
         hits = [self.crossed(i, "g") for i in range(len(self.triggers))]
         hit = self.either(hits)
-        crossing = w.logic("and", passed, hit)
-        plain = w.logic("and", passed, w.no(hit))
+        looked = w.logic("and", active, self.phase(LOOKING))
+        crossing = w.logic("and", w.logic("or", passed, looked), hit)
+        plain = self.look(w.logic("and", passed, w.no(hit)), w.logic("and", looked, w.no(hit)))
         for i in range(len(self.triggers)):
             w.put(f"base{i}", lanes.select(plain, w.get(f"g{i}"), w.get(f"base{i}")))
         w.put("examined", lanes.select(plain, lanes.const(0.0), w.get("examined")))
@@ -137,6 +142,47 @@ class Watch:
         f.begin(landed)
         none = lanes.splat("i1", "false")
         return plain, f.phi(lanes.truth, (none, before), (stepping, last))
+
+    def look(self, plain: str, looked: str) -> str:
+        """Steps without event, but for those whose lowest point is to be looked at; where there
+        was nothing (`looked`), the step is examined up to there."""
+        w, lanes = self.loop, self.loop.lanes
+        zero = lanes.const(0.0)
+        for i in range(len(self.triggers)):
+            w.put(f"base{i}", lanes.select(looked, w.get(f"g{i}"), w.get(f"base{i}")))
+        dips = [self.dip(i) for i, trigger in enumerate(self.triggers) if trigger.bounds]
+        unseen = w.logic("and", plain, lanes.compare("oeq", w.get("examined"), zero))
+        below, share = lanes.splat("i1", "false"), zero
+        for dip, where in dips:
+            below, share = w.logic("or", below, dip), lanes.select(dip, where, share)
+        below = w.logic("and", below, unseen)
+        size = lanes.mul(share, w.get("hs"))
+        w.put("examined", lanes.select(looked, w.get("hs"), w.get("examined")))
+        phase = lanes.select(looked, lanes.const(ORDINARY), w.get("phase"))
+        for name, value, old in (("phase", lanes.const(LOOKING), phase),
+                                 ("probe", size, w.get("probe")),
+                                 ("tprobe", lanes.add(w.get("t"), size), w.get("tprobe"))):
+            w.put(name, lanes.select(below, value, old))
+        return w.logic("and", plain, w.no(below))
+
+    def dip(self, i: int) -> tuple[str, str]:
+        """Whether the cubic g + a s + b s^2 + c s^3, s = 0 to 1 over the step, dips below zero
+        between ends that are above, and where it is lowest: -a / (b + sqrt(b^2 - 3 a c))."""
+        w, lanes, trigger = self.loop, self.loop.lanes, self.triggers[i]
+        zero, start, end = lanes.const(0.0), w.get(f"base{i}"), w.get(f"g{i}")
+        h = lanes.mul(w.get("hs"), lanes.const(trigger.sign))
+        place = w.f.offset("%scratch", trigger.element * w.row)
+        a, last = (lanes.mul(h, w.load(place, column)) for column in ("k0", w.new_rate))
+        rise, both = lanes.sub(end, start), lanes.add(a, last)
+        c = lanes.sub(both, lanes.mul(lanes.const(2.0), rise))
+        b = lanes.sub(lanes.sub(rise, a), c)
+        root = lanes.intrinsic("sqrt", lanes.sub(lanes.mul(b, b), lanes.mul(
+            lanes.const(3.0), lanes.mul(a, c))))
+        s = lanes.binary("fdiv", lanes.neg(a), lanes.add(b, root))
+        low = lanes.muladd(lanes.muladd(lanes.muladd(c, s, b), s, a), s, start)
+        inside = w.logic("and", lanes.compare("ogt", start, zero), lanes.compare("ogt", end, zero))
+        turns = w.logic("and", lanes.compare("olt", a, zero), lanes.compare("ogt", last, zero))
+        return w.logic("and", w.logic("and", inside, turns), lanes.compare("ole", low, zero)), s
 
     def either(self, masks: Sequence[str]) -> str:
         total = masks[0]

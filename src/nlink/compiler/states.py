@@ -25,6 +25,10 @@ class Trigger:
     """1 where it rises through zero, -1 where it falls, 0 for both."""
     action: str
     """"record", "stop" (the trajectory ends), "limit" (it ends at a limit) or "bounce"."""
+    element: int = -1
+    """Of a limit: the element of the state that it bounds,"""
+    sign: float = 1.0
+    """from below if 1, from above if -1."""
 
     @property
     def bounds(self) -> bool:

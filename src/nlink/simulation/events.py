@@ -123,7 +123,7 @@ def _limits(robot: Robot, action: str) -> Iterator[Watched]:
             for side, bound, sign in (("lower", low, 1.0), ("upper", high, -1.0)):
                 if math.isfinite(bound):
                     yield Watched(f"{side} limit of {joint.name}", Margin(at, bound, sign),
-                                  Trigger(-1, action), rate)
+                                  Trigger(-1, action, at, sign), rate)
         at, rate = at + joint.type.nq, rate + joint.type.nv
 
 

@@ -77,9 +77,10 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
 
     `events` are functions of t, q, qd written like a law, or `nlink.Event` objects, one, several
     or a mapping of names to them: where one changes its sign, `Run.events` says when, and the
-    state. An event that comes and goes within a step is not seen: `max_step` says how long a
-    step may be. `limits` is what the position limits of joints do: "ignore", "stop" (the trajectory
-    ends there) or "bounce" (an impulse on the joint turns its rate round, times `restitution`).
+    state. What comes and goes within a step is not seen: `max_step` says how long one may be.
+
+    `limits` is what the position limits of joints do: "ignore", "stop" (the trajectory ends
+    there) or "bounce" (an impulse on the joint turns its rate round, times `restitution`).
 
     `save` names a directory, or an .npz file, that is kept up to date: an interrupted run is
     continued by the same call and gives the same numbers.

@@ -6,6 +6,7 @@ found by bisection.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -32,11 +33,12 @@ class Watcher:
     status: str = ""
     """Why the trajectory has ended, if it has."""
     _base: list[float] = field(default_factory=list)
+    _begin: Array = field(default_factory=lambda: np.zeros(0))
     _impacts: dict[int, float] = field(default_factory=dict)
 
     def start(self, t: float, y: Array) -> None:
         """Begin at a state; outside a limit, that is the end."""
-        self._base = self._values(t, y)
+        self._base, self._begin = self._values(t, y), y.copy()
         for i, each in enumerate(self.system.watched):
             if each.trigger.bounds and self._base[i] == 0:
                 self._base[i] = TOUCHING
@@ -47,16 +49,36 @@ class Watcher:
     def step(self, at: At, size: float, end: tuple[float, Array]) -> tuple[float, Array] | None:
         """What events do to a step that leads to `end`: the time and the state from where to go
         on, or where the trajectory ends, or None if the step is as it was."""
-        near = 0.0
-        while hits := self._crossed(self._values(*end)):
-            near = self._locate(at, near, size)
-            t, y = end if near == size else at(near)
+        near, (far, last) = 0.0, self._lowest(at, size, end)
+        while self._crossed(self._values(*last)):
+            near = self._locate(at, near, far)
+            t, y = last if near == far else at(near)
             hits = self._crossed(g := self._values(t, y))
             jump = self._act(t, y, g, hits)
             if jump is not None:
+                self._begin = jump
                 return t, jump
-        self._base = self._values(*end)
+        self._base, self._begin = self._values(*end), end[1]
         return None
+
+    def _lowest(self, at: At, size: float, end: tuple[float, Array],
+                ) -> tuple[float, tuple[float, Array]]:
+        """The step up to the lowest point of a limit that is passed and passed again within it,
+        else the step: see `Watch.dip`."""
+        nq, values = self.system.robot.nq, self._values(*end)
+        for each, start, g in zip(self.system.watched, self._base, values, strict=True):
+            if each.trigger.bounds and start > 0 and g > 0:
+                a, last = (size * each.trigger.sign * y[nq + each.rate]
+                           for y in (self._begin, end[1]))
+                c = a + last - 2 * (g - start)
+                b = g - start - a - c
+                if a < 0 < last:
+                    s = -a / (b + math.sqrt(b * b - 3 * a * c))
+                    if start + s * (a + s * (b + s * c)) <= 0:
+                        low = at(s * size)
+                        if self._crossed(self._values(*low)):
+                            return s * size, low
+        return size, end
 
     def _values(self, t: float, y: Array) -> list[float]:
         nq = self.system.robot.nq
