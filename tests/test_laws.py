@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 import nlink
 from nlink.engines import ENGINES
 from nlink.testing import LAWS, random_robot, robots, samples
+from nlink.testing.loop_laws import LOOP_LAWS
 
 LAW = pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name.replace(" ", "_"))
 ENGINE = pytest.mark.parametrize("engine", ENGINES)
 PHYSICAL = sorted(set(nlink.robots()) - {"puma_saha"})
+CLOSED = [name for name in PHYSICAL if nlink.load(name).description.loops]
 
 
 @cache
@@ -57,8 +59,19 @@ def test_law_holds_for_the_papers_arms_compiled(law, name):
 @ENGINE
 @pytest.mark.parametrize("name", PHYSICAL)
 def test_all_laws_hold_for_bundled_robots(engine, name):
-    x = samples(bundled(name), states=5)
+    """Those of trees, loops opened."""
+    robot = bundled(name).tree
+    x = samples(robot, states=5)
     for law in LAWS:
+        assert_holds(law, robot, x, engine)
+
+
+@pytest.mark.slow
+@ENGINE
+@pytest.mark.parametrize("name", CLOSED)
+def test_all_laws_hold_for_bundled_loops(engine, name):
+    x = samples(bundled(name), states=5)
+    for law in LOOP_LAWS:
         assert_holds(law, bundled(name), x, engine)
 
 

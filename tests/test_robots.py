@@ -54,7 +54,8 @@ def test_the_bundled_set_has_the_papers_arms():
 def test_random_states_stay_within_limits(name):
     robot = load(name)
     q, qd = robot.random_state(0, (100,))
-    limits = np.array([joint.limits.position for joint in robot.joints if joint.type.nv])
+    limits = np.array([joint.limits.position for joint in robot.joints
+                       for _ in range(joint.type.nq)])
     assert (q >= limits[:, 0]).all()
     assert (q <= limits[:, 1]).all()
     assert qd.shape == (100, robot.n)

@@ -132,7 +132,7 @@ class Loops:
         q = _one("guess", robot.neutral if guess is None else guess, robot.nq)
         free = np.ones(robot.n, dtype=bool)
         for name in keep:
-            free[self._rates_of(name)] = False
+            free[self._rates_of("keep", name)] = False
         size = np.where(self.angular, 1.0, robot.mechanism.size)
 
         def opening(q: Array) -> Array:
@@ -156,13 +156,17 @@ class Loops:
             else:
                 break
             q, e = moved, reached
-        worst = int(np.abs(e).argmax())
         if np.abs(e).max() <= 1e-10:  # rounding is all that is left
             return q
         held = f" with {', '.join(keep)} as given" if keep else ""
-        raise ValueError(f"guess: the loops do not close from here{held}; {self.rows[worst]!r} "
-                         f"stays open by {abs(e[worst] * size[worst]):.3g} "
-                         f"{self.units[worst]}")
+        raise ValueError(f"guess: the loops do not close from here{held}; {self.widest(q)}")
+
+    def widest(self, q: ArrayLike) -> str:
+        """Which loop is the most open in these configurations, and how far, in words."""
+        e = np.abs(self.error(q)).reshape(-1, len(self.rows)).max(axis=0)
+        row = int((e / np.where(self.angular, 1.0, self.robot.mechanism.size)).argmax())
+        far = 2 * np.arctan(e[row] / 2) if self.angular[row] else e[row]
+        return f"{self.rows[row]!r} is open by {far:.3g} {self.units[row]}"
 
     def random_state(self, rng: np.random.Generator, shape: tuple[int, ...] = (),
                      spread: float = 0.3) -> tuple[Array, Array]:
@@ -227,7 +231,7 @@ class Loops:
         known, J = np.zeros(robot.n, dtype=bool), self.jacobian(q)
         qd, qdd = np.zeros((2, robot.n))
         for name in rates:
-            place = self._rates_of(name)
+            place = self._rates_of("rates", name)
             known[place] = True
             qd[place], qdd[place] = rates[name], accelerations[name]
         rank = np.linalg.matrix_rank(J[:, ~known], tol=RANK * max(1.0, float(np.abs(J).max())))
@@ -270,6 +274,9 @@ class Loops:
 
         def run(inputs: list[Array], results: list[Array], count: int) -> None:
             for k in range(count):
+                if not all(np.isfinite(x[k]).all() for x in inputs):
+                    results[0][k] = results[1][k] = np.nan
+                    continue
                 state, rates, accelerations = (x[k] for x in inputs)
                 wanted = None if internal is None else self.multipliers(state, internal)
                 tau, multipliers = self._balance(state, rates, accelerations, wanted)
@@ -292,17 +299,16 @@ class Loops:
         scale = BALANCE * (1.0 + np.abs(whole).max())
         # passive joints: J_p^T lambda = whole_p decides what of lambda is not free
         passive, active = J[:, ~motors].T, J[:, motors].T
-        base = np.linalg.pinv(passive, rcond=RANK) @ whole[~motors] if len(passive) else (
-            np.zeros(len(J)))
+        inverse = _pseudo_inverse(passive, J)
+        base = inverse @ whole[~motors]
         left = whole[~motors] - passive @ base
         if len(left) and np.abs(left).max() > scale:
             joint = self._passive_names()[int(np.abs(left).argmax())]
             raise ValueError(f"qdd: the motors cannot make this motion: {joint!r} has none, and "
                              f"{np.abs(left).max():.3g} is left to it")
-        free = np.eye(len(J)) - np.linalg.pinv(passive, rcond=RANK) @ passive if len(passive) else (
-            np.eye(len(J)))
+        free = np.eye(len(J)) - inverse @ passive
         if wanted is None:  # least tau = whole_a - A lambda
-            y = np.linalg.pinv(active @ free, rcond=RANK) @ (whole[motors] - active @ base)
+            y = _pseudo_inverse(active @ free, J) @ (whole[motors] - active @ base)
         else:
             y = wanted - base
         multipliers = base + free @ y
@@ -372,13 +378,13 @@ class Loops:
         names = np.array(rate_names(self.robot), dtype=object)
         return list(names[~self.actuated])
 
-    def _rates_of(self, name: str) -> slice:
+    def _rates_of(self, argument: str, name: str) -> slice:
         at = 0
         for joint in self._moving:
             if joint.name == name:
                 return slice(at, at + joint.type.nv)
             at += joint.type.nv
-        raise ValueError(f"keep: {name!r}, expected joints that move, of "
+        raise ValueError(f"{argument}: {name!r}, expected joints that move, of "
                          f"{', '.join(joint.name for joint in self._moving)}")
 
     @property
@@ -394,6 +400,15 @@ def rate_names(robot: Robot) -> list[str]:
             for joint in robot.joints for k in range(joint.type.nv)]
 
 
+def _pseudo_inverse(A: Array, J: Array) -> Array:
+    """Of a part of J or what is made of it: rounding in J is nothing to be inverted."""
+    if not A.size:
+        return np.zeros(A.shape[::-1])
+    U, s, Vt = np.linalg.svd(A, full_matrices=False)
+    kept = s > RANK * np.linalg.norm(J, 2)
+    return (Vt[kept].T / s[kept]) @ U[:, kept].T
+
+
 def _index(what: str, name: str, names: list[str]) -> int:
     if name not in names:
         raise ValueError(f"{what}: {name!r}, expected one of {', '.join(names)}")
@@ -404,4 +419,6 @@ def _one(name: str, given: ArrayLike, size: int) -> Array:
     x = np.array(given, dtype=float)
     if x.shape != (size,):
         raise ValueError(f"{name}: shape {x.shape}, expected ({size},): one state")
+    if not np.isfinite(x).all():
+        raise ValueError(f"{name}: contains a number that is not finite")
     return x

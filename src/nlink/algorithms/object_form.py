@@ -12,6 +12,8 @@ contact form is to be used.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nlink.algorithms.closed_chains import (
     DEPENDENT,
     Factors,
@@ -21,11 +23,11 @@ from nlink.algorithms.closed_chains import (
     response,
     wrenches,
 )
-from nlink.algorithms.matrices import dense_solve, path
+from nlink.algorithms.matrices import path
 from nlink.algorithms.sweep import Column, Unrolled
 from nlink.model.mechanism import Mechanism
 from nlink.model.multi_rate import Free
-from nlink.scalars.functions import Scalar, sign, sqrt
+from nlink.scalars.functions import Scalar, divide, sign, sqrt
 from nlink.spatial import Twist, Vector
 
 NEAR = 1e6 * DEPENDENT
@@ -37,14 +39,14 @@ _UNITS = tuple(Twist(Vector(*row[:3]), Vector(*row[3:])) for row in (
 
 
 def held_object(mechanism: Mechanism | Unrolled) -> int | None:
-    """The body (from 0) that all loops hold, if there is one: free, without children, each
-    loop coming from a branch of its own with rates enough to move it everywhere."""
+    """The body (from 0) that all loops hold, if there is one: free, without children or
+    armature, each loop coming from a branch of its own with rates enough to move it everywhere."""
     ends = [{closure.a.body - 1, closure.b.body - 1} for closure in mechanism.closures]
     common: set[int] = set.intersection(*ends) if ends else set()
     for body in common - {-1}:
         joint = mechanism.joints[body]
         if not isinstance(joint.type, Free) or mechanism.parents[body] or (
-                body + 1 in mechanism.parents):
+                body + 1 in mechanism.parents) or any(joint.armature):
             continue
         arms = [list(path(mechanism, *(end - {body}))) for end in ends]  # type: ignore[arg-type]
         apart = len({i for arm in arms for i in arm}) == sum(map(len, arms))
@@ -80,16 +82,29 @@ def forward_dynamics(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_
             for j in range(i, 6):
                 for row, x in zip(F, Z[j], strict=True):
                     K[i][j] = K[i][j] + row[i] * x
-        arms.append((z, Z))
-    alpha = dense_solve(K, k)
-    multipliers = []
-    for z, Z in arms:
-        for r, x in enumerate(z):
-            for j in range(6):
-                x = x + Z[j][r] * alpha[j]
-            multipliers.append(-x)
-    answer = response(mechanism, free.steps, wrenches(mechanism, ends, multipliers))
+        arms.append((F, stiff, opening))
+    inertias = Factors.of(K, lambda _k, pivot, _whole: divide(1, pivot))
+    alpha = inertias.solve(k)
+    multipliers = [_resist(F, stiff, opening, alpha) for F, stiff, opening in arms]
+    # a stiff arm turns the rounding of alpha into forces: so once more, with what is left of
+    # M_o alpha = sum phi Q^T lambda, and never through alpha itself
+    left = [-x for x in (inertia @ Twist(Vector(*alpha[:3]), Vector(*alpha[3:]))).components]
+    for (F, _, _), forces in zip(arms, multipliers, strict=True):
+        for row, x in zip(F, forces, strict=True):
+            left = [y + f * x for y, f in zip(left, row, strict=True)]
+    more = inertias.solve(left)
+    refined = [x + y for (F, stiff, opening), forces in zip(arms, multipliers, strict=True)
+               for x, y in zip(forces, _resist(F, stiff, (0,) * len(F), more), strict=True)]
+    answer = response(mechanism, free.steps, wrenches(mechanism, ends, refined))
     return added(mechanism, free.qdd, answer)
+
+
+def _resist(F: Sequence[Sequence[Scalar]], stiff: Factors, opening: Sequence[Scalar],
+            alpha: Sequence[Scalar]) -> list[Scalar]:
+    """-S^-1 (opening + Q phi^T alpha): the forces of an arm on an object that moves."""
+    for j, x in enumerate(alpha):
+        opening = [c + row[j] * x for c, row in zip(opening, F, strict=True)]
+    return [-x for x in stiff.solve(opening)]
 
 
 def _invert(_k: int, pivot: Scalar, whole: Scalar) -> Scalar:

@@ -242,7 +242,7 @@ def parse_toml(text: str, *, origin: str = "<toml>", physical: Physical = "warn"
             name=data.get("name", "robot"), source=data.get("source", ""),
             frames=[_frame(frame, names) for frame in frames], physical=physical,
             loops=read_loops(data.get("loop", []), names),
-            home=[_sane("home", x) for x in data.get("home", ())])
+            home=_row_of("home", data.get("home", [])))
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{origin}: {error}") from None
 
@@ -285,8 +285,7 @@ def _read_loop(table: Mapping[str, Any], name: Any, names: list[str]) -> Loop:
     if "pitch" in table:
         options["pitch"] = _number(table, "pitch")
     if "matrix" in table:
-        options["matrix"] = tuple(tuple(_sane("matrix", x) for x in row)
-                                  for row in table["matrix"])
+        options["matrix"] = tuple(_row_of("matrix", row) for row in _list_of("matrix", table))
     known = {field.name for field in fields(CONSTRAINTS[kind])}  # type: ignore[arg-type]
     if options.keys() != known:
         wrong = min(options.keys() ^ known)
@@ -302,6 +301,19 @@ def _read_loop(table: Mapping[str, Any], name: Any, names: list[str]) -> Loop:
         pose = _pose({key: value for key, value in place.items() if key != "link"})
         ends.append(Frame(f"{name}.{end}", names.index(place["link"]), pose @ turn))
     return Loop(name, CONSTRAINTS[kind](**options), *ends)
+
+
+def _list_of(key: str, table: Mapping[str, Any]) -> list[Any]:
+    if not isinstance(table[key], list):
+        raise ValueError(f"{key}: {table[key]!r}, expected a list")
+    return table[key]
+
+
+def _row_of(key: str, values: Any) -> tuple[float, ...]:
+    if not isinstance(values, list) or any(
+            isinstance(x, bool) or not isinstance(x, int | float) for x in values):
+        raise ValueError(f"{key}: {values!r}, expected a list of numbers")
+    return tuple(_sane(key, x) for x in values)
 
 
 def _axis(values: Any) -> tuple[float, float, float]:

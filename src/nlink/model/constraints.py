@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nlink.scalars.functions import Scalar, cos, sin
+from nlink.scalars.functions import Scalar, cos, sign, sin
 from nlink.spatial import Matrix, Vector, Wrench
 
 X, Y, Z = Vector(1, 0, 0), Vector(0, 1, 0), Vector(0, 0, 1)
@@ -68,16 +68,30 @@ class Constraint(ABC):
         return tuple(row.force == NONE for row in self.rows(Matrix.identity()))
 
 
-def tilt(R: Matrix) -> tuple[Scalar, Scalar]:
+HALF_TURN = 1e-9
+"""1 + cos of an angle this small: half a turn, of which rounding has the direction."""
+FAR = 1e6
+"""The error of half a turn, larger than that of any other angle."""
+
+
+def tangents(cosine: Scalar, *sines: Scalar) -> tuple[Scalar, ...]:
+    """2 sines / cosine, which is 2 tan(angle/2) of sin(angle) and 1 + cos(angle).
+
+    Half a turn is 0 / 0 but for rounding, and must not come out as small.
+    """
+    keep = (1 + sign(cosine - HALF_TURN)) * 0.5
+    scale, far = 2 * keep / (cosine * keep + (1 - keep)), (1 - keep) * FAR
+    return tuple(sine * scale + far for sine in sines)
+
+
+def tilt(R: Matrix) -> tuple[Scalar, ...]:
     """How far R leans the z axis, about x and about y: 2 tan(angle/2) times the axis."""
-    scale = 2 / (1 + R.z.z)
-    return -R.z.y * scale, R.z.x * scale
+    return tangents(1 + R.z.z, -R.z.y, R.z.x)
 
 
-def turn(R: Matrix) -> tuple[Scalar, Scalar, Scalar]:
+def turn(R: Matrix) -> tuple[Scalar, ...]:
     """The rotation R as the vector 2 tan(angle/2) times its axis."""
-    scale = 2 / (1 + R.x.x + R.y.y + R.z.z)
-    return ((R.y.z - R.z.y) * scale, (R.z.x - R.x.z) * scale, (R.x.y - R.y.x) * scale)
+    return tangents(1 + R.x.x + R.y.y + R.z.z, R.y.z - R.z.y, R.z.x - R.x.z, R.x.y - R.y.x)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +183,8 @@ class Screw(Constraint):
         # the angle z/pitch - theta by its sine and cosine, as 2 tan(angle/2)
         angle = x.z * (1 / self.pitch)
         c, s = cos(angle), sin(angle)
-        behind = (s * R.x.x - c * R.x.y) * (2 * self.pitch) / (1 + c * R.x.x + s * R.x.y)
-        return (*tilt(R), x.x, x.y, behind)
+        behind, = tangents(1 + c * R.x.x + s * R.x.y, s * R.x.x - c * R.x.y)
+        return (*tilt(R), x.x, x.y, behind * self.pitch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 Array = np.ndarray
 OPEN = 1e-4
 """A start that is open by more, in radians or mechanism sizes, is no rounding."""
+ASKEW = 1e-6
+"""What may stay open: axes that are parallel but for the digits of a file."""
 
 
 def check_closing(closing: Closing, method: str, velocity: str) -> Closing:
@@ -25,7 +27,8 @@ def check_closing(closing: Closing, method: str, velocity: str) -> Closing:
                          "closed, expected a Runge-Kutta method or abm, and velocity='qd'")
     if closing in ("project", "drift"):
         return closing
-    if isinstance(closing, int | float) and math.isfinite(closing) and closing > 0:
+    number = isinstance(closing, int | float) and not isinstance(closing, bool)
+    if number and math.isfinite(closing) and closing > 0:
         return float(closing)
     raise ValueError(f"closing: {closing!r}, expected 'project', 'drift' or a positive rate (1/s)")
 
@@ -37,15 +40,16 @@ def closed_start(robot: Robot, y0: Array) -> Array:
     if not finite.any():
         return y
     size = np.where(robot.loops.angular, 1.0, robot.mechanism.size)
-    opening = np.abs(robot.loops.error(y[finite][:, :nq])) / size
-    if opening.max() > OPEN:
-        row = int(np.unravel_index(opening.argmax(), opening.shape)[1])
-        raise ValueError(f"q0: the loop {robot.loops.rows[row]!r} is open by "
-                         f"{opening.max() * size[row]:.3g} {robot.loops.units[row]}, expected a "
-                         "closed configuration; robot.loops.assemble(q0) finds one")
     q, qd = y[finite][:, :nq], y[finite][:, nq:]
+    given = robot.loops.widest(q)
+    if np.abs(robot.loops.error(q) / size).max() > OPEN:
+        raise ValueError(f"q0: the loop {given}, expected a closed configuration; "
+                         "robot.loops.assemble(q0) finds one")
     for _ in range(2):
         q, qd = robot.loops.project(q, qd)
+    if not np.abs(robot.loops.error(q) / size).max() <= ASKEW:  # nan is no closed state either
+        raise ValueError(f"q0: the loop {given} and does not close from there, expected loops "
+                         "that can; axes meant to be parallel may be askew")
     y[finite] = np.concatenate([q, qd], axis=1)
     return y
 

@@ -7,6 +7,7 @@ True
 """
 
 from nlink.testing.check import CheckReport, Row, check
+from nlink.testing.closed import close_at_random, random_arms, random_closed_robot
 from nlink.testing.laws import LAWS, Law
 from nlink.testing.mechanisms import random_description, random_robot, robots
 from nlink.testing.plausibility import Finding, findings
@@ -20,7 +21,10 @@ __all__ = [
     "Row",
     "Samples",
     "check",
+    "close_at_random",
     "findings",
+    "random_arms",
+    "random_closed_robot",
     "random_description",
     "random_robot",
     "robots",
