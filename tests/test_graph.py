@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from nlink.scalars.functions import cos, sign, sin, sqrt
 from nlink.scalars.graph import Graph, evaluate, reachable, substitute
+from nlink.scalars.tables import Table
 
 EPS = np.finfo(float).eps
 
@@ -117,10 +118,44 @@ def test_nodes_of_two_graphs_do_not_mix(x):
         x + Graph().input("x")
 
 
-@pytest.mark.parametrize("thing", ["1", None, 1j, [1.0]])
+@pytest.mark.parametrize("thing", ["1", None, 1j, {1.0}, ["1"]])
 def test_only_numbers_become_nodes(x, thing):
     with pytest.raises(TypeError, match="cannot become a graph node"):
         x + thing
+
+
+@pytest.mark.parametrize("make", [np.array, list, tuple])
+def test_a_node_beside_an_array_or_a_list_works_element_by_element(x, y, make):
+    many = make([2.0, 3.0])
+    for got, expected in (
+            (many * x, [2 * x, 3 * x]), (x * many, [2 * x, 3 * x]),
+            (many + x, [2 + x, 3 + x]), (x + many, [2 + x, 3 + x]),
+            (many - x, [2 - x, 3 - x]), (x - many, [x - 2, x - 3]),
+            (many / x, [2 / x, 3 / x]), (x / many, [x / 2, x / 3]),
+            (np.array([x, y]) * y, [x * y, y * y])):
+        assert isinstance(got, np.ndarray)
+        assert all(a is b for a, b in zip(got, expected, strict=True))
+    assert (np.ones((2, 3)) * x).shape == (2, 3)
+    assert np.array(2.0) * x is 2 * x
+
+
+def test_a_table_is_looked_up_by_any_scalar(graph, x):
+    table = Table([1.0, 4.0, 9.0])
+    places = np.array([-np.inf, -1.0, 0.0, 0.5, 1.0, 2.9, 3.0, 1e300, np.nan])
+    expected = [1, 1, 1, 1, 4, 9, 9, 9, np.nan]
+    assert np.array_equal(table(places), expected, equal_nan=True)
+    assert np.array_equal([table(v) for v in places.tolist()], expected, equal_nan=True)
+    node = table(x + 1)
+    assert node is Table([1.0, 4.0, 9.0])(x + 1)
+    assert node is not Table([1.0, 4.0, 8.0])(x + 1)
+    assert evaluate([node], {"x": 0.5}) == [4.0]
+    assert table(graph.const(2.5)) is graph.const(9.0)
+    copies = substitute([node], Graph(), {})
+    assert evaluate(copies, {"x": 1.5}) == [9.0]
+    with pytest.raises(TypeError, match="a Symbol cannot be looked up in a table"):
+        table(sympy.Symbol("s"))
+    with pytest.raises(ValueError, match=r"values: shape \(0,\), expected"):
+        Table([])
 
 
 def test_numpy_scalars_defer_to_nodes(x):

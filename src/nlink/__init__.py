@@ -25,6 +25,7 @@ _HOMES = {
     "nlink.robot": ("Robot", "load"),
     "nlink.scalars.counting": ("Count",),
     "nlink.scalars.functions": ("cos", "sign", "sin", "sqrt"),
+    "nlink.simulation.events": ("Event",),
     "nlink.simulation.files": ("load_run",),
     "nlink.simulation.integration": ("simulate",),
     "nlink.testing": ("check",),
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from nlink.scalars.functions import sign as sign
     from nlink.scalars.functions import sin as sin
     from nlink.scalars.functions import sqrt as sqrt
+    from nlink.simulation.events import Event as Event
     from nlink.simulation.files import load_run as load_run
     from nlink.simulation.integration import simulate as simulate
     from nlink.testing import check as check

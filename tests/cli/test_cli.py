@@ -344,16 +344,12 @@ def test_a_reader_that_leaves_causes_no_traceback(arguments):
     assert process.wait() in (0, 1)
 
 
-def test_demo_tells_all_and_draws(run, tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    status, out, _ = run("demo", "--out", tmp_path / "new")
-    assert status == 0
-    assert "-73.1259" in out  # reference run puma_abs, tau_2 at t = 0
-    assert "RIDIM (Saha 1999)" in out
-    assert "tau_3 = qdd_1" in out
-    assert (tmp_path / "new" / "puma_torques.png").read_bytes().startswith(b"\x89PNG")
-    assert [path.name for path in (tmp_path / "new").iterdir()] == ["puma_torques.png"]
-    assert max(map(len, out.splitlines()[:-1])) <= 80
+def test_reproduce_says_where_the_report_is(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("nlink.reports.reproduce.reproduce",
+                        lambda out, progress: (progress(0.5, "half"), out / "report.html")[1])
+    assert run("reproduce", "--out", tmp_path)[1] == f"report: {tmp_path / 'report.html'}\n"
+    assert json.loads(run("reproduce", "--out", tmp_path, "--json")[1]) == {
+        "report": str(tmp_path / "report.html")}
 
 
 def test_forward_dynamics_undoes_inverse_dynamics(run):

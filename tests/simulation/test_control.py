@@ -79,6 +79,13 @@ def test_a_law_may_use_arrays():
     assert np.abs(run.q - again.q).max() <= 1e-14
 
 
+def test_a_law_may_multiply_an_array_by_the_time():
+    run, again = (nlink.simulate(PUMA, t=0.1, tau=law) for law in (
+        lambda t, q, qd: np.arange(6.0) * nlink.sin(t) - 2.0 * qd,
+        lambda t, q, qd: [k * nlink.sin(t) - 2.0 * v for k, v in enumerate(qd)]))
+    assert np.array_equal(run.q, again.q)
+
+
 def test_a_law_whose_constants_change_is_compiled_anew():
     gain = [1.0]
     runs = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -69,7 +71,8 @@ def simulate(
     robot: RobotName,
     q: Annotated[str | None, typer.Option("--q", metavar="LIST", help="Initial q.")] = None,
     qd: Annotated[str | None, typer.Option("--qd", metavar="LIST", help="Initial rates.")] = None,
-    t: Annotated[float, typer.Option("--t", help="Seconds.")] = 10.0,
+    t: Annotated[float | None, typer.Option(
+        "--t", help="Seconds; 10, or to the end of --trajectory.")] = None,
     every: Annotated[float, typer.Option(help="Seconds between outputs.")] = 0.01,
     method: Annotated[str, typer.Option(
         help="rkf45, dopri5, verner65, dop853, abm, rk4, symplectic, lsoda or radau.")] = "rkf45",
@@ -82,15 +85,25 @@ def simulate(
         help="Free fall; forced along a cycloid, or controlled along it.")] = Control.none,
     to: Annotated[str | None, typer.Option(
         "--to", metavar="LIST", help="Where the cycloid ends, at the last time.")] = None,
+    trajectory: Annotated[Path | None, typer.Option(
+        metavar="FILE", help="Follow a spline through the waypoints of a .csv (t, q_1, q_2, ...) "
+        "or .npz file (t, q); it is also where the robot starts.")] = None,
+    limits: Annotated[str, typer.Option(
+        help="What joint limits do: ignore, stop or bounce.")] = "ignore",
+    restitution: Annotated[float, typer.Option(help="Of --limits bounce.")] = 1.0,
     kp: Annotated[float, typer.Option(help="Gain of --control pd, computed-torque.")] = 100.0,
     kd: Annotated[float, typer.Option(help="Gain of --control pd, computed-torque.")] = 20.0,
     ensemble: Annotated[int, typer.Option(
         metavar="N", help="So many trajectories around the initial q.")] = 1,
     width: Annotated[float, typer.Option(help="Standard deviation of an ensemble.")] = 0.01,
     seed: Annotated[int, typer.Option(help="Of an ensemble.")] = 0,
+    payload: Annotated[str | None, typer.Option(
+        metavar="KG", help="A point mass in the last frame; LOW,HIGH spreads an ensemble's.")]
+    = None,
     floating: Floating = False,
     out: Annotated[Path | None, typer.Option(
-        metavar="FILE", help="Write .csv, .npz or .zarr; a directory, or .npz, can be resumed.")]
+        metavar="FILE", help="Write .csv, .npz, .zarr or a directory; what is interrupted goes on "
+        "when the command is repeated.")]
     = None,
     plot: Annotated[Path | None, typer.Option(
         metavar="FILE", help="Draw q as PNG, and loops in a second one.")] = None,
@@ -106,19 +119,32 @@ def simulate(
     from nlink.reports import simulation, terminal
 
     model = nlink.load(robot, floating=floating)
-    start = model.neutral if q is None else read_numbers("--q", q, model.nq)
-    rates = np.zeros(model.n) if qd is None else read_numbers("--qd", qd, model.n)
+    through = None if trajectory is None else simulation.waypoints(model, trajectory)
+    start, rates = (model.neutral, np.zeros(model.n)) if through is None else (
+        np.array(x, dtype=float) for x in through(0.0)[:2])
+    start = start if q is None else read_numbers("--q", q, model.nq)
+    rates = rates if qd is None else read_numbers("--qd", qd, model.n)
+    end_time = t if t is not None else 10.0 if through is None else float(through.t[-1])
     end = None if to is None else read_numbers("--to", to, model.nq)
     if ensemble < 1:
         raise ValueError(f"--ensemble {ensemble}, expected at least 1")
-    resumable = out is not None and out.suffix in ("", ".npz")
-    result = nlink.simulate(
-        model, simulation.spread(model, start, ensemble, width, seed) if ensemble > 1 else start,
-        rates, t, simulation.law(model, control, start, end, t, kp, kd), method, rtol, atol, every,
-        step=step, velocity=velocity,
-        save=out if resumable and method not in ("lsoda", "radau") else None)
-    if out is not None and out.suffix and not (resumable and out.exists()):
+    loads = None if payload is None else simulation.payloads(payload, ensemble, seed)
+    save = None if method in ("lsoda", "radau") else simulation.place(out)
+    try:
+        result = nlink.simulate(
+            model, start if ensemble == 1 else simulation.spread(
+                model, start, ensemble, width, seed), rates, end_time, simulation.law(
+                model, control, start, end, through, end_time, kp, kd), method, rtol, atol, every,
+            vary=loads, step=step, velocity=velocity, limits=limits, restitution=restitution,
+            save=save)
+    except KeyboardInterrupt:
+        if save is not None:
+            print(f"nlink: interrupted; the same command continues {out}", file=sys.stderr)
+        raise
+    if out is not None and out != save:
         simulation.write(result, out)
+        if save is not None:
+            shutil.rmtree(save)
     if plot is not None:
         result.plot(plot)
         if model.mechanism.closures:
@@ -174,24 +200,15 @@ def reproduce(
 ) -> None:
     """Run the papers' experiments and write one HTML page with figures and tables."""
     from nlink.reports import terminal
+    from nlink.reports.progress import bar
     from nlink.reports.reproduce import reproduce as run_all
 
-    with terminal.console(stderr=True).status("reproducing") as status:
-        path = run_all(out, progress=lambda what: status.update(f"reproducing {what}"))
+    with bar("reproducing") as tell:
+        path = run_all(out, progress=tell if sys.stderr.isatty() else lambda _share, _what: None)
     if as_json:
         terminal.print_json({"report": str(path)})
     else:
-        print(path)
-
-
-@app.command(hidden=True)
-def demo(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the plot goes.")] = Path("out"),
-) -> None:
-    """A short tour."""
-    from nlink.reports.tour import tour
-
-    tour(out)
+        print(f"report: {path}")
 
 
 @cache_app.command("info")

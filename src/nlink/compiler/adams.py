@@ -33,7 +33,7 @@ class Adams(Loop):
     """The loop around steps of Adams methods up to an order."""
 
     def __init__(self, method: Method, shape: Shape, target: Target) -> None:
-        self.orders = method.order
+        self.method, self.orders = method, method.order
         self.phi = ["k0", *(f"phi{j}" for j in range(1, self.orders + 2))]
         self.psi = [f"psi{j}" for j in range(1, self.orders + 1)]
         super().__init__(["y", "stage", "new", "k0", "rate", "top"], self.phi[1:],
@@ -202,12 +202,13 @@ class Adams(Loop):
         often = lanes.compare("oge", failures, lanes.const(float(FAILURES)))
         order = lanes.select(self.logic(both, rejected, often), one, order)
         shrink = lanes.mul(hs, lanes.select(often, lanes.const(0.25), half))
+        judged, zero = self.logic(either, accepted, rejected), lanes.const(0.0)
+        for name, value in (
+                ("failures", failures), ("starting", lanes.select(starting, one, zero)),
+                ("alike", lanes.select(accepted, same, zero)),
+                ("size", lanes.select(accepted, hs, zero)), ("order", order)):
+            self.put(name, lanes.select(judged, value, self.get(name)))
         self.put("used", k)
-        self.put("failures", failures)
-        self.put("starting", lanes.select(starting, one, lanes.const(0.0)))
-        self.put("alike", lanes.select(accepted, same, lanes.const(0.0)))
-        self.put("size", lanes.select(accepted, hs, lanes.const(0.0)))
-        self.put("order", lanes.select(self.get_mask("active"), order, k))
         return lanes.select(rejected, shrink, wanted)
 
     def root(self, x: str, k: str) -> str:
@@ -242,6 +243,19 @@ class Adams(Loop):
         self.each(body)
         for name, far in zip(self.psi, self.far, strict=True):
             self.put(name, lanes.select(accepted, far, self.get(name)))
+
+    def forget(self, jumped: str) -> None:
+        """The memory of a trajectory that has not started."""
+        lanes, zero = self.lanes, self.lanes.const(0.0)
+
+        def body(place: str, _: list[str]) -> list[str]:
+            for phi in self.phi[1:]:
+                self.store(lanes.select(jumped, zero, self.load(place, phi)), place, phi)
+            return []
+
+        self.each(body)
+        for name, first in zip(self.method.kept_cells, self.method.memory(0), strict=True):
+            self.put(name, lanes.select(jumped, lanes.const(first), self.get(name)))
 
     def interpolant(self) -> None:
         """Nothing: the differences are the interpolant."""

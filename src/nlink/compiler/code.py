@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nlink.scalars.functions import Scalar
-from nlink.scalars.graph import OPS, Node, reachable
+from nlink.scalars.graph import Node, operation, reachable
 
 FUSED = {
     "fma": lambda a, b, c: a * b + c,
@@ -73,7 +73,7 @@ class Code:
             elif i.op == "input":
                 values.append(bindings[i.name])
             else:
-                apply = FUSED.get(i.op) or OPS[i.op].apply
+                apply = FUSED.get(i.op) or operation(i.op).apply
                 values.append(apply(*(values[a] for a in i.args)))
         return [values[r] for r in self.results]
 

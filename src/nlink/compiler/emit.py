@@ -15,7 +15,9 @@ from nlink.compiler.ir import Function, Lanes, Target
 from nlink.compiler.memory import Reader, Rows, Writer
 from nlink.compiler.passes import optimize
 from nlink.compiler.sincos import SinCos, sincos
+from nlink.compiler.tables import integer_parts, look_up
 from nlink.scalars.program import Port, Program
+from nlink.scalars.tables import TABLES
 
 
 def emit(code: Code, lanes: Lanes, read: Callable[[str], str],
@@ -29,6 +31,7 @@ def emit(code: Code, lanes: Lanes, read: Callable[[str], str],
         wanted.setdefault(r, []).append(k)
     values: list[str] = []
     angles: dict[int, SinCos] = {}
+    places: dict[int, str] = {}
     for index, i in enumerate(code.instructions):
         args = [values[a] for a in i.args]
         if i.op == "const":
@@ -40,6 +43,11 @@ def emit(code: Code, lanes: Lanes, read: Callable[[str], str],
             if angle is None:
                 angle = angles[i.args[0]] = sincos(lanes, args[0])
             value = angle.sin if i.op == "sin" else angle.cos
+        elif i.op in TABLES:
+            place = places.get(i.args[0])
+            if place is None:
+                place = places[i.args[0]] = integer_parts(lanes, args[0])
+            value = look_up(lanes, TABLES[i.op], args[0], place)
         else:
             value = EMIT[i.op](lanes, *args)
         values.append(value)

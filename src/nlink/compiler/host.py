@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import llvmlite
 import llvmlite.binding as llvm
 
-from nlink.compiler.ir import Target
+from nlink.compiler.ir import Target, once
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +58,14 @@ def compile_object(ir: str) -> bytes:
     The passes have left nothing for LLVM's own optimizer to do; instruction selection,
     scheduling and register allocation are what it is used for.
     """
-    module = llvm.parse_assembly(ir)
+    module = llvm.parse_assembly(once(ir))
     module.verify()
     return _machine().emit_object(module)
 
 
 def assembly(ir: str) -> str:
     """The assembly of a module, for reading."""
-    return _machine().emit_assembly(llvm.parse_assembly(ir))
+    return _machine().emit_assembly(llvm.parse_assembly(once(ir)))
 
 
 class Image:

@@ -14,24 +14,31 @@ from nlink.compiler.states import Shape
 from nlink.simulation.tableau import Tableau
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nlink.scalars.program import Program
     from nlink.simulation.tableau import Adams as AdamsMethod
 
 
 def compile_integration(program: Program | LoopRates, method: Tableau | AdamsMethod, shape: Shape,
-                        width: int, close: Program | None = None) -> Compiled:
-    """Machine code for the host that integrates a program's rates, `width` lanes at a time;
-    `close` takes the state after a step to where it belongs."""
+                        width: int, close: Program | None = None, events: Sequence[Program] = (),
+                        ) -> Compiled:
+    """Machine code for the host that integrates a program's rates, `width` lanes at a time.
+
+    `close` takes the state after a step to where it belongs. `events` are further programs of
+    t, y, u that the loop calls by their names: `watch`, if the shape has triggers, and
+    `impact`, if one of them bounces.
+    """
     from nlink.compiler.host import compile_object, host
 
     target = Target(width, host().target.fma)
     writer = (RungeKutta(method, shape, target) if isinstance(method, Tableau)
               else Adams(method, shape, target))
     rates = emit_rates(program, target)
-    parts = [large_reduction(fma=target.fma), rates.text, writer.function(), MODULE_TAIL]
-    if close is not None:
-        parts.insert(1, straight(close, "close", target))
-    text = "\n".join(parts)
+    others = [straight(other, other.name, target)
+              for other in (*events, *(() if close is None else (close,)))]
+    text = "\n".join([large_reduction(fma=target.fma), rates.text, *others, writer.function(),
+                      MODULE_TAIL])
     split = -(-writer.scratch // 64) * 64
     return Compiled(program.name, (), (), width, rates.operations * method.evaluations,
                     split + rates.room, rates.data, compile_object(text), split)

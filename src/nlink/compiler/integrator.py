@@ -16,17 +16,20 @@ from nlink.compiler.kernel import Compiled, Room, pool
 
 INTEGRATE = "nlink_integrate"
 WORDS = ("records", "count", "out", "times", "outputs", "held", "held_stride", "held_row",
-         "rtol", "atol", "least", "most", "budget", "data", "room", "scratch")
+         "rtol", "atol", "least", "largest", "most", "budget", "log", "log_rows", "data", "room",
+         "scratch")
 """The words of the argument: addresses, counts, byte strides, and doubles."""
-DOUBLES = ("rtol", "atol", "least")
-POINTERS = ("records", "out", "times", "held", "data", "room", "scratch")
+DOUBLES = ("rtol", "atol", "least", "largest")
+POINTERS = ("records", "out", "times", "held", "log", "data", "room", "scratch")
 
-RECORD = ("status", "next", "steps", "rejects", "sweeps", "t", "h")
+RECORD = ("status", "next", "steps", "rejects", "sweeps", "events", "fill", "t", "h")
 """The head of a trajectory's record, eight bytes each; its state follows.
 
-`next` is the number of the next output, `sweeps` counts iterations of implicit methods.
+`next` is the number of the next output, `sweeps` counts iterations of implicit methods,
+`events` all events so far and `fill` those of them that the log still holds.
 """
-STATUS = {"running": 0, "done": 1, "not finite": 2, "step too small": 3, "too many steps": 4}
+STATUS = {"running": 0, "done": 1, "not finite": 2, "step too small": 3, "too many steps": 4,
+          "event": 5, "limit reached": 6, "at rest on a limit": 7}
 """A running trajectory can be taken up again."""
 
 RATE = 3e9
@@ -55,21 +58,27 @@ class Integrator:
         self._code = _TYPE(self._image.address(INTEGRATE))
 
     def run(self, records: np.ndarray, out: np.ndarray, times: np.ndarray, held: np.ndarray | None,
-            *, rtol: float, atol: float, least: float, most: int, budget: float = np.inf,
-            threads: int = 1) -> None:
+            *, rtol: float, atol: float, least: float, most: int, largest: float = np.inf,
+            budget: float = np.inf, threads: int = 1, log: np.ndarray | None = None) -> None:
         """Advance all running records to their end, or for about `budget` seconds.
 
         `out` is (count, outputs, size); rows `next` and on are written as they are reached.
         `held` is (count or 1, outputs, values): a lane sees rows g and g + 1 between outputs g
-        and g + 1. Steps are no smaller than `least`, and at most `most` for a trajectory. The
-        GIL is released.
+        and g + 1. Steps are no smaller than `least`, no larger than `largest`, and at most
+        `most` for a trajectory. `log` is (count, rows, 2 + size): time, number and state of
+        events, from row `fill` of the record on; a trajectory without room for more waits for
+        the next call. The GIL is released.
         """
         _, outputs, size = out.shape
-        numbers = {"outputs": outputs, "rtol": rtol, "atol": atol, "least": least, "most": most,
+        numbers = {"outputs": outputs, "rtol": rtol, "atol": atol, "least": least,
+                   "largest": largest, "most": most,
                    "budget": int(min(2**62, 1 + budget * RATE / max(1, self.operations))),
                    "times": _address(times), "held": 0 if held is None else _address(held),
                    "held_stride": 0 if held is None or len(held) == 1 else held.strides[0],
-                   "held_row": 0 if held is None else held.strides[1]}
+                   "held_row": 0 if held is None else held.strides[1],
+                   "log": 0 if log is None else _address(log),
+                   "log_rows": 0 if log is None else log.shape[1]}
+        log_stride = 0 if log is None else log.strides[0]
 
         def span(begin: int, end: int) -> None:
             room = Room(self._scratch)
@@ -78,6 +87,7 @@ class Integrator:
                                "room": room.address + self._split, "data": self._data.address,
                                "out": _address(out) + begin * outputs * size * 8}
             words["held"] += begin * words["held_stride"]
+            words["log"] += begin * log_stride
             packed = ctypes.create_string_buffer(b"".join(
                 struct.pack("d" if name in DOUBLES else "q", words[name]) for name in WORDS))
             self._code(ctypes.addressof(packed))

@@ -30,6 +30,8 @@ class Function:
     lines: list[str] = field(default_factory=list)
     label: str = "entry"
     _count: int = 0
+    constants: dict[str, str] = field(default_factory=dict)
+    """Definitions the function needs, by name; see `once`."""
 
     def fresh(self, stem: str = "") -> str:
         self._count += 1
@@ -73,7 +75,20 @@ class Function:
         self.do(f"store {kind} {value}, ptr {self.offset(pointer, offset)}, align 8")
 
     def define(self, signature: str) -> str:
-        return "\n".join([f"define {signature} {ATTRIBUTES} {{", "entry:", *self.lines, "}", ""])
+        return "\n".join([*self.constants.values(), f"define {signature} {ATTRIBUTES} {{",
+                          "entry:", *self.lines, "}", ""])
+
+
+def once(ir: str) -> str:
+    """A module in which constants that several functions define are defined once."""
+    seen: set[str] = set()
+    lines = []
+    for line in ir.split("\n"):
+        name = line.partition(" = ")[0] if line.startswith("@") else ""
+        if not name or name not in seen:
+            lines.append(line)
+        seen.add(name)
+    return "\n".join(lines)
 
 
 MODULE_TAIL = '!0 = !{!"branch_weights", i32 1, i32 100000}\n'

@@ -165,6 +165,9 @@ class RungeKutta(Loop):
 
         self.each(body)
 
+    def forget(self, jumped: str) -> None:
+        """Nothing: a step knows no step before it."""
+
     def interpolant(self) -> None:
         """The extra stages and the rows F of the continuous extension; y is kept in `stage`."""
         tableau, h = self.tableau, self.get("hs")

@@ -18,6 +18,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Trigger:
+    """When a watched function of the state counts as an event, and what happens then."""
+
+    direction: int
+    """1 where it rises through zero, -1 where it falls, 0 for both."""
+    action: str
+    """"record", "stop" (the trajectory ends), "limit" (it ends at a limit) or "bounce"."""
+    element: int = -1
+    """Of a limit: the element of the state that it bounds,"""
+    sign: float = 1.0
+    """from below if 1, from above if -1."""
+
+    @property
+    def bounds(self) -> bool:
+        """Whether it is a limit, positive inside."""
+        return self.action in ("limit", "bounce")
+
+
+@dataclass(frozen=True, slots=True)
 class Shape:
     """What of a differential equation decides the loop around it."""
 
@@ -27,17 +46,26 @@ class Shape:
     """Values that `u` holds from one output time to the next, the two times not counted."""
     units: tuple[int, ...]
     """Where unit quaternions begin in the state."""
+    own: int = 0
+    """Values of a trajectory's own that never change; they end `u` and its record."""
     closes: bool = False
     """Whether a function `close` brings states back to where they belong."""
+    triggers: tuple[Trigger, ...] = ()
+    """One for each watched function."""
+
+    @property
+    def timed(self) -> int:
+        """Elements of u that change: the output times before and after t, and the held values."""
+        return self.held + 2 if self.held else 0
 
     @property
     def inputs(self) -> int:
-        """Elements of u: the output times before and after t, and the held values."""
-        return self.held + 2 if self.held else 0
+        """Elements of u."""
+        return self.timed + self.own
 
 
 CELLS = ("t", "h", "told", "tnew", "tstage", "hs", "error", "stop", "due", "steps", "rejects",
-         "sweeps", "traj", "next_out", "active", "fresh", "accepted", "failed")
+         "sweeps", "events", "fill", "traj", "next_out", "active", "fresh", "accepted", "failed")
 """Numbers of each lane besides its state."""
 
 
@@ -48,7 +76,8 @@ class States:
     """
 
     def __init__(self, columns: Sequence[str], kept_columns: Sequence[str],
-                 kept_cells: Sequence[str], shape: Shape, target: Target) -> None:
+                 kept_cells: Sequence[str], cells: Sequence[str], shape: Shape, target: Target,
+                 ) -> None:
         self.f, self.shape, self.target = Function(), shape, target
         self.lanes = Lanes(self.f, target.width, target.fma)
         self.row = 8 * target.width
@@ -59,7 +88,8 @@ class States:
         self.remembered = len(kept_columns) * shape.size + len(kept_cells)
         """Vectors from `memory` on that a record keeps."""
         at = len(names) * shape.size * self.row
-        self.cell = {name: at + i * self.row for i, name in enumerate((*kept_cells, *CELLS))}
+        self.cell = {name: at + i * self.row
+                     for i, name in enumerate((*kept_cells, *CELLS, *cells))}
         self.held = at + len(self.cell) * self.row
         self.counter = self.held + max(1, shape.inputs) * self.row
         self.spent = self.counter + 8

@@ -11,12 +11,14 @@ do not depend on its neighbours, on threads, or on where a run was interrupted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from nlink.compiler.integrator import DOUBLES, INTEGRATE, POINTERS, RECORD, STATUS, WORDS
-from nlink.compiler.ir import Lanes, Target, number
+from nlink.compiler import events
+from nlink.compiler.integrator import DOUBLES, INTEGRATE, POINTERS, STATUS, WORDS
+from nlink.compiler.ir import Target
+from nlink.compiler.records import Records
 from nlink.compiler.rolled import loop
-from nlink.compiler.states import Shape, States
+from nlink.compiler.states import Shape
 
 SAFETY, SHRINK, GROW = 0.9, 0.2, 6.0
 """A step's size is changed by SAFETY err^(-1/(q+1)), at least by SHRINK and at most by GROW."""
@@ -24,24 +26,24 @@ STRETCH = 1 + 1e-8
 """A step that ends so near before a stop ends at it."""
 
 
-class Loop(States):
+class Loop(Records):
     """Writes the whole loop around the steps of a method.
 
     A method says how a step is made (`step`: from y, k0, told, tnew, hs to new, its rate and
     the error), what size the next has (`control`), what an accepted step leaves behind
-    (`commit`), and how states between steps are found (`interpolant` once for a step, then
-    `interpolation` for an output and `interpolated` for an element of it).
+    (`commit`), what is known no more after a jump (`forget`), and how states between steps
+    are found (`interpolant` once for a step, then `interpolation` for an output and
+    `interpolated` for an element of it).
     """
 
     def __init__(self, columns: Sequence[str], kept_columns: Sequence[str],
                  kept_cells: Sequence[str], shape: Shape, target: Target, *, new_rate: str,
                  interpolates: bool, adaptive: bool, error_order: int) -> None:
-        super().__init__(columns, kept_columns, kept_cells, shape, target)
+        super().__init__(
+            columns, kept_columns, (*kept_cells, *events.kept_cells(shape.triggers)),
+            events.cells(shape.triggers), shape, target, interpolates=interpolates)
         self.new_rate, self.adaptive, self.error_order = new_rate, adaptive, error_order
-        # methods without a continuous extension, held values, and states that must be closed
-        # stop at every output
-        self.dense = interpolates and not shape.held and not shape.closes
-        self.record = 8 * (len(RECORD) + shape.size + self.remembered)
+        self.watch = events.Watch(self, shape.triggers) if shape.triggers else None
 
     def step(self) -> None:
         raise NotImplementedError
@@ -52,13 +54,10 @@ class Loop(States):
     def commit(self, accepted: str) -> None:
         raise NotImplementedError
 
+    def forget(self, jumped: str) -> None:
+        raise NotImplementedError
+
     def interpolant(self) -> None:
-        raise NotImplementedError
-
-    def interpolation(self, place: str, due: str) -> list[str]:
-        raise NotImplementedError
-
-    def interpolated(self, here: str, weights: list[str]) -> str:
         raise NotImplementedError
 
     def function(self) -> str:
@@ -108,109 +107,6 @@ class Loop(States):
         for word in (self.counter, self.spent):
             f.store("i64", "0", "%scratch", word)
 
-    def lane_loop(self, body: Callable[[str], None]) -> None:
-        """Lanes one by one; body(pointer to the lane's place in the scratch memory)."""
-
-        def lane(index: str, _: list[str]) -> list[str]:
-            body(self.f.offset("%scratch", self.f.let(f"shl i64 {index}, 3")))
-            return []
-
-        loop(self.f, self.target.width, [], lane)
-
-    def lane_get(self, place: str, cell: str, kind: str = "double") -> str:
-        return self.f.load(kind, place, self.cell[cell])
-
-    def lane_put(self, place: str, cell: str, value: str, kind: str = "double") -> None:
-        self.f.store(kind, value, place, self.cell[cell])
-
-    def row_of(self, k: str) -> str:
-        return self.f.let(f"mul i64 {k}, {self.row}")
-
-    def fill(self) -> None:
-        """Idle lanes take the trajectories that wait, in order."""
-        f = self.f
-        idle = self.no(self.get_mask("active"))
-        waiting = f.let(f"icmp slt i64 {f.load('i64', '%scratch', self.counter)}, %count")
-        ready = f.fresh("filled")
-        some = f.fresh("fill")
-        f.branch(f.let(f"and i1 {self.lanes.any(idle)}, {waiting}"), some, ready)
-        f.begin(some)
-        self.lane_loop(self.take)
-        f.go(ready)
-        f.begin(ready)
-
-    def take(self, place: str) -> None:
-        """One lane, if it is idle, takes the next trajectory that is running."""
-        f = self.f
-        seek, look, found, done = (f.fresh(s) for s in ("seek", "look", "found", "taken"))
-        active = self.lane_get(place, "active", "i64")
-        f.branch(f.let(f"icmp eq i64 {active}, 0"), seek, done)
-        f.begin(seek)
-        index = f.load("i64", "%scratch", self.counter)
-        f.branch(f.let(f"icmp slt i64 {index}, %count"), look, done)
-        f.begin(look)
-        f.store("i64", f.let(f"add i64 {index}, 1"), "%scratch", self.counter)
-        record = f.offset("%records", f.let(f"mul i64 {index}, {self.record}"))
-        status, following, steps, rejects, sweeps = (
-            f.load("i64", record, 8 * RECORD.index(name))
-            for name in ("status", "next", "steps", "rejects", "sweeps"))
-        t, h = (f.load("double", record, 8 * RECORD.index(name)) for name in ("t", "h"))
-        running = f.let(f"icmp eq i64 {status}, {STATUS['running']}")
-        f.branch(running, found, seek)
-        f.begin(found)
-        for cell, value in (("traj", index), ("next_out", following), ("steps", steps),
-                            ("rejects", rejects), ("sweeps", sweeps), ("active", "1"),
-                            ("fresh", "1")):
-            self.lane_put(place, cell, value, "i64")
-        self.lane_put(place, "t", t)
-        self.lane_put(place, "h", h)
-
-        for begin, count, column in self.recorded():
-
-            def copy(k: str, _: list[str], begin: int = begin, column: int = column) -> list[str]:
-                x = f.load("double", f.offset(record, f.let(f"shl i64 {k}, 3")), begin)
-                f.store("double", x, f.offset(place, self.row_of(k)), column)
-                return []
-
-            loop(f, count, [], copy)
-        self.aim(place)
-        f.go(done)
-        f.begin(done)
-
-    def recorded(self) -> list[tuple[int, int, int]]:
-        """What of a lane its record holds: offset there, how many numbers, offset of vectors."""
-        state, size = 8 * len(RECORD), self.shape.size
-        parts = [(state, size, self.column["y"])]
-        if self.remembered:
-            parts.append((state + 8 * size, self.remembered, self.memory))
-        return parts
-
-    def time(self, k: str) -> str:
-        return self.f.load("double", self.f.let(f"getelementptr double, ptr %times, i64 {k}"))
-
-    def aim(self, place: str) -> None:
-        """The lane's next output time, where its steps must stop, and the held values."""
-        f = self.f
-        following = self.lane_get(place, "next_out", "i64")
-        due = self.time(following)
-        self.lane_put(place, "due", due)
-        self.lane_put(place, "stop", "%final" if self.dense else due)
-        if not self.shape.held:
-            return
-        before = f.let(f"sub i64 {following}, 1")
-        f.store("double", self.time(before), place, self.held)
-        f.store("double", due, place, self.held + self.row)
-        traj = self.lane_get(place, "traj", "i64")
-        values = f.offset(f.offset("%held", f.let(f"mul i64 {traj}, %held_stride")),
-                          f.let(f"mul i64 {before}, %held_row"))
-
-        def copy(k: str, _: list[str]) -> list[str]:
-            x = f.load("double", f.offset(values, f.let(f"shl i64 {k}, 3")))
-            f.store("double", x, f.offset(place, self.row_of(k)), self.held + 2 * self.row)
-            return []
-
-        loop(f, self.shape.held, [], copy)
-
     def start(self) -> None:
         """K_0 of fresh lanes, and the size of their first step if none is known.
 
@@ -220,6 +116,8 @@ class Loop(States):
         lanes, f = self.lanes, self.f
         fresh = self.get_mask("fresh")
         self.evaluate("t", "y", self.new_rate)
+        if self.watch:
+            self.watch.start(fresh)
 
         def first(place: str, sums: list[str]) -> list[str]:
             y = self.load(place, "y")
@@ -286,7 +184,8 @@ class Loop(States):
     def choose(self) -> None:
         """The step to try: the size wanted, or what is left to the stop."""
         lanes = self.lanes
-        t, h, stop = self.get("t"), self.get("h"), self.get("stop")
+        t, stop = self.get("t"), self.get("stop")
+        h = self.smaller(self.get("h"), lanes.broadcast("%largest"))
         left = lanes.sub(stop, t)
         final = lanes.compare("oge", lanes.mul(h, lanes.const(STRETCH)), left)
         size = h
@@ -294,26 +193,34 @@ class Loop(States):
             half = lanes.mul(left, lanes.const(0.5))
             size = lanes.select(lanes.compare("oge", h, half), half, h)
         size = lanes.select(final, left, size)
-        size = lanes.select(self.get_mask("active"), size, lanes.const(0.0))
+        tnew = lanes.select(final, stop, lanes.add(t, size))
+        if self.watch:
+            size, tnew = self.watch.aimed(size, tnew)
         self.put("told", t)
-        self.put("hs", size)
-        self.put("tnew", lanes.select(final, stop, lanes.add(t, size)))
+        self.put("hs", lanes.select(self.get_mask("active"), size, lanes.const(0.0)))
+        self.put("tnew", tnew)
 
     def decide(self) -> None:
         """Accept or reject, lane by lane, choose the next step, and see to what is due."""
         lanes, f = self.lanes, self.f
         active = self.get_mask("active")
         good = lanes.compare("ole", self.get("error"), lanes.const(1.0))
-        accepted = self.logic("and", active, good)
-        rejected = self.logic("and", active, self.no(good))
+        judged = self.logic("and", active, self.watch.ordinary()) if self.watch else active
+        accepted = plain = self.logic("and", judged, good)
+        rejected = self.logic("and", judged, self.no(good))
+        if self.watch:
+            plain, landed = self.watch.examine(plain, active)
+            accepted = self.logic("or", plain, landed)
+            judged = self.logic("or", plain, rejected)
         if self.adaptive:
-            wanted = self.control(accepted, rejected)
+            wanted = self.control(plain, rejected)
             tiny = lanes.compare("ult", wanted, lanes.broadcast("%least"))
             failed = self.logic("and", rejected, tiny)
-            self.put("h", lanes.select(active, wanted, self.get("h")))
+            self.put("h", lanes.select(judged, wanted, self.get("h")))
         else:
             failed = rejected
-        for cell, mask in (("steps", accepted), ("rejects", rejected)):
+        tried = self.logic("and", active, self.no(accepted))
+        for cell, mask in (("steps", accepted), ("rejects", tried)):
             self.put(cell, lanes.bits("add", self.get(cell, "i64"), self.widened(mask)), "i64")
         tries = lanes.bits("add", self.get("steps", "i64"), self.get("rejects", "i64"))
         many = f.let(f"icmp sge {lanes.integer} {tries}, {self.spread('%most')}")
@@ -338,6 +245,8 @@ class Loop(States):
         self.lane_loop(self.attend)
         f.go(seen)
         f.begin(seen)
+        if self.watch:
+            self.watch.conclude()
 
     def spread(self, value: str) -> str:
         """A run-time i64 in every lane."""
@@ -397,68 +306,3 @@ class Loop(States):
         self.retire(place, code)
         f.go(go["attended"])
         f.begin(go["attended"])
-
-    def suspend(self, place: str) -> None:
-        """One lane leaves its trajectory, to be taken up again by another call."""
-        f = self.f
-        leave, left = f.fresh("leave"), f.fresh("left")
-        f.branch(f.let(f"icmp ne i64 {self.lane_get(place, 'active', 'i64')}, 0"), leave, left)
-        f.begin(leave)
-        self.retire(place, str(STATUS["running"]))
-        f.go(left)
-        f.begin(left)
-
-    def output(self, place: str, index: str, due: str) -> None:
-        """Row `index` of the lane's trajectory: its state, or the interpolant at time `due`."""
-        f = self.f
-        at = f.let(f"mul i64 {self.lane_get(place, 'traj', 'i64')}, %outputs")
-        at = f.let(f"mul i64 {f.let(f'add i64 {at}, {index}')}, {8 * self.shape.size}")
-        row = f.offset("%out", at)
-        weights = self.interpolation(place, due) if self.dense else []
-
-        def element(k: str, _: list[str]) -> list[str]:
-            here = f.offset(place, self.row_of(k))
-            value = self.interpolated(here, weights) if self.dense else f.load(
-                "double", here, self.column["y"])
-            f.store("double", value, f.offset(row, f.let(f"shl i64 {k}, 3")))
-            return []
-
-        loop(f, self.shape.size, [], element)
-        if self.dense:
-            self.restore_row(row)
-
-    def restore_row(self, row: str) -> None:
-        """The quaternions of an interpolated state back to unit length."""
-        f = self.f
-        one = Lanes(f, 1, self.target.fma)
-        for begin in self.shape.units:
-            parts = [f.load("double", row, 8 * (begin + i)) for i in range(4)]
-            square = one.mul(parts[0], parts[0])
-            for part in parts[1:]:
-                square = one.muladd(part, part, square)
-            length = one.intrinsic("sqrt", square)
-            for i, part in enumerate(parts):
-                f.store("double", one.binary("fdiv", part, length), row, 8 * (begin + i))
-
-    def retire(self, place: str, status: str) -> None:
-        """Store the lane's record and free the lane."""
-        f = self.f
-        traj = self.lane_get(place, "traj", "i64")
-        record = f.offset("%records", f.let(f"mul i64 {traj}, {self.record}"))
-        words = {"status": status, "next": self.lane_get(place, "next_out", "i64")} | {
-            name: self.lane_get(place, name, "i64") for name in ("steps", "rejects", "sweeps")}
-        for name, value in words.items():
-            f.store("i64", value, record, 8 * RECORD.index(name))
-        for name in ("t", "h"):
-            f.store("double", self.lane_get(place, name), record, 8 * RECORD.index(name))
-
-        for begin, count, column in self.recorded():
-
-            def copy(k: str, _: list[str], begin: int = begin, column: int = column) -> list[str]:
-                x = f.load("double", f.offset(place, self.row_of(k)), column)
-                f.store("double", x, f.offset(record, f.let(f"shl i64 {k}, 3")), begin)
-                return []
-
-            loop(f, count, [], copy)
-        self.lane_put(place, "active", "0", "i64")
-        self.lane_put(place, "hs", number(0.0))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 MAX_BYTES = 16 * 1024 * 1024
 LARGEST = 1e30
@@ -28,16 +31,18 @@ def read_text(path: str | Path) -> str:
         raise ValueError(f"{path}: not UTF-8 text") from None
 
 
-def write_bytes(path: str | Path, data: bytes) -> None:
-    """Write a file in one step: readers see the old content or the new, never a part."""
+@contextmanager
+def replacing(path: str | Path) -> Iterator[BinaryIO]:
+    """A stream whose content becomes the file in one step when the block ends without error:
+    readers see the old content or the new, never a part."""
     path = Path(path)
     temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         # 0o666 as `open` asks for, of which the umask takes away what it does
-        handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _BINARY, 0o666)
+        handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | _BINARY, 0o666)
         try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(data)
+            with os.fdopen(handle, "w+b") as stream:
+                yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
             os.replace(temporary, path)
@@ -46,6 +51,12 @@ def write_bytes(path: str | Path, data: bytes) -> None:
             raise
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
+
+
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """Write a file in one step."""
+    with replacing(path) as stream:
+        stream.write(data)
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -176,7 +176,8 @@ def _read_loop(node: Node, numbers: dict[str, int]) -> Loop:
     """A `loop_joint`, an extension of URDF that Drake had: link2 is held on link1."""
     kind = node.text("type").strip()
     kind = {"continuous": "revolute", "ball": "spherical"}.get(kind, kind)
-    known = [name for name, constraint in CONSTRAINTS.items() if not fields(constraint)]
+    known = [name for name, constraint in CONSTRAINTS.items()
+             if not fields(constraint)]  # type: ignore[arg-type]
     if kind not in known:
         raise ValueError(f"{node.path}: type {kind!r}, expected one of {', '.join(known)}")
     node.used({"link1", "link2", "axis"}, {"name", "type"}, "loop_joint")

@@ -2,36 +2,59 @@
 
 from __future__ import annotations
 
-import base64
 import html
-import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from nlink.reports.plots import STYLES, inline_svg
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1a1a1a; --muted: #5f6368; --rule: #dadce0;
-        --page: #ffffff; --good: #0a7d4f; --bad: #b3261e; --note: #8a6100; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e8eaed; --muted: #9aa0a6;
-        --rule: #3c4043; --page: #17181a; --good: #6fd3a5; --bad: #f2938c; --note: #e6c36a; } }
+  --page: #ffffff; --card: #f6f7f8; --good: #0a7d4f; --bad: #b3261e; --link: #0b57a4;
+  --c1: #0072b2; --c2: #d55e00; --c3: #00845f; --c4: #b5578c; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8eaed; --muted: #a3a9b0;
+  --rule: #3c4043; --page: #16181a; --card: #1f2225; --good: #6fd3a5; --bad: #f2938c;
+  --link: #8ab4f8; --c1: #5fb4ec; --c2: #ff9a5a; --c3: #45cfa6; --c4: #eaa0cb; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 62rem; color: var(--ink);
-       background: var(--page); font: 16px/1.55 system-ui, sans-serif; }
-h1 { font-size: 1.7rem; line-height: 1.2; } h2 { margin-top: 2.6rem; font-size: 1.25rem;
-     border-top: 1px solid var(--rule); padding-top: 1.2rem; }
-figure { margin: 1.2rem 0; } figcaption, .muted { color: var(--muted); font-size: .9rem; }
-figure img { width: 100%; height: auto; background: #fff; border-radius: 6px;
-             border: 1px solid var(--rule); }
-.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .92rem;
-        margin: .8rem 0; } th { text-align: left; color: var(--muted); font-weight: 600; }
-td, th { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--rule);
-         vertical-align: top; font-variant-numeric: tabular-nums; }
-.agrees { color: var(--good); } .differs { color: var(--bad); } .note { color: var(--note); }
-nav a { margin-right: 1rem; } a { color: inherit; }
+html { scroll-behavior: smooth; -webkit-text-size-adjust: 100%; }
+body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 64rem; color: var(--ink);
+  background: var(--page); font: 16px/1.55 system-ui, -apple-system, "Segoe UI", sans-serif; }
+h1 { font-size: clamp(1.5rem, 5vw, 2rem); line-height: 1.2; margin: .5rem 0 1rem; }
+h2 { margin: 3rem 0 .8rem; font-size: 1.3rem; line-height: 1.25; padding-top: 1.4rem;
+  border-top: 1px solid var(--rule); }
+h3 { margin: 1.8rem 0 .2rem; font-size: 1rem; }
+p { margin: .6rem 0; max-width: 46rem; } .muted { color: var(--muted); font-size: .9rem; }
+a { color: var(--link); } nav { display: flex; flex-wrap: wrap; gap: .3rem 1.2rem;
+  margin: 1rem 0; font-size: .95rem; }
+figure { margin: 1.4rem 0; padding: .9rem 1rem .6rem; background: var(--card);
+  border-radius: 8px; } figcaption { font-weight: 600; margin-bottom: .3rem; }
+.panels { display: grid; gap: .4rem 1rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 16.5rem), 1fr)); }
+.panels svg { width: 100%; max-width: 25rem; height: auto; display: block; }
+svg * { stroke-linejoin: round; } svg text { font-family: inherit !important; }
+.key { display: flex; flex-wrap: wrap; gap: .1rem 1.2rem; font-size: .88rem;
+  color: var(--muted); margin-bottom: .4rem; } .key svg { width: 2.2em; height: .7em;
+  margin-right: .4em; }
+.wide { overflow-x: auto; margin: .4rem 0 1rem; }
+table { border-collapse: collapse; font-size: .9rem; }
+th { text-align: left; color: var(--muted); font-weight: 600; white-space: nowrap; }
+td, th { padding: .32rem 1rem .32rem 0; border-bottom: 1px solid var(--rule);
+  vertical-align: top; font-variant-numeric: tabular-nums; }
+.figures td, .figures th { text-align: right; white-space: nowrap; }
+.figures .words { text-align: left; white-space: normal; min-width: 6rem; }
+.figures tr > :first-child { position: sticky; left: 0; background: var(--page); }
+tr.ours td { font-weight: 600; } .agrees { color: var(--good); } .differs { color: var(--bad); }
+@media (max-width: 34rem) { .claims thead { display: none; } .claims, .claims tbody,
+  .claims tr, .claims td { display: block; } .claims td { border: 0; padding: .1rem 0; }
+  .claims tr { border-bottom: 1px solid var(--rule); padding: .6rem 0; }
+  figure { margin-inline: -.5rem; padding: .7rem .6rem .4rem; } }
 """
+_NUMBER = re.compile(r"(?:[\s\d.,>MAes-]|never)*")
 
 
 @dataclass(slots=True)
@@ -47,45 +70,53 @@ class Page:
         self.sections.append((anchor, title))
         self.parts.append(f'<h2 id="{anchor}">{html.escape(title)}</h2>')
 
+    def heading(self, title: str) -> None:
+        self.parts.append(f"<h3>{html.escape(title)}</h3>")
+
     def text(self, words: str, kind: str = "") -> None:
         mark = f' class="{kind}"' if kind else ""
         self.parts.append(f"<p{mark}>{html.escape(words)}</p>")
 
-    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A table; a cell that is a verdict is coloured."""
-
-        def cell(text: str) -> str:
-            kind = text.split(" ")[0].rstrip(":,")
-            mark = f' class="{kind}"' if kind in ("agrees", "differs", "note") else ""
-            return f"<td{mark}>{html.escape(text)}</td>"
-
-        body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
-        names = "".join(f"<th>{html.escape(name)}</th>" for name in head)
-        self.parts.append(f'<div class="wide"><table><thead><tr>{names}</tr></thead>'
-                          f"<tbody>{body}</tbody></table></div>")
+    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "figures",
+              ) -> None:
+        """A table; verdicts are coloured, and rows of nlink stand out."""
+        wordy = [any(not _NUMBER.fullmatch(row[k].strip("*")) for row in rows if k < len(row))
+                 for k in range(len(head))]
+        names = "".join(f'<th{" class=words" if words else ""}>{html.escape(name)}</th>'
+                        for name, words in zip(head, wordy, strict=True))
+        body = []
+        for row in rows:
+            ours = ' class="ours"' if row[0].strip("*").startswith("nlink") else ""
+            cells = "".join(map(_cell, row, wordy))
+            body.append(f"<tr{ours}>{cells}</tr>")
+        self.parts.append(f'<div class="wide"><table class="{kind}"><thead><tr>{names}</tr></thead>'
+                          f"<tbody>{''.join(body)}</tbody></table></div>")
 
     def markdown_tables(self, text: str) -> None:
-        """The tables and paragraphs of plain Markdown."""
-        for block in text.strip().split("\n\n"):
-            lines = [line for line in block.splitlines() if line.strip()]
-            if not lines or not lines[0].startswith("|"):
-                words = " ".join(line.lstrip("#- ") for line in lines)
-                self.text(words.replace("**", ""), "muted")
-                continue
-            cells = [[x.strip().replace("**", "") for x in line.strip("|").split("|")]
-                     for line in lines]
-            self.table(cells[0], cells[2:])
+        """The tables and paragraphs of plain Markdown; a paragraph that starts bold is a title."""
+        lines = text.strip().splitlines()
+        while lines:
+            line = lines.pop(0).strip()
+            if line.startswith("|"):
+                block = [line]
+                while lines and lines[0].startswith("|"):
+                    block.append(lines.pop(0))
+                cells = [[x.strip() for x in row.strip().strip("|").split("|")] for row in block]
+                self.table(cells[0], cells[2:])
+            elif line.startswith("**"):
+                self.heading(line.replace("**", ""))
+            elif line:
+                self.text(line.lstrip("#- "), "muted")
 
-    def figure(self, figure: Figure, caption: str) -> bytes:
-        """A picture within the page; its PNG."""
-        picture = io.BytesIO()
-        figure.savefig(picture, format="png", dpi=130, metadata={"Software": None})
-        data = picture.getvalue()
-        code = base64.b64encode(data).decode()
-        self.parts.append(f'<figure><img alt="{html.escape(caption, quote=True)}" '
-                          f'src="data:image/png;base64,{code}">'
-                          f"<figcaption>{html.escape(caption)}</figcaption></figure>")
-        return data
+    def panels(self, figures: Sequence[Figure], caption: str, keys: Sequence[str] = ()) -> None:
+        """Small figures side by side, as many as there is room for, with one legend."""
+        legend = "".join(f"<span>{_swatch(k)}{html.escape(name)}</span>"
+                         for k, name in enumerate(keys, 1))
+        legend = f'<div class="key">{legend}</div>' if len(keys) > 1 else ""
+        drawings = "".join(inline_svg(figure) for figure in figures)
+        self.parts.append(f"<figure><figcaption>{html.escape(caption)}</figcaption>{legend}"
+                          f'<div class="panels" role="img" aria-label="'
+                          f'{html.escape(caption, quote=True)}">{drawings}</div></figure>')
 
     def html(self) -> str:
         links = "".join(f'<a href="#{a}">{html.escape(title)}</a>' for a, title in self.sections)
@@ -94,3 +125,19 @@ class Page:
                 f"<title>{html.escape(self.title)}</title><style>{STYLE}</style></head><body>"
                 f"<h1>{html.escape(self.title)}</h1><nav>{links}</nav>"
                 f"{''.join(self.parts)}</body></html>\n")
+
+
+def _cell(text: str, words: bool) -> str:
+    mark, body = " class=words" if words else "", html.escape(text.replace("**", ""))
+    for verdict in ("agrees", "differs"):
+        if text == verdict or text.startswith(f"{verdict}:"):
+            body = f'<b class="{verdict}">{verdict}</b>{body.removeprefix(verdict)}'
+    return f"<td{mark}>{body}</td>"
+
+
+def _swatch(number: int) -> str:
+    """A piece of the line that curve `number` is drawn with."""
+    style = STYLES[(number - 1) % len(STYLES)]
+    dashes = "" if style == "-" else f' stroke-dasharray="{" ".join(str(2 * x) for x in style[1])}"'
+    return (f'<svg viewBox="0 0 32 10" aria-hidden="true"><path d="M0 5H32" fill="none" '
+            f'stroke="var(--c{number})" stroke-width="2.5"{dashes}/></svg>')

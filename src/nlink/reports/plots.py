@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import io
-import math
-from collections.abc import Mapping, Sequence
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from nlink.formats.files import write_bytes
-from nlink.robot import Robot
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,43 +16,6 @@ INK, MUTED, RULE = "#1a1a1a", "#666666", "#d9d9d9"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 """Okabe and Ito's palette, in an order whose neighbours differ for every kind of eye."""
 STYLES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
-
-
-def joint_forces(robot: Robot, t: np.ndarray, curves: Mapping[str, np.ndarray], *, title: str,
-                 subtitle: str = "", marks: Sequence[float] = ()) -> Figure:
-    """Small multiples, one panel a joint; `curves` are named arrays of shape (len(t), n).
-
-    `marks` are times at which the first curve gets a dot.
-    """
-    require_matplotlib()
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    columns = min(3, robot.n)
-    rows = math.ceil(robot.n / columns)
-    width, height = 3.4 * columns, 2.15 * rows + 1.1
-    below_head = (0, 0, 1, 1 - 0.62 / height)
-    figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(
-        rect=below_head, w_pad=0.08, h_pad=0.06))
-    panels = figure.subplots(rows, columns, sharex=True, squeeze=False).ravel()
-    kinds = [joint.type.name for joint in robot.joints if joint.type.nv]
-    for k, panel in enumerate(panels):
-        if k >= robot.n:
-            panel.set_visible(False)
-            continue
-        for (name, values), colour, style in zip(curves.items(), COLOURS, STYLES, strict=False):
-            panel.plot(t, values[:, k], color=colour, linestyle=style, linewidth=1.8, label=name,
-                       clip_on=False)
-        first = next(iter(curves.values()))
-        at = [int(np.argmin(np.abs(t - mark))) for mark in marks]
-        panel.plot(t[at], first[at, k], "o", color=COLOURS[0], markersize=4, clip_on=False)
-        dress(panel, f"joint {k + 1}", "N" if kinds[k] == "prismatic" else "N\N{MIDDLE DOT}m")
-        panel.set_xlim(t[0], t[-1])
-    for panel in panels[max(0, robot.n - columns):robot.n]:
-        panel.set_xlabel("time, s", color=MUTED)
-        panel.tick_params(labelbottom=True)
-    head(figure, title, subtitle, panels[0])
-    return figure
 
 
 def save(figure: Figure, path: str | Path) -> Path:
@@ -69,6 +28,29 @@ def save(figure: Figure, path: str | Path) -> Path:
     return path
 
 
+def inline_svg(figure: Figure) -> str:
+    """A figure as SVG for a page, whose variables --ink, --muted, --rule and --c1 and on give
+    the colours: it is as light or as dark as the page is."""
+    from matplotlib import rc_context
+
+    stream = io.StringIO()
+    # the salt makes names within the picture, and so the page, the same every time
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "nlink"}):
+        figure.savefig(stream, format="svg", transparent=True,
+                       metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    text = stream.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->|<defs>\s*<style.*?</defs>", "",
+                  text[text.index("<svg"):], flags=re.DOTALL)
+    head, _, body = text.partition(">")
+    head = re.sub(r' (?:xmlns(?::\w+)?|version|width|height)="[^"]*"', "", head)
+    text = re.sub(r'<g id="[^"]*"', "<g", f"{head}>{body}")
+    names = {INK: "--ink", MUTED: "--muted", RULE: "--rule"} | {
+        colour: f"--c{k}" for k, colour in enumerate(COLOURS, 1)}
+    for colour, name in names.items():
+        text = text.replace(colour, f"var({name})")
+    return re.sub(r"\s*\n\s*", "\n", text).strip()
+
+
 def require_matplotlib() -> None:
     """Refuse by a sentence that says what to install."""
     try:
@@ -77,15 +59,19 @@ def require_matplotlib() -> None:
         raise ImportError("plots need matplotlib: pip install nlink[plot]") from None
 
 
-def dress(panel: Any, title: str, unit: str) -> None:
+def dress(panel: Any, title: str, unit: str, *, log: bool = False) -> None:
     """A panel's title, unit, grid and ticks."""
     panel.set_title(title, loc="left", fontsize=10, color=INK, fontweight="bold")
     panel.set_title(unit, loc="right", fontsize=9, color=MUTED)
-    panel.axhline(0, color=RULE, linewidth=1, zorder=0)
+    if not log:
+        panel.axhline(0, color=RULE, linewidth=1, zorder=0)
     panel.grid(axis="y", color=RULE, linewidth=0.5, alpha=0.7)
     panel.spines[["top", "right", "left"]].set_visible(False)
     panel.spines["bottom"].set_color(RULE)
     panel.tick_params(colors=MUTED, labelsize=8.5, length=0)
+    if log:
+        panel.minorticks_off()
+        return
     panel.locator_params(axis="y", nbins=5)
     low, high = panel.get_ylim()
     if high - low < 1e-9:

@@ -7,18 +7,19 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def bar(what: str) -> Iterator[Callable[[float], None]]:
-    """A function to be told the share that is done, from 0 to 1; nothing told, nothing drawn."""
+def bar(what: str) -> Iterator[Callable[..., None]]:
+    """A function to be told the share that is done, from 0 to 1, and, if it changes, with what;
+    nothing told, nothing drawn."""
     from rich.console import Console
     from rich.progress import Progress
 
     shown = Progress(console=Console(stderr=True), transient=True)
     task = shown.add_task(what, total=1.0)
 
-    def tell(share: float) -> None:
+    def tell(share: float, doing: str = what) -> None:
         if not shown.live.is_started:
             shown.start()
-        shown.update(task, completed=share)
+        shown.update(task, completed=share, description=doing)
 
     try:
         yield tell

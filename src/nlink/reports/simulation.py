@@ -9,25 +9,41 @@ from typing import Any
 
 import numpy as np
 
-from nlink.formats.files import write_text
+from nlink.formats.files import replacing
+from nlink.formats.states import read_numbers
 from nlink.reports.control import Control
 from nlink.robot import Robot
 from nlink.simulation.controllers import ComputedTorque, FeedForward, PDGravity
+from nlink.simulation.files import PART
 from nlink.simulation.run import Run
+from nlink.simulation.splines import Spline
 from nlink.simulation.system import Law
 from nlink.simulation.trajectories import Cycloid
 
 
-def law(robot: Robot, control: Control, start: np.ndarray, to: np.ndarray | None, T: float,
-        kp: float, kd: float) -> Law | None:
-    """The control law a command line asks for, along the papers' cycloid from start to `to`."""
+def waypoints(robot: Robot, path: Path) -> Spline:
+    """The spline through the waypoints of a file, for a robot."""
+    spline = Spline.from_file(path)
+    if spline.q.shape[1] != robot.nq:
+        raise ValueError(f"{path}: {spline.q.shape[1]} coordinates, expected {robot.nq} "
+                         f"for {robot.name}")
+    return spline
+
+
+def law(robot: Robot, control: Control, start: np.ndarray, to: np.ndarray | None,
+        through: Spline | None, T: float, kp: float, kd: float) -> Law | None:
+    """The control law a command line asks for, along the papers' cycloid from start to `to`, or
+    along a spline."""
     if control is Control.none:
-        if to is not None:
-            raise ValueError("--to needs --control forced, pd or computed-torque")
+        if to is not None or through is not None:
+            raise ValueError(f"{'--trajectory' if to is None else '--to'} needs --control forced, "
+                             "pd or computed-torque")
         return None
-    if to is None:
-        raise ValueError(f"--control {control.value} needs --to, the configuration to go to")
-    path = Cycloid(start, to, T)
+    if (to is None) == (through is None):
+        raise ValueError(f"--control {control.value} needs --to, the configuration to go to, "
+                         "or --trajectory, a file of waypoints")
+    path = Cycloid(start, to, T) if to is not None else through
+    assert path is not None
     if control is Control.forced:
         return FeedForward(robot, path)
     kind = PDGravity if control is Control.pd else ComputedTorque
@@ -45,17 +61,32 @@ def spread(robot: Robot, q0: np.ndarray, count: int, width: float, seed: int) ->
     return states
 
 
-def table(run: Run) -> tuple[list[str], np.ndarray]:
-    """Columns (trajectory if there are several, t, q, qd, tau) and rows."""
+def payloads(text: str, count: int, seed: int) -> dict[str, np.ndarray]:
+    """What varies with a mass in the last frame, or with masses between two bounds."""
+    bounds = read_numbers("--payload", text, 2 if count > 1 and "," in text else 1)
+    if len(bounds) == 1:
+        return {"payload": bounds[0]}
+    return {"payload": np.random.default_rng(seed).uniform(*bounds, size=count)}
+
+
+def place(out: Path | None) -> Path | None:
+    """Where a run is kept while it is computed: at its place, or beside a table made last."""
+    if out is None or out.suffix != ".csv":
+        return out
+    return out.with_name(out.name + PART)
+
+
+def table(run: Run, first: int = 0, *, alone: bool) -> tuple[list[str], np.ndarray]:
+    """Columns (trajectory, counted from `first`, if not alone; t, q, qd, tau) and rows."""
     n, nq, outputs = run.robot.n, run.robot.nq, len(run.t)
     count = run.status_codes.size
     names = ["t", *(f"q_{k + 1}" for k in range(nq)), *(f"qd_{k + 1}" for k in range(n)),
              *(f"tau_{k + 1}" for k in range(n))]
     columns = [np.tile(run.t, count)[:, None], run.q.reshape(-1, nq), run.qd.reshape(-1, n),
                run.tau.reshape(-1, n)]
-    if run.status_codes.ndim:
+    if not alone:
         names.insert(0, "trajectory")
-        columns.insert(0, np.repeat(np.arange(count), outputs)[:, None])
+        columns.insert(0, np.repeat(np.arange(first, first + count), outputs)[:, None])
     return names, np.hstack(columns)
 
 
@@ -63,28 +94,39 @@ def write(run: Run, path: Path) -> Path:
     """Write a run as .csv, .npz or .zarr."""
     if path.suffix != ".csv":
         return run.save(path)
-    names, rows = table(run)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows([repr(x) for x in row] for row in rows.tolist())
-    write_text(path, text.getvalue())
+    with replacing(path) as stream:
+        text = io.TextIOWrapper(stream, "utf-8", newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        first = 0
+        for piece in run.pieces():
+            names, rows = table(piece, first, alone=run.status_codes.ndim == 0)
+            if not first:
+                writer.writerow(names)
+            writer.writerows([repr(x) for x in row] for row in rows.tolist())
+            first += piece.status_codes.size
+        text.detach()  # flushed, and the stream left open
     return path
 
 
 def summary(run: Run) -> dict[str, Any]:
     """A run in a few numbers."""
-    energy = run.energy
-    with np.errstate(all="ignore"):
-        drift = np.abs(energy - energy[..., :1])
-    drift = drift[np.isfinite(drift)]
-    failed = [{"trajectory": index.tolist(), "status": str(np.asarray(run.status)[tuple(index)]),
+    change = None
+    for piece in run.pieces():
+        with np.errstate(all="ignore"):
+            drift = np.abs(piece.energy - piece.energy[..., :1])
+        known = drift[np.isfinite(drift)]
+        if known.size:
+            change = max(change or 0.0, float(known.max()))
+    words = np.asarray(run.status)
+    failed = [{"trajectory": index.tolist(), "status": str(words[tuple(index)]),
                "t": float(run.t_end[tuple(index)])} for index in run.failed]
     closed = bool(run.robot.mechanism.closures)
     opening = float(np.nanmax(run.closure_error, initial=0.0)) if closed else None
+    events = {name: int((run.events.which == k).sum()) for k, name in enumerate(run.events.names)}
     return {"closure_error": opening,
             "robot": run.robot.name, "method": run.method, "t": float(run.t[-1]),
             "trajectories": int(run.status_codes.size), "outputs": len(run.t),
             "steps": int(np.sum(run.stats.steps)), "rejects": int(np.sum(run.stats.rejects)),
             "evaluations": int(np.sum(run.stats.evaluations)),
-            "energy_change": float(drift.max()) if drift.size else None, "failed": failed}
+            "energy_change": change, "failed": failed,
+            "events": {name: count for name, count in events.items() if count}}

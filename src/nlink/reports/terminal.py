@@ -269,6 +269,8 @@ def print_run(summary: dict[str, Any]) -> None:
         out.print(f"energy changes by at most {summary['energy_change']:.3g} J")
     if summary["closure_error"] is not None:
         out.print(f"loops are open by at most {summary['closure_error']:.2g} (rad or m)")
+    for name, often in summary["events"].items():
+        out.print(f"{name}: {often} time{'' if often == 1 else 's'}")
     for failure in summary["failed"][:10]:
         where = f"trajectory {failure['trajectory'][0]}: " if failure["trajectory"] else ""
         out.print(f"{where}{failure['status']} at t = {failure['t']:.6g}")

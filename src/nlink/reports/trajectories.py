@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from nlink.simulation.run import Run
 
-__all__ = ["loops_figure", "panels", "run_figure", "save"]
+__all__ = ["loops_figure", "panels", "run_figure", "save", "single_panels"]
 
 SHOWN = 12
 """Trajectories of an ensemble that are drawn."""
@@ -28,9 +28,8 @@ def run_figure(run: Run, *, what: str = "q", title: str = "") -> Figure:
         raise ValueError(f"what: {what!r}, expected q, qd, tau, energy or loops")
     if what == "loops":
         return loops_figure(run, title=title)
-    values = getattr(run, what)
+    values = getattr(next(run.pieces(SHOWN)), what)
     values = values[..., None] if what == "energy" else values
-    values = values.reshape(-1, len(run.t), values.shape[-1])[:SHOWN]
     count = values.shape[0]
     curves = {f"trajectory {k + 1}": each for k, each in enumerate(values)}
     names = [what] if what == "energy" else [f"{what} {k + 1}" for k in range(values.shape[2])]
@@ -68,7 +67,7 @@ def loops_figure(run: Run, *, title: str = "") -> Figure:
 
 def panels(t: np.ndarray, curves: Mapping[str, np.ndarray], names: Sequence[str],
            units: Sequence[str], *, title: str, subtitle: str = "", legend: bool = True,
-           styles: Sequence[Any] = STYLES) -> Figure:
+           log: bool = False) -> Figure:
     """Small multiples; `curves` are named arrays of shape (len(t), len(names)), nan where
     there is nothing to draw."""
     plots.require_matplotlib()
@@ -85,13 +84,38 @@ def panels(t: np.ndarray, curves: Mapping[str, np.ndarray], names: Sequence[str]
         if k >= len(names):
             axis.set_visible(False)
             continue
-        for number, (name, values) in enumerate(curves.items()):
-            axis.plot(t, values[:, k], color=COLOURS[number % len(COLOURS)], linewidth=1.6,
-                      linestyle=styles[number % len(styles)] if legend else "-", label=name)
-        plots.dress(axis, names[k], units[k])
-        axis.set_xlim(t[0], t[-1])
+        _draw(axis, t, curves, k, names[k], units[k], log=log,
+              styles=STYLES if legend else ("-",))
     for axis in axes[max(0, len(names) - columns):len(names)]:
         axis.set_xlabel("time, s", color=MUTED)
         axis.tick_params(labelbottom=True)
     plots.head(figure, title, subtitle, axes[0] if legend else None)
     return figure
+
+
+def single_panels(t: np.ndarray, curves: Mapping[str, np.ndarray], names: Sequence[str],
+                  units: Sequence[str], *, log: bool = False) -> list[Figure]:
+    """The panels of such a figure as figures of their own, for a page that arranges them."""
+    plots.require_matplotlib()
+    from matplotlib.figure import Figure
+
+    figures = []
+    for k, name in enumerate(names):
+        figure = Figure(figsize=(3.4, 2.2), layout="constrained")
+        axis = figure.subplots()
+        _draw(axis, t, curves, k, name, units[k], log=log)
+        axis.set_xlabel("time, s", color=MUTED, fontsize=8.5)
+        figures.append(figure)
+    return figures
+
+
+def _draw(axis: Any, t: np.ndarray, curves: Mapping[str, np.ndarray], k: int, name: str,
+          unit: str, *, styles: Sequence[Any] = STYLES, log: bool = False) -> None:
+    """Element k of all curves in one panel."""
+    for number, (label, values) in enumerate(curves.items()):
+        axis.plot(t, values[:, k], color=COLOURS[number % len(COLOURS)], linewidth=1.6,
+                  linestyle=styles[number % len(styles)], label=label)
+    if log:
+        axis.set_yscale("log")
+    plots.dress(axis, name, unit, log=log)
+    axis.set_xlim(t[0], t[-1])

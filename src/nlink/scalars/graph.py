@@ -24,6 +24,7 @@ import numpy as np
 
 from nlink.scalars import functions
 from nlink.scalars.functions import Scalar
+from nlink.scalars.tables import TABLES, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,11 @@ OPS: dict[str, Op] = {
 """The closed set of primitives. `const` and `input` are the two kinds of leaves."""
 
 
+def operation(name: str) -> Op | Table:
+    """A primitive by its name, tables included."""
+    return OPS.get(name) or TABLES[name]
+
+
 class Node:
     """One value of a graph: a leaf, or a primitive applied to earlier nodes.
 
@@ -62,7 +68,7 @@ class Node:
     """
 
     __slots__ = ("args", "graph", "index", "name", "offline", "op", "value")
-    __array_ufunc__ = None  # NumPy scalars defer to the operators below
+    __array_ufunc__ = None  # NumPy's numbers and arrays defer to the operators below
 
     graph: Graph
     index: int
@@ -73,27 +79,43 @@ class Node:
     offline: bool
 
     def __add__(self, other):
+        if isinstance(other, _MANY):
+            return _each(other, lambda x: self + x)
         return self.graph.add(self, self.graph.lift(other))
 
     def __radd__(self, other):
+        if isinstance(other, _MANY):
+            return _each(other, lambda x: x + self)
         return self.graph.add(self.graph.lift(other), self)
 
     def __sub__(self, other):
+        if isinstance(other, _MANY):
+            return _each(other, lambda x: self - x)
         return self.graph.sub(self, self.graph.lift(other))
 
     def __rsub__(self, other):
+        if isinstance(other, _MANY):
+            return _each(other, lambda x: x - self)
         return self.graph.sub(self.graph.lift(other), self)
 
     def __mul__(self, other):
+        if isinstance(other, _MANY):
+            return _each(other, lambda x: self * x)
         return self.graph.mul(self, self.graph.lift(other))
 
     def __rmul__(self, other):
+        if isinstance(other, _MANY):
+            return _each(other, lambda x: x * self)
         return self.graph.mul(self.graph.lift(other), self)
 
     def __truediv__(self, other):
+        if isinstance(other, _MANY):
+            return _each(other, lambda x: self / x)
         return self.graph.div(self, self.graph.lift(other))
 
     def __rtruediv__(self, other):
+        if isinstance(other, _MANY):
+            return _each(other, lambda x: x / self)
         return self.graph.div(self.graph.lift(other), self)
 
     def __neg__(self):
@@ -117,6 +139,9 @@ class Node:
     def sign(self):
         return self.graph.unary("sign", self)
 
+    def table(self, table: Table):
+        return self.graph.unary(TABLES.setdefault(table.name, table).name, self)
+
     def __bool__(self):
         raise TypeError("a graph node has no truth value: branch on structure, not on values")
 
@@ -133,6 +158,18 @@ class Node:
         return f"%{self.index} = {self.op}({', '.join(_short(a) for a in self.args)})"
 
 
+_MANY = (np.ndarray, list, tuple)
+
+
+def _each(many: Any, operate: Callable[[Any], Any]) -> Any:
+    """A node beside an array or a list: the operation element by element, as NumPy has it."""
+    elements = np.asarray(many, dtype=object)
+    result = np.empty(elements.size, dtype=object)
+    for k, x in enumerate(elements.ravel()):
+        result[k] = operate(x)
+    return result.reshape(elements.shape)[()]
+
+
 def _short(node: Node) -> str:
     return repr(node) if node.op in ("const", "input") else f"%{node.index}"
 
@@ -143,6 +180,7 @@ class Graph:
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self._table: dict[tuple, Node] = {}
+        self._operations: dict[str, Op | Table] = {}  # tables live as long as what reads them
 
     def _node(self, key: tuple, op: str, args: tuple[Node, ...] = (), *,
               value: float = math.nan, name: str = "", offline: bool = True) -> Node:
@@ -184,8 +222,10 @@ class Graph:
         return simplify(*args) if simplify is not None else self.unary(op, *args)
 
     def unary(self, op: str, a: Node) -> Node:
+        if op not in self._operations:
+            self._operations[op] = operation(op)
         if a.op == "const":
-            return self.const(OPS[op].apply(a.value))
+            return self.const(self._operations[op].apply(a.value))
         return self._node((op, a.index), op, (a,), offline=a.offline)
 
     def _binary(self, op: str, a: Node, b: Node) -> Node:
@@ -295,7 +335,7 @@ def evaluate(results: Sequence[Node], bindings: Mapping[str, Scalar],
                 raise KeyError(f"no value for input {node.name!r}")
             values[node.index] = bindings[node.name]
         else:
-            values[node.index] = OPS[node.op].apply(*(values[a.index] for a in node.args))
+            values[node.index] = operation(node.op).apply(*(values[a.index] for a in node.args))
             for a in node.args:
                 uses[a.index] -= 1
                 if not uses[a.index]:

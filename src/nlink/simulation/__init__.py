@@ -10,26 +10,35 @@ if TYPE_CHECKING:
     from nlink.simulation.controllers import ComputedTorque as ComputedTorque
     from nlink.simulation.controllers import FeedForward as FeedForward
     from nlink.simulation.controllers import PDGravity as PDGravity
+    from nlink.simulation.events import Event as Event
     from nlink.simulation.files import load_run as load_run
     from nlink.simulation.integration import simulate as simulate
+    from nlink.simulation.operational import OperationalSpace as OperationalSpace
     from nlink.simulation.run import Run as Run
+    from nlink.simulation.splines import Spline as Spline
     from nlink.simulation.system import apply as apply
     from nlink.simulation.trajectories import Cycloid as Cycloid
     from nlink.simulation.trajectories import Quintic as Quintic
     from nlink.simulation.trajectories import Rest as Rest
+    from nlink.simulation.variation import Payload as Payload
 
 _HOMES = {
     "controllers": ("PD", "ComputedTorque", "FeedForward", "PDGravity"),
+    "operational": ("OperationalSpace",),
+    "events": ("Event",),
     "files": ("load_run",),
     "run": ("Run",),
     "integration": ("simulate",),
+    "splines": ("Spline",),
     "system": ("apply",),
     "trajectories": ("Cycloid", "Quintic", "Rest"),
+    "variation": ("Payload",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = ["PD", "ComputedTorque", "Cycloid", "FeedForward", "PDGravity", "Quintic", "Rest", "Run",
-           "apply", "load_run", "simulate"]
+__all__ = ["PD", "ComputedTorque", "Cycloid", "Event", "FeedForward", "OperationalSpace",
+           "PDGravity", "Payload", "Quintic", "Rest", "Run", "Spline", "apply", "load_run",
+           "simulate"]
 
 
 def __getattr__(name: str) -> Any:

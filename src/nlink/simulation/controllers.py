@@ -23,11 +23,12 @@ Desired = Callable[[Scalar], Motion] | Sequence[float] | np.ndarray
 """A trajectory, or a configuration to be held."""
 
 
-def _gains(name: str, value: Any, n: int) -> tuple[float, ...]:
-    gains = np.broadcast_to(np.asarray(value, dtype=float), (n,))
-    if not np.isfinite(gains).all():
-        raise ValueError(f"{name}: {value!r}, expected finite numbers")
-    return tuple(gains.tolist())
+def gains(name: str, value: Any, n: int) -> tuple[float, ...]:
+    """A gain for each of n rows, from one number or as many."""
+    array = np.asarray(value, dtype=float)
+    if array.shape not in ((), (1,), (n,)) or not np.isfinite(array).all():
+        raise ValueError(f"{name}: {value!r}, expected a finite number, or {n} of them")
+    return tuple(np.broadcast_to(array, (n,)).tolist())
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class _Tracking:
         if not callable(self.desired):
             object.__setattr__(self, "desired", Rest(self.desired))
         for name in ("kp", "kd"):
-            object.__setattr__(self, name, _gains(name, getattr(self, name), self.robot.n))
+            object.__setattr__(self, name, gains(name, getattr(self, name), self.robot.n))
         q = self.desired(0.0)[0]  # type: ignore[operator]
         if len(q) != self.robot.n:
             raise ValueError(f"desired: {len(q)} coordinates, expected {self.robot.n}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -15,13 +15,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nlink.compiler import events as event_cells
 from nlink.compiler.integrator import STATUS, record_type
 from nlink.robot import expect_robot
 from nlink.simulation.closing import check_closing, closed_start
-from nlink.simulation.files import PART, Store
+from nlink.simulation.event_log import EventLog, stop_outside
+from nlink.simulation.events import watched
+from nlink.simulation.files import PART
 from nlink.simulation.methods import METHODS
 from nlink.simulation.run import Run
-from nlink.simulation.system import MOTION, Closing, Law, System, kernel_of
+from nlink.simulation.store import Store, create
+from nlink.simulation.system import MOTION, RATES_TO, Closing, Law, System, kernel_of
+from nlink.simulation.variation import NOTHING, Variation, Varied
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
@@ -38,9 +43,12 @@ CHECKPOINT = 2.0
 def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = None,
              t: float | ArrayLike = 10.0, tau: ArrayLike | Law | None = None,
              method: str = "rkf45", rtol: float = 1e-9, atol: float = 1e-12,
-             every: float = 0.01, *, step: float | None = None, algorithm: str | None = None,
-             velocity: str = "qd", traced: bool = True, threads: int | None = None,
-             max_steps: int = 10_000_000, save: str | Path | None = None,
+             every: float = 0.01, *, vary: Mapping[str, Any] | None = None,
+             step: float | None = None, max_step: float | None = None,
+             algorithm: str | None = None, velocity: str = "qd", events: Any = None,
+             limits: str = "ignore", restitution: float = 1.0, traced: bool = True,
+             threads: int | None = None, max_steps: int = 10_000_000,
+             save: str | Path | None = None,
              progress: bool | Callable[[float], None] | None = None,
              closing: Closing = "project") -> Run:
     """Integrate the motion of a robot from states q0, qd0 over the time t.
@@ -53,6 +61,11 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     `traced=False` calls it as ordinary Python), or joint forces on the output times, linear
     in between, (..., times, n).
 
+    `vary` gives trajectories numbers of their own, (..., how many), which broadcast with q0:
+    "payload" (masses held in the last frame, or a `nlink.simulation.Payload`), "viscous",
+    "coulomb" and "armature" of the joints, "kp" and "kd" of the bundled laws, and "p", which a
+    law of yours gets as law(t, q, qd, p). One kernel serves them all.
+
     `method` is "rkf45", "dopri5", "verner65", "dop853" or "abm" (error control by rtol and atol,
     `step` being the first step), "rk4" or "symplectic" (fixed step, `every` if not given), or
     "lsoda" or "radau" (by SciPy). With "dopri5" and "dop853" outputs within a step are
@@ -61,6 +74,13 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     `velocity` is what is integrated besides q: "qd", or the quasi-velocities "nu" or "xi" of
     [Koz95], to which rtol and atol then apply (`Run.rates`). q0, qd0, laws and `Run.qd` stay as
     they are. "nu" needs a positive definite mass matrix.
+
+    `events` are functions of t, q, qd written like a law, or `nlink.Event` objects, one, several
+    or a mapping of names to them: where one changes its sign, `Run.events` says when, and the
+    state. What comes and goes within a step is not seen: `max_step` says how long one may be.
+
+    `limits` is what the position limits of joints do: "ignore", "stop" (the trajectory ends
+    there) or "bounce" (an impulse on the joint turns its rate round, times `restitution`).
 
     `save` names a directory, or an .npz file, that is kept up to date: an interrupted run is
     continued by the same call and gives the same numbers.
@@ -75,14 +95,23 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     >>> run.q.shape, run.status, bool(abs(run.energy - run.energy[0]).max() < 1e-8)
     ((101, 2), 'done', True)
     """
-    problem = _Problem.of(robot, q0, qd0, t, tau, method, every, step)
+    problem = _Problem.of(robot, q0, qd0, t, tau, method, every, step, vary)
     if not (rtol >= 0 and atol >= 0 and rtol + atol > 0):
         raise ValueError(f"rtol: {rtol} and atol: {atol}, expected numbers >= 0, not both 0")
     _check_velocity(velocity, method, algorithm, traced)
     if robot.mechanism.closures:
         problem = replace(problem, y0=closed_start(robot, problem.y0))
         closing = check_closing(closing, method, velocity)
-    limits = {"rtol": float(rtol), "atol": float(atol), "most": int(max_steps),
+    found = watched(robot, events, limits)
+    if limits == "bounce" and problem.varied.mechanical:
+        raise ValueError("limits: 'bounce' does not go with a mechanism that varies, expected "
+                         "'stop', 'ignore', or only gains and p in vary")
+    if not 0 <= restitution <= 1:
+        raise ValueError(f"restitution: {restitution}, expected a number from 0 to 1")
+    if max_step is not None and not max_step > 0:
+        raise ValueError(f"max_step: {max_step}, expected a positive number of seconds")
+    bounds = {"rtol": float(rtol), "atol": float(atol), "most": int(max_steps),
+              "largest": np.inf if max_step is None else float(max_step),
               "least": 16 * np.finfo(float).eps * float(np.abs(problem.times).max())}
     if method in SCIPY or not traced:
         from nlink.simulation.interpreted import integrate_in_python
@@ -90,10 +119,12 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
         if save is not None:
             raise ValueError(f"save: not with method={method!r}, traced={traced}; "
                              "use the run's own save() afterwards")
-        return integrate_in_python(problem, algorithm, **limits, closing=closing)
+        return integrate_in_python(problem, algorithm, found, float(restitution), **bounds,
+                                   closing=closing)
     system = System(robot, problem.law, problem.table is not None,
-                    "p" if method == "symplectic" else velocity, algorithm, closing)
-    return _compiled(problem, system, limits, _threads(threads), save, progress)
+                    "p" if method == "symplectic" else velocity, algorithm, closing,
+                    problem.varied, found, float(restitution))
+    return _compiled(problem, system, bounds, _threads(threads), save, progress)
 
 
 @dataclass(frozen=True)
@@ -111,10 +142,13 @@ class _Problem:
     method: str
     step: float
     """The size of steps, or of the first; 0 if it is to be found."""
+    variation: Variation | None = None
+    """Values of (*lead, width)."""
 
     @staticmethod
     def of(robot: Robot, q0: ArrayLike | None, qd0: ArrayLike | None, t: float | ArrayLike,
-           tau: ArrayLike | Law | None, method: str, every: float, step: float | None) -> _Problem:
+           tau: ArrayLike | Law | None, method: str, every: float, step: float | None,
+           vary: Mapping[str, Any] | None = None) -> _Problem:
         expect_robot(robot)
         if method not in (*METHODS, *SCIPY):
             names = ", ".join((*METHODS, *SCIPY))
@@ -123,8 +157,12 @@ class _Problem:
         q = _state("q0", robot.neutral if q0 is None else q0, robot.nq)
         qd = _state("qd0", np.zeros(robot.n) if qd0 is None else qd0, robot.n)
         table = None if tau is None or callable(tau) else _table(tau, len(times), robot.n)
+        law = tau if callable(tau) else None
+        variation = Variation.of(robot, law, vary)
         shapes = {"q0": q.shape[:-1], "qd0": qd.shape[:-1],
                   "tau": () if table is None else table.shape[:-2]}
+        if variation is not None:
+            shapes["vary"] = variation.values.shape[:-1]
         try:
             lead = np.broadcast_shapes(*shapes.values())
         except ValueError:
@@ -142,8 +180,18 @@ class _Problem:
         if step is not None and not (np.isfinite(step) and step > 0):
             raise ValueError(f"step: {step}, expected a positive number of seconds")
         size = step if step is not None else float(np.diff(times).min()) if fixed else 0.0
-        law = tau if callable(tau) else None
-        return _Problem(robot, lead, _unit(robot, y0), times, law, table, method, float(size))
+        return _Problem(robot, lead, _unit(robot, y0), times, law, table, method, float(size),
+                        None if variation is None else variation.spread(lead))
+
+    @property
+    def varied(self) -> Varied:
+        return NOTHING if self.variation is None else self.variation.varied
+
+    @property
+    def own(self) -> Array:
+        """(count, width): what each trajectory has of its own."""
+        return (np.empty((len(self.y0), 0)) if self.variation is None
+                else self.variation.values.reshape(len(self.y0), -1))
 
     def forces(self) -> Any:
         """What `Run.tau` is computed from."""
@@ -225,20 +273,27 @@ def _compiled(problem: _Problem, system: System, limits: dict[str, Any], threads
     wide = host().target.width
     kernel = kernel_of(system, problem.method, wide if count > 2 else 2)
     method = METHODS[problem.method]
-    memory = method.memory(problem.y0.shape[1])
-    records = np.zeros(count, record_type(problem.y0.shape[1], len(memory)))
-    records["memory"] = memory
+    memory = method.memory(problem.y0.shape[1]) + event_cells.memory(len(system.watched))
+    own = problem.own
+    records = np.zeros(count, record_type(problem.y0.shape[1], len(memory) + own.shape[1]))
+    records["memory"][:, :len(memory)] = memory
+    records["memory"][:, len(memory):] = own
     records["next"], records["t"], records["h"] = 1, problem.times[0], problem.step
     records["y"] = _initial(problem, system.velocity)
     head = {"method": problem.method, "lead": problem.lead, "t": problem.times,
             "velocity": system.velocity, "evaluations": method.evaluations,
-            "stages": method.stages, "start": 2 if method.adaptive and not problem.step else 1}
+            "stages": method.stages, "start": 2 if method.adaptive and not problem.step else 1,
+            "nq": problem.robot.nq, "forces": not (problem.law is None and problem.table is None),
+            "vary": None if problem.variation is None else problem.variation.head(),
+            "events": [each.name for each in system.watched]}
     target = _target(save)
     if target is not None:
         head |= {"digest": _digest(problem, system, limits), "robot": problem.robot.to_toml()}
-    store = Store.create(records, problem.times, head, target)
-    _advance(kernel, store, problem, limits, threads, progress)
+    log = EventLog(count, problem.y0.shape[1], len(system.watched))
+    stop_outside(records, log, system.watched)
+    store = create(records, head, target, log)
     forces = problem.forces() if problem.law is None else _law_kernel(system)
+    _advance(kernel, store, problem, limits, threads, progress, forces)
     run = store.run(problem.robot, forces)
     if save is not None and target is not None and Path(save).suffix == ".npz":
         run.save(save)
@@ -253,9 +308,16 @@ def _initial(problem: _Problem, velocity: str) -> Array:
     if velocity == "p":
         return _momenta(problem)
     nq, y = problem.robot.nq, problem.y0.copy()
-    name = "quasi_velocities" if velocity == "nu" else "unnormalized_quasi_velocities"
-    y[:, nq:] = problem.robot.compute(name, y[:, :nq], y[:, nq:])
+    y[:, nq:] = _compute(problem, RATES_TO[velocity], y[:, :nq], y[:, nq:])
     return y
+
+
+def _compute(problem: _Problem, name: str, *columns: Array) -> Array:
+    """An algorithm on one state of each trajectory, each with its own mechanism."""
+    if problem.variation is None:
+        return problem.robot.compute(name, *columns)
+    each = problem.variation.taken(slice(None))
+    return each.compute(problem.robot, name, *(x[:, None] for x in columns))[:, 0]
 
 
 def _momenta(problem: _Problem) -> Array:
@@ -264,7 +326,7 @@ def _momenta(problem: _Problem) -> Array:
     if robot.nq != robot.n:
         raise ValueError(f"method: 'symplectic' needs as many coordinates as rates, and "
                          f"{robot.name} has {robot.nq} and {robot.n}")
-    M = robot.mass_matrix(y[:, :robot.nq])
+    M = _compute(problem, "mass_matrix", y[:, :robot.nq])
     y[:, robot.nq:] = np.einsum("nij,nj->ni", M, y[:, robot.nq:])
     return y
 
@@ -275,9 +337,9 @@ def _target(save: str | Path | None) -> Path | None:
     path = Path(save)
     if path.suffix == ".npz":
         return path.with_name(path.name + PART)
-    if path.suffix:
-        raise ValueError(f"save: {str(save)!r} has the suffix {path.suffix!r}, expected .npz, or "
-                         "none for a directory")
+    if path.suffix not in ("", ".zarr", PART):
+        raise ValueError(f"save: {str(save)!r} has the suffix {path.suffix!r}, expected .npz, "
+                         ".zarr, or none for a directory")
     return path
 
 
@@ -288,33 +350,50 @@ def _digest(problem: _Problem, system: System, limits: dict[str, Any]) -> str:
 
     digest = sha256(repr((system.recipe(), source_digest(), host().identity, problem.method,
                           problem.step, problem.lead, sorted(limits.items()))).encode())
-    for array in (problem.y0, problem.times, problem.table):
+    for array in (problem.y0, problem.times, problem.table, problem.own):
         if array is not None:
             digest.update(array.tobytes())
     return digest.hexdigest()
 
 
 def _advance(kernel: Any, store: Store, problem: _Problem, limits: dict[str, Any], threads: int,
-             progress: bool | Callable[[float], None] | None) -> None:
-    """Slice after slice until nothing runs; whatever interrupts it leaves a checkpoint."""
-    records = store.records
-    total = len(records) * (len(problem.times) - 1)
+             progress: bool | Callable[[float], None] | None, forces: Any) -> None:
+    """Block after block, slice after slice until nothing runs; whatever interrupts it leaves a
+    checkpoint."""
+    outputs = len(problem.times) - 1
+    passed, total = 0, store.count * outputs
     saved = begin = time.monotonic()
     with _bar(progress) as tell:
-        try:
-            while (records["status"] == STATUS["running"]).any():
-                kernel.run(records, store.out, problem.times, problem.table, **limits,
-                           budget=SLICE, threads=threads)
-                now = time.monotonic()
-                if tell is not None and (callable(progress) or now - begin > CHECKPOINT):
-                    failed = records["status"] > STATUS["done"]
-                    passed = np.where(failed, len(problem.times) - 1, records["next"] - 1).sum()
-                    tell(passed / total)
-                if now - saved > CHECKPOINT:
+        for block in range(store.blocks):
+            rows = slice(block * store.rows, (block + 1) * store.rows)
+            if not store.waits(rows):
+                passed += store.records[rows].size * outputs
+                continue
+            records, out = store.take(block)
+            table = problem.table
+            if table is not None and len(table) > 1:
+                table = table[rows]
+            log = store.log.buffer
+            try:
+                while (records["status"] == STATUS["running"]).any():
+                    if time.monotonic() - saved > CHECKPOINT:
+                        store.checkpoint()
+                        saved = time.monotonic()
+                    kernel.run(records, out, problem.times, table, **limits, budget=SLICE,
+                               threads=threads, log=None if log is None else log[rows])
+                    store.log.collect(store.records)
+                    late = time.monotonic() - begin > CHECKPOINT
+                    if tell is not None and (callable(progress) or late):
+                        failed = records["status"] > STATUS["done"]
+                        here = np.where(failed, outputs, records["next"] - 1).sum()
+                        tell(float(passed + here) / total)
+            finally:  # records never say that all is done before the forces are written too
+                if (records["status"] == STATUS["running"]).any():
                     store.checkpoint()
-                    saved = now
-        finally:
-            store.checkpoint()
+                else:
+                    store.finish(problem.robot, forces if table is None else table)
+            passed += len(records) * outputs
+        store.close()
 
 
 def _bar(progress: bool | Callable[[float], None] | None,
@@ -329,9 +408,9 @@ def _bar(progress: bool | Callable[[float], None] | None,
     return bar("simulating")
 
 
-def _law_kernel(system: System) -> Callable[[Array, Array, Array], Array]:
-    """tau(t, q, qd) of a traced law, over any leading shape."""
+def _law_kernel(system: System) -> Callable[..., Array]:
+    """tau(t, q, qd) of a traced law, or tau(t, q, qd, own), over any leading shape."""
     from nlink.compiler.loading import load_kernel
 
     kernel = load_kernel(f"law {system.recipe()}", system.law_program)
-    return lambda t, q, qd: kernel(t[:, None], q, qd)
+    return lambda t, q, qd, *own: kernel(t[:, None], q, qd, *own)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,10 +11,13 @@ import numpy as np
 from nlink.compiler.integrator import STATUS
 from nlink.engines import kernel
 from nlink.simulation.closing import restore
+from nlink.simulation.events import Events, Watched
 from nlink.simulation.methods import TABLEAUX
 from nlink.simulation.reference import Outcome, integrate
 from nlink.simulation.run import Run, Stats
 from nlink.simulation.system import Closing, System
+from nlink.simulation.variation import varied_kernel
+from nlink.simulation.watcher import Watcher
 
 if TYPE_CHECKING:
     from nlink.simulation.integration import _Problem
@@ -22,24 +26,27 @@ Array = np.ndarray
 SCIPY = {"lsoda": "LSODA", "radau": "Radau"}
 
 
-def integrate_in_python(problem: _Problem, algorithm: str | None, *, rtol: float, atol: float,
-                        least: float, most: int, closing: Closing = "project") -> Run:
+def integrate_in_python(problem: _Problem, algorithm: str | None, watched: tuple[Watched, ...],
+                        restitution: float, *, rtol: float, atol: float, least: float,
+                        largest: float, most: int, closing: Closing = "project") -> Run:
     """One trajectory after another; forward dynamics is compiled, all else is Python."""
     if problem.method in ("abm", "symplectic"):
         raise ValueError(f"traced: False does not go with method={problem.method!r}, "
                          "expected a Runge-Kutta method, lsoda or radau")
     robot, count = problem.robot, len(problem.y0)
+    system = System(robot, watched=watched, restitution=restitution)
+    watchers = [Watcher(system, least) if watched else None for _ in range(count)]
     outcomes = []
     for k in range(count):
         table = None if problem.table is None else problem.table[k % len(problem.table)]
-        f = rates(problem, table, algorithm, closing)
+        f = rates(problem, table, algorithm, problem.own[k], closing)
         if problem.method in SCIPY:
-            outcomes.append(_by_scipy(f, problem, k, rtol, atol))
+            outcomes.append(_by_scipy(f, problem, k, rtol, atol, largest, watchers[k]))
         else:
             outcomes.append(integrate(
                 f, problem.y0[k], problem.times, TABLEAUX[problem.method], rtol=rtol, atol=atol,
-                h=problem.step, least=least, most=most,
-                restore=restore(robot, _restore(robot), closing)))
+                h=problem.step, least=least, largest=largest, most=most,
+                restore=restore(robot, _restore(robot), closing), watcher=watchers[k]))
     out = np.array([each.out for each in outcomes])
     lead = problem.lead
 
@@ -50,15 +57,36 @@ def integrate_in_python(problem: _Problem, algorithm: str | None, *, rtol: float
     return Run(robot, problem.times, out[..., :robot.nq].reshape(*lead, -1, robot.nq),
                out[..., robot.nq:].reshape(*lead, -1, robot.n), codes, column("t"),
                Stats(*(column(name)[()] for name in ("steps", "rejects", "evaluations"))),
-               problem.method, forces=_forces(problem))
+               problem.method, forces=_forces(problem), variation=problem.variation,
+               log=_log(robot, watched, watchers))
 
 
-def rates(problem: _Problem, table: Array | None, algorithm: str | None,
+def _log(robot: Any, watched: tuple[Watched, ...], watchers: list[Watcher | None],
+         ) -> Events | None:
+    rows = [(k, *row) for k, each in enumerate(watchers) if each is not None for row in each.rows]
+    if not watched:
+        return None
+    trajectory, which = (np.array([row[k] for row in rows], int) for k in (0, 2))
+    t, y = (np.array([row[k] for row in rows], float) for k in (1, 3))
+    y = y.reshape(-1, robot.nq + robot.n)
+    return Events(tuple(each.name for each in watched), trajectory, t, which, y[:, :robot.nq],
+                  y[:, robot.nq:])
+
+
+def rates(problem: _Problem, table: Array | None, algorithm: str | None, own: Array,
           closing: Closing = "project") -> Callable[[float, Array], Array]:
-    """f(t, y) of one trajectory, on floats."""
-    robot, times, law = problem.robot, problem.times, problem.law
-    accelerate = kernel(System(robot, algorithm=algorithm, closing=closing).request()).bare
+    """f(t, y) of one trajectory, on floats; `own` is what it has besides its state."""
+    robot, times, varied = problem.robot, problem.times, problem.varied
+    law = None if problem.law is None else varied.law(problem.law, own.tolist())
+    request = System(robot, algorithm=algorithm, closing=closing).request()
     nq, zeros = robot.nq, np.zeros(robot.n)
+    if varied.mechanical:
+        loaded = varied_kernel(robot, varied, request)
+
+        def accelerate(q: Array, qd: Array, tau: Array, qdd: Array) -> None:
+            qdd[:] = loaded(q, qd, tau, own)
+    else:
+        accelerate = kernel(request).bare
 
     def forces(t: float, q: Array, qd: Array) -> Array:
         if table is not None:
@@ -95,29 +123,67 @@ def _restore(robot: Any) -> Callable[[Array], Array]:
     return restore
 
 
+@dataclass(frozen=True, slots=True)
+class _Interpolant:
+    """A step of SciPy's from the time `begin`."""
+
+    begin: float
+    dense: Callable[[float], Array]
+    restore: Callable[[Array], Array]
+
+    def state(self, t: float) -> Array:
+        return self.restore(np.array(self.dense(t)))
+
+    def __call__(self, x: float) -> tuple[float, Array]:
+        return self.begin + x, self.state(self.begin + x)
+
+
 def _by_scipy(f: Callable[[float, Array], Array], problem: _Problem, k: int, rtol: float,
-              atol: float) -> Outcome:
+              atol: float, largest: float, watcher: Watcher | None) -> Outcome:
+    """A solver of SciPy's, started anew after every impact; outputs and events by its own
+    interpolant."""
     try:
-        from scipy.integrate import solve_ivp
+        from scipy import integrate as scipy_integrate
     except ImportError:
         raise ImportError(f"method={problem.method!r} needs scipy: pip install nlink[sim]"
                           ) from None
-    times, first = problem.times, problem.step or None
-    out = np.full((len(times), problem.y0.shape[1]), np.nan)
-    out[0] = problem.y0[k]
-    if not np.isfinite(out[0]).all():
-        return Outcome(out, "not finite", float(times[0]), 0, 0, 0)
-    with np.errstate(all="ignore"):
-        result = solve_ivp(f, (times[0], times[-1]), problem.y0[k], SCIPY[problem.method],
-                           times, rtol=max(rtol, 100 * np.finfo(float).eps), atol=atol,
-                           first_step=first)
-    reached = result.y.shape[1] if result.t.size else 0
-    out[:reached] = result.y.T
-    restore = _restore(problem.robot)
-    for row in out[:reached]:
-        restore(row)
-    t = float(times[max(reached - 1, 0)])
-    return Outcome(out, "done" if result.success else "step too small", t, reached, 0, result.nfev)
+    times, restore = problem.times, _restore(problem.robot)
+    t, y = float(times[0]), problem.y0[k]
+    done = Outcome(np.full((len(times), len(y)), np.nan), "done", t, 0, 0, 0)
+    done.out[0] = y
+    if not (np.isfinite(y).all() and np.isfinite(problem.own[k]).all()):
+        done.status = "not finite"
+        return done
+    if watcher is not None:
+        watcher.start(t, y)
+        done.status = watcher.status or "done"
+    following = 1
+    kind = getattr(scipy_integrate, SCIPY[problem.method])
+    options = {"rtol": max(rtol, 100 * np.finfo(float).eps), "atol": atol, "max_step": largest}
+    while done.status == "done" and following < len(times):
+        first = min(problem.step, times[-1] - t) if problem.step else None
+        solver = kind(f, t, y, times[-1], **options, first_step=first)
+        jump = None
+        while solver.status == "running" and jump is None:
+            with np.errstate(all="ignore"):
+                solver.step()
+            if solver.status == "failed":
+                done.status = "step too small"
+                break
+            done.steps += 1
+            at = _Interpolant(t, solver.dense_output(), restore)
+            t = float(solver.t)
+            if watcher is not None:
+                jump = watcher.step(at, t - at.begin, (t, at.state(t)))
+            t = t if jump is None else jump[0]
+            while following < len(times) and times[following] <= t:
+                done.out[following] = at.state(times[following])
+                following += 1
+        done.evaluations += solver.nfev
+        if jump is not None and watcher is not None:
+            y, done.status = jump[1], watcher.status or "done"
+    done.t = t
+    return done
 
 
 def _forces(problem: _Problem) -> Any:
@@ -125,10 +191,12 @@ def _forces(problem: _Problem) -> Any:
     if law is None:
         return problem.forces()
 
-    def forces(t: Array, q: Array, qd: Array) -> Array:
+    def forces(t: Array, q: Array, qd: Array, *own: Array) -> Array:
         flat_q, flat_qd = (x.reshape(-1, len(t), x.shape[-1]) for x in (q, qd))
-        tau = [[law(float(t[i]), a[i], b[i]) for i in range(len(t))]
-               for a, b in zip(flat_q, flat_qd, strict=True)]
+        rows = own[0].reshape(len(flat_q), -1).tolist() if own else [[]] * len(flat_q)
+        laws = [problem.varied.law(law, row) for row in rows]
+        tau = [[each(float(t[i]), a[i], b[i]) for i in range(len(t))]
+               for each, a, b in zip(laws, flat_q, flat_qd, strict=True)]
         return np.array(tau, dtype=float).reshape(qd.shape)
 
     return forces

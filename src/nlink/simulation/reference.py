@@ -14,6 +14,7 @@ import numpy as np
 from nlink.compiler.runge_kutta import ITERATIONS
 from nlink.compiler.trajectories import GROW, SAFETY, SHRINK, STRETCH
 from nlink.simulation.tableau import Tableau
+from nlink.simulation.watcher import Watcher
 
 Array = np.ndarray
 Rates = Callable[[float, Array], Array]
@@ -32,8 +33,9 @@ class Outcome:
 
 
 def integrate(f: Rates, y: Array, times: Array, tableau: Tableau, *, rtol: float, atol: float,
-              h: float = 0.0, least: float, most: int,
-              restore: Callable[[Array], Array] = lambda y: y) -> Outcome:
+              h: float = 0.0, least: float, largest: float = math.inf, most: int,
+              restore: Callable[[Array], Array] = lambda y: y, watcher: Watcher | None = None,
+              ) -> Outcome:
     """One trajectory, the states at `times`; steps stop at each of them."""
     a = [np.array([float(x) for x in row]) for row in tableau.a]
     b, c = np.array([float(x) for x in tableau.b]), [float(x) for x in tableau.c]
@@ -42,12 +44,24 @@ def integrate(f: Rates, y: Array, times: Array, tableau: Tableau, *, rtol: float
     out[0] = y
     t, done = float(times[0]), Outcome(out, "done", float(times[0]), 0, 0, 1)
     k0 = f(t, y)
+    if watcher is not None:
+        watcher.start(t, y)
+        if watcher.status:
+            done.status = watcher.status
+            return done
     if tableau.adaptive and h == 0:
         h = first_step(f, t, y, k0, times[1] - t, tableau.error_order, rtol, atol)
         done.evaluations += 1
+
+    def stepped(size: float) -> tuple[float, Array]:
+        """The step of another size from where it stands, and no more."""
+        done.evaluations += tableau.evaluations
+        K = _stages(f, t, y, k0, size, a, c, tableau.explicit)
+        return t + size, restore(y + size * (b @ K))
+
     for g, stop in enumerate(times[1:], 1):
         while t < stop:
-            left = float(stop) - t
+            left, h = float(stop) - t, min(h, largest)
             final = h * STRETCH >= left
             size = left if final else min(h, left / 2) if tableau.adaptive else h
             tnew = float(stop) if final else t + size
@@ -63,7 +77,16 @@ def integrate(f: Rates, y: Array, times: Array, tableau: Tableau, *, rtol: float
                 wanted = size * factor if accepted else size * min(factor, SAFETY)
                 h = max(wanted, h) if accepted and size < h else wanted
             done.steps, done.rejects = done.steps + accepted, done.rejects + (not accepted)
-            if accepted:
+            jump = watcher.step(stepped, size, (tnew, new)) if accepted and watcher else None
+            if watcher is not None and jump is not None:
+                t, y = jump
+                k0 = f(t, y)
+                if watcher.status:
+                    done.status, done.t = watcher.status, t
+                    return done
+                if tableau.adaptive:
+                    h = first_step(f, t, y, k0, float(stop) - t, tableau.error_order, rtol, atol)
+            elif accepted:
                 t, y, k0 = tnew, new, knew
             elif not tableau.adaptive or h < least:
                 done.status = "not finite" if math.isnan(error) else "step too small"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,13 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nlink.compiler.integrator import STATUS
+from nlink.simulation.events import Events
 from nlink.simulation.system import RATES_FROM
+from nlink.simulation.variation import Variation
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
 
 Array = np.ndarray
+PIECE = 2**25
+"""Bytes of states that are read at a time."""
 MESSAGES = {code: text for text, code in STATUS.items()}
+ENDS = (STATUS["done"], STATUS["event"])
+"""How a trajectory ends that has not failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,9 @@ class Run:
 
     `q` is (..., times, nq) and `qd` (..., times, n), leading dimensions those of the ensemble.
     A trajectory that failed has nan from there on; `status` says why and `t_end` when.
+
+    Of a run in a directory or a .zarr these are arrays on disk, mapped or zarr's own: a slice is
+    read when it is taken. `pieces` goes through an ensemble that does not fit in memory.
     """
 
     robot: Robot
@@ -51,39 +60,79 @@ class Run:
     stats: Stats
     method: str
     velocity: str = "qd"
-    forces: Callable[[Array, Array, Array], Array] | Array | None = None
-    """How tau is known: a function of t, q, qd, its values, or None where it is zero."""
+    forces: Callable[..., Array] | Array | None = None
+    """How tau is known: a function of t, q, qd (and what varies), its values, or None where it
+    is zero."""
+    variation: Variation | None = None
+    """What the trajectories have of their own besides their states."""
+    log: Events | None = None
+    """Events, if some were watched."""
 
     @cached_property
     def qd(self) -> Array:
         """Joint rates."""
         if self.velocity == "qd":
             return self.rates
-        return self.robot.compute(RATES_FROM[self.velocity], self.q, self.rates)
+        return self._compute(RATES_FROM[self.velocity], self.q, self.rates)
+
+    @property
+    def events(self) -> Events:
+        """Events that were watched for: when, which, and the state then."""
+        return Events.none(self.robot) if self.log is None else self.log
 
     @cached_property
     def tau(self) -> Array:
         """Joint forces on the output times."""
         if self.forces is None:
-            return np.zeros(self.rates.shape)
+            return np.broadcast_to(0.0, self.rates.shape)
         if callable(self.forces):
-            return self.forces(self.t, self.q, self.qd)
+            own = () if self.variation is None else (self.variation.values[..., None, :],)
+            return self.forces(self.t, np.asarray(self.q), np.asarray(self.qd), *own)
+        if self.forces.shape == self.rates.shape:
+            return self.forces
         return np.broadcast_to(self.forces, self.rates.shape)
 
     @cached_property
     def energy(self) -> Array:
         """Kinetic plus potential energy, (..., times)."""
-        return self.robot.kinetic_energy(self.q, self.qd) + self.robot.potential_energy(self.q)
+        return (self._compute("kinetic_energy", self.q, self.qd)
+                + self._compute("potential_energy", self.q))
+
+    def _compute(self, name: str, *arrays: Array) -> Array:
+        arrays = tuple(np.asarray(x) for x in arrays)
+        if self.variation is None:
+            return self.robot.compute(name, *arrays)
+        return self.variation.compute(self.robot, name, *arrays)
+
+    def pieces(self, size: int | None = None) -> Iterator[Run]:
+        """The ensemble as runs of so many consecutive trajectories, each read into memory."""
+        count, outputs = self.status_codes.size, len(self.t)
+        size = size or max(1, PIECE // (8 * outputs * (self.robot.nq + self.robot.n)))
+        arrays = [self.q, self.rates]
+        if self.forces is not None and not callable(self.forces):
+            arrays.append(np.broadcast_to(self.forces, self.rates.shape)
+                          if self.forces.shape != self.rates.shape else self.forces)
+        flat = [x if x.ndim == 3 else x.reshape(-1, *x.shape[-2:]) for x in arrays]
+        for begin in range(0, count, size):
+            rows = slice(begin, min(begin + size, count))
+            q, rates, *tau = (np.array(x[rows]) for x in flat)
+            stats = Stats(*(np.asarray(x).reshape(-1)[rows] for x in (
+                self.stats.steps, self.stats.rejects, self.stats.evaluations)))
+            yield replace(self, q=q, rates=rates, stats=stats, forces=(*tau, self.forces)[0],
+                          status_codes=self.status_codes.reshape(-1)[rows],
+                          t_end=self.t_end.reshape(-1)[rows],
+                          variation=self.variation and self.variation.taken(rows),
+                          log=self.log and self.log.within(rows.start, rows.stop))
 
     @cached_property
     def closure_error(self) -> Array:
         """The largest opening of a loop, radians or metres, (..., times)."""
-        return np.abs(self.robot.loops.error(self.q)).max(axis=-1)
+        return np.abs(self.robot.loops.error(np.asarray(self.q))).max(axis=-1)
 
     @cached_property
     def closure_forces(self) -> Array:
         """The wrenches in the loops, (..., times, loops, 6); see `robot.loops.forces`."""
-        return self.robot.loops.forces(self.q, self.qd, self.tau)
+        return self._compute("closure_forces", self.q, self.qd, self.tau)
 
     def path(self, frame: int | str = -1) -> Array:
         """Where a frame's origin goes, (..., times, 3); the last link's if not said."""
@@ -91,27 +140,29 @@ class Run:
 
     @property
     def ok(self) -> bool:
-        """Whether every trajectory reached the end."""
-        return bool((self.status_codes == STATUS["done"]).all())
+        """Whether every trajectory reached the end, or a terminal event."""
+        return bool(np.isin(self.status_codes, ENDS).all())
 
     @property
     def status(self) -> Any:
-        """"done", "not finite", "step too small", "too many steps", or "running" if the run was
-        interrupted; an array of such words for an ensemble."""
+        """"done", "event" (a terminal one), "limit reached", "at rest on a limit", "not finite",
+        "step too small", "too many steps", or "running" if the run was interrupted; an array of
+        such words for an ensemble."""
         words = np.array([MESSAGES[int(code)] for code in self.status_codes.ravel()], dtype=object)
         return words.reshape(self.status_codes.shape) if self.status_codes.ndim else words[0]
 
     @property
     def failed(self) -> Array:
-        """The indices of trajectories that did not reach the end, one row each."""
-        return np.argwhere(self.status_codes != STATUS["done"])
+        """The indices of trajectories that did not reach the end or a terminal event."""
+        return np.argwhere(~np.isin(self.status_codes, ENDS))
 
     def __repr__(self) -> str:
         shape = self.status_codes.shape
         what = f"{' x '.join(map(str, shape))} trajectories" if shape else "one trajectory"
         end = "" if self.ok else f", {len(self.failed)} not to the end"
-        if not shape and not self.ok:
-            end = f", {self.status} at t = {float(self.t_end):.6g}"
+        if not shape and self.status != "done":
+            last = f" ({self.events.names[self.events.which[-1]]})" if len(self.events) else ""
+            end = f", {self.status}{last} at t = {float(self.t_end):.6g}"
         if self.robot.mechanism.closures:
             end += f", loops open by at most {np.nanmax(self.closure_error, initial=0.0):.1e}"
         return (f"<Run of {self.robot.name}: {what}, t = {self.t[0]:g} to {self.t[-1]:g}, "

@@ -1,0 +1,187 @@
+"""Events: zeros of functions g(t, q, qd) along a trajectory, and the limits of joints.
+
+`simulate(events=..., limits=...)` watches them inside the compiled loop; see
+`nlink.compiler.events` for how they are located.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nlink.compiler.states import Trigger
+from nlink.scalars.functions import Scalar
+
+if TYPE_CHECKING:
+    from nlink.robot import Robot
+
+Array = np.ndarray
+Function = Callable[[Any, Any, Any], Any]
+
+DIRECTIONS = {"rising": 1, "falling": -1, "both": 0}
+LIMITS = {"ignore": None, "stop": "limit", "bounce": "bounce"}
+"""What `limits=` may say, and the action of its triggers."""
+MOST = 128
+"""Functions that one simulation may watch: each is a part of the machine code."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """A zero of g(t, q, qd), a function written like a control law.
+
+    It counts where g changes its sign in the direction "rising", "falling" or "both". A
+    terminal one ends its trajectory.
+    """
+
+    g: Function
+    direction: str = "both"
+    terminal: bool = False
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if not callable(self.g):
+            raise TypeError(f"g: a {type(self.g).__name__}, expected a function of t, q, qd")
+        if self.direction not in DIRECTIONS:
+            raise ValueError(f"direction: {self.direction!r}, expected one of "
+                             f"{', '.join(DIRECTIONS)}")
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A function that a simulation watches."""
+
+    name: str
+    g: Function
+    trigger: Trigger
+    rate: int = -1
+    """Of a limit: which rate changes at an impact."""
+
+    def __call__(self, t: Scalar, q: Any, qd: Any) -> Scalar:
+        value = np.asarray(self.g(t, q, qd), dtype=object).ravel()
+        if len(value) != 1:
+            raise ValueError(f"events: {self.name} gave {len(value)} values, expected one")
+        return value[0]
+
+
+def watched(robot: Robot, events: Any, limits: str) -> tuple[Watched, ...]:
+    """All that a call of `simulate` asks to watch, limits last."""
+    if limits not in LIMITS:
+        raise ValueError(f"limits: {limits!r}, expected one of {', '.join(LIMITS)}")
+    found = [Watched(event.name or f"event {k}", event.g, Trigger(
+        DIRECTIONS[event.direction], "stop" if event.terminal else "record"))
+        for k, event in enumerate(_events(events))]
+    action = LIMITS[limits]
+    if action == "bounce" and robot.request("forward_dynamics").rolled:
+        raise ValueError(f"limits: 'bounce' for {len(robot.mechanism.joints)} joints, expected "
+                         "a robot that is not computed by loops over its joints")
+    if action is not None:
+        found += _limits(robot, action)
+    if len(found) > MOST:
+        raise ValueError(f"events: {len(found)} functions to watch, joint limits included, "
+                         f"expected at most {MOST}")
+    names = [each.name for each in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"events: {', '.join(twice)} named twice")
+    return tuple(found)
+
+
+def _events(events: Any) -> list[Event]:
+    if events is None:
+        return []
+    if isinstance(events, Mapping):
+        return [Event(**{**vars(_event(event)), "name": str(name)})
+                for name, event in events.items()]
+    if isinstance(events, Event) or callable(events):
+        return [_event(events)]
+    if isinstance(events, Sequence):
+        return [_event(event) for event in events]
+    raise TypeError(f"events: a {type(events).__name__}, expected functions of t, q, qd, "
+                    "nlink.Event objects, or a mapping of names to those")
+
+
+def _event(event: Any) -> Event:
+    if isinstance(event, Event):
+        return event
+    if not callable(event):
+        raise TypeError(f"events: a {type(event).__name__}, expected a function of t, q, qd "
+                        "or an nlink.Event")
+    name = getattr(event, "__name__", "")
+    return Event(event, name="" if name == "<lambda>" else name)
+
+
+def _limits(robot: Robot, action: str) -> Iterator[Watched]:
+    """Two functions a limited joint: positive inside, zero at the limit."""
+    at = rate = 0
+    for joint in robot.joints:
+        low, high = joint.limits.position
+        if joint.type.nq == joint.type.nv == 1:
+            for side, bound, sign in (("lower", low, 1.0), ("upper", high, -1.0)):
+                if math.isfinite(bound):
+                    yield Watched(f"{side} limit of {joint.name}", Margin(at, bound, sign),
+                                  Trigger(-1, action, at, sign), rate)
+        at, rate = at + joint.type.nq, rate + joint.type.nv
+
+
+@dataclass(frozen=True)
+class Margin:
+    """How far a coordinate is inside a bound."""
+
+    at: int
+    bound: float
+    sign: float
+
+    def __call__(self, t: Scalar, q: Any, qd: Any) -> Scalar:
+        return self.sign * (q[self.at] - self.bound)
+
+
+@dataclass(frozen=True)
+class Events:
+    """What happened, one row an event, ordered by trajectory and time.
+
+    `t` is when, `which` a number into `names`, `q` and `qd` the state (before an impact), and
+    `trajectory` the place in the flattened ensemble.
+    """
+
+    names: tuple[str, ...]
+    trajectory: Array
+    t: Array
+    which: Array
+    q: Array
+    qd: Array
+
+    @staticmethod
+    def none(robot: Robot) -> Events:
+        return Events((), np.zeros(0, int), np.zeros(0), np.zeros(0, int), np.zeros((0, robot.nq)),
+                      np.zeros((0, robot.n)))
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def _only(self, rows: Array) -> Events:
+        return Events(self.names, *(x[rows] for x in (
+            self.trajectory, self.t, self.which, self.q, self.qd)))
+
+    def __getitem__(self, name: str) -> Events:
+        """Those of one name."""
+        if name not in self.names:
+            raise KeyError(f"{name!r}, expected one of {', '.join(self.names) or 'no names'}")
+        return self._only(self.which == self.names.index(name))
+
+    def of(self, trajectory: int) -> Events:
+        """Those of one trajectory, by its place in the flattened ensemble."""
+        return self._only(self.trajectory == trajectory)
+
+    def within(self, begin: int, end: int) -> Events:
+        """Those of trajectories begin to end - 1, which count from 0 there."""
+        some = self._only((self.trajectory >= begin) & (self.trajectory < end))
+        return replace(some, trajectory=some.trajectory - begin)
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{name}: {n}" for name, n in zip(self.names, np.bincount(
+            self.which, minlength=len(self.names)).tolist(), strict=True))
+        return f"<Events: {counts or 'none watched'}>"

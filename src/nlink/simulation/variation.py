@@ -1,0 +1,243 @@
+"""What differs between the trajectories of an ensemble besides their initial states.
+
+Payloads, friction, gains and the parameters of a law are numbers of a trajectory's own. They
+enter the machine code as inputs, so one kernel serves the whole ensemble, each lane of a
+vector with its own mechanism.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nlink.algorithms.trace import run
+from nlink.model.mechanism import Mechanism
+from nlink.scalars.functions import Scalar
+from nlink.scalars.graph import Graph
+from nlink.scalars.program import Port, Program
+from nlink.spatial import RigidInertia, Symmetric, Vector
+
+if TYPE_CHECKING:
+    from nlink.engines import Request
+    from nlink.robot import Robot
+
+Array = np.ndarray
+JOINTS = ("viscous", "coulomb", "armature")
+"""Numbers of each rate of a joint."""
+PAYLOAD = ("payload", "com", "inertia")
+GAINS = ("kp", "kd")
+LAW = "p"
+NAMES = ("payload", *JOINTS, *GAINS, LAW)
+
+
+@dataclass(frozen=True)
+class Payload:
+    """A body held in a frame: masses (...,), mass centres (..., 3) in the frame and inertias
+    (..., 3, 3) about them, a point mass at the frame's origin if not given."""
+
+    mass: ArrayLike
+    com: ArrayLike | None = None
+    inertia: ArrayLike | None = None
+    frame: int | str = -1
+
+
+@dataclass(frozen=True)
+class Varied:
+    """Which numbers vary, without their values: this decides the program."""
+
+    columns: tuple[tuple[str, int], ...] = ()
+    """Names and widths, in the order of the values."""
+    frame: int | str = -1
+    """Where a payload is held."""
+
+    @property
+    def width(self) -> int:
+        return sum(width for _, width in self.columns)
+
+    @property
+    def mechanical(self) -> bool:
+        """Whether the mechanism itself varies, not only its control."""
+        return any(name in (*PAYLOAD, *JOINTS) for name, _ in self.columns)
+
+    def split(self, p: Sequence[Scalar]) -> dict[str, Sequence[Scalar]]:
+        """The numbers of a trajectory by their names."""
+        flat = iter(p)
+        return {name: [next(flat) for _ in range(width)] for name, width in self.columns}
+
+    def mechanism(self, robot: Robot, p: Sequence[Scalar]) -> Mechanism:
+        """A robot's mechanism with the numbers p, on any scalars."""
+        own, mechanism = self.split(p), robot.mechanism
+        joints = list(mechanism.joints)
+        for name in JOINTS:
+            if name in own:
+                joints = [replace(joint, **{name: x}) for joint, x in zip(
+                    joints, mechanism.split(own[name], "nv"), strict=True)]
+        if "payload" in own:
+            at = robot.request("pose", frame=self.frame).frame
+            body = RigidInertia.from_com(
+                own["payload"][0], Vector(*own.get("com", (0, 0, 0))).rotate(at.R) + at.p,
+                Symmetric(*own.get("inertia", (0,) * 6)).rotate(at.R))
+            carrier = joints[at.body - 1]
+            joints[at.body - 1] = replace(carrier, inertia=carrier.inertia + body)
+        return replace(mechanism, joints=tuple(joints))
+
+    def law(self, law: Callable[..., Any], p: Sequence[Scalar]) -> Callable[..., Any]:
+        """A control law with the numbers p: gains in place of its own, or its last argument."""
+        own = self.split(p)
+        gains = {name: tuple(own[name]) for name in GAINS if name in own}
+        if gains:
+            law = copy.copy(law)
+            for name, values in gains.items():
+                object.__setattr__(law, name, values)
+        if LAW not in own:
+            return law
+        values = np.array(own[LAW], dtype=object if _symbolic(own[LAW]) else float)
+        return lambda t, q, qd: law(t, q, qd, values)
+
+
+NOTHING = Varied()
+
+
+@dataclass(frozen=True)
+class Variation:
+    """Numbers that vary, and their values for each trajectory: (..., width)."""
+
+    varied: Varied
+    values: Array
+
+    @classmethod
+    def of(cls, robot: Robot, law: Any, vary: Mapping[str, Any] | None) -> Variation | None:
+        """The argument `vary` of `simulate`, checked."""
+        if not vary:
+            return None
+        unknown = [name for name in vary if name not in NAMES]
+        if unknown:
+            raise ValueError(f"vary: {unknown[0]!r}, expected some of {', '.join(NAMES)}")
+        arrays: dict[str, Array] = {}
+        frame: int | str = -1
+        if "payload" in vary:
+            given = vary["payload"]
+            payload = given if isinstance(given, Payload) else Payload(given)
+            frame = payload.frame
+            arrays |= _payload(robot, payload)
+        for name in (*JOINTS, *GAINS, LAW):
+            if name in vary:
+                arrays[name] = _rows(name, vary[name], _width(name, robot, law))
+        try:
+            lead = np.broadcast_shapes(*(x.shape[:-1] for x in arrays.values()))
+        except ValueError:
+            shapes = ", ".join(f"{name} {x.shape[:-1]}" for name, x in arrays.items())
+            raise ValueError(f"vary: leading shapes do not broadcast: {shapes}") from None
+        values = np.concatenate([np.broadcast_to(x, (*lead, x.shape[-1]))
+                                 for x in arrays.values()], axis=-1)
+        return cls(Varied(tuple((name, x.shape[-1]) for name, x in arrays.items()), frame), values)
+
+    def spread(self, lead: tuple[int, ...]) -> Variation:
+        """The same for every trajectory of an ensemble."""
+        return replace(self, values=np.ascontiguousarray(
+            np.broadcast_to(self.values, (*lead, self.values.shape[-1]))))
+
+    def taken(self, trajectories: slice | Array) -> Variation:
+        """Of some trajectories, by their places in the flattened ensemble."""
+        return replace(self, values=self.values.reshape(-1, self.varied.width)[trajectories])
+
+    def compute(self, robot: Robot, name: str, *arrays: Array) -> Array:
+        """What `robot.compute` gives along trajectories, each with its own mechanism."""
+        if not self.varied.mechanical:
+            return robot.compute(name, *arrays)
+        kernel = varied_kernel(robot, self.varied, robot.request(name))
+        return kernel(*arrays, self.values[..., None, :])
+
+    def head(self) -> dict[str, Any]:
+        """All but the values, as JSON knows it."""
+        return {"columns": [list(column) for column in self.varied.columns],
+                "frame": self.varied.frame}
+
+    @classmethod
+    def from_head(cls, head: Mapping[str, Any], values: Array) -> Variation:
+        columns = tuple((str(name), int(width)) for name, width in head["columns"])
+        return cls(Varied(columns, head["frame"]), values)
+
+
+def varied_kernel(robot: Robot, varied: Varied, request: Request) -> Any:
+    """What a request asks for, with one more input at the end: the numbers that vary."""
+    from nlink.compiler.loading import load_kernel
+
+    def build() -> Program:
+        graph, (inputs, outputs) = Graph(), request.ports
+        ports = (*inputs, Port("own", (varied.width,)))
+        *values, own = [[graph.input(f"{port.name}[{k}]") for k in range(port.size)]
+                        for port in ports]
+        mechanism = request.algorithm.prepare(varied.mechanism(robot, own))
+        results = tuple(graph.lift(x) for x in run(
+            request.algorithm, mechanism, request.options, values))
+        return Program(request.algorithm.name, ports, outputs, results)
+
+    parts = sha256(repr((request.recipe(), varied)).encode()).hexdigest()
+    return load_kernel(f"varied {parts}", build)
+
+
+def _symbolic(values: Sequence[Any]) -> bool:
+    return any(not isinstance(x, int | float) for x in values)
+
+
+def _payload(robot: Robot, payload: Payload) -> dict[str, Array]:
+    at = robot.request("pose", frame=payload.frame).frame
+    if at.body == 0:
+        raise ValueError(f"vary: payload at frame {payload.frame!r}, expected one that moves")
+    mass = _numbers("payload", payload.mass)
+    _not_negative("payload", mass)
+    arrays = {"payload": mass[..., None]}
+    if payload.com is not None:
+        arrays["com"] = _rows("com", payload.com, 3)
+    if payload.inertia is not None:
+        J = _numbers("inertia", payload.inertia)
+        if J.shape[-2:] != (3, 3):
+            raise ValueError(f"vary: inertia of shape {J.shape}, expected (..., 3, 3)")
+        arrays["inertia"] = np.stack([J[..., i, j] for i, j in (
+            (0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))], axis=-1)
+    return arrays
+
+
+def _width(name: str, robot: Robot, law: Any) -> int | None:
+    """How many numbers a trajectory has under a name; None if any."""
+    if name in JOINTS:
+        return robot.n
+    if law is None:
+        raise ValueError(f"vary: {name!r} needs a control law as tau")
+    if name == LAW:
+        return None
+    own = getattr(law, name, None)
+    if not isinstance(own, tuple):
+        raise ValueError(f"vary: {name!r}, but tau is a law without this gain, expected one of "
+                         "nlink.simulation's, or 'p' for a law(t, q, qd, p)")
+    return len(own)
+
+
+def _rows(name: str, given: ArrayLike, width: int | None) -> Array:
+    """(..., width) from an array whose last dimension may be one."""
+    x = _numbers(name, given)
+    if x.ndim < 1 or (width is not None and x.shape[-1] not in (1, width)):
+        expected = "k" if width is None else f"{width}) or (..., 1"
+        raise ValueError(f"vary: {name} of shape {x.shape}, expected (..., {expected})")
+    if name in JOINTS:
+        _not_negative(name, x)
+    return x if width is None else np.broadcast_to(x, (*x.shape[:-1], width))
+
+
+def _numbers(name: str, given: ArrayLike) -> Array:
+    try:
+        return np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"vary: {name} {given!r}, expected numbers") from None
+
+
+def _not_negative(name: str, x: Array) -> None:
+    if (x < 0).any():
+        raise ValueError(f"vary: {name} {x.min()}, expected numbers >= 0, or nan")

@@ -1,0 +1,20 @@
+"""What tests of events and limits share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import nlink
+from nlink.simulation.methods import METHODS
+
+G = 9.81
+FIXED = [name for name, method in METHODS.items() if not method.adaptive]
+EVERY = [*METHODS, "lsoda", "radau"]
+
+
+def slider(low: float = -np.inf, high: float = np.inf) -> nlink.Robot:
+    """A mass that falls along a vertical rail."""
+    inertia = ((0.1, 0, 0), (0, 0.1, 0), (0, 0, 0.1))
+    return nlink.Robot(nlink.Description(
+        "slider", (nlink.Link("mass", 1.0, (0.0, 0.0, 0.0), inertia),),
+        (nlink.Joint("rail", nlink.Prismatic(), limits=nlink.Limits((low, high))),)))

@@ -1,0 +1,154 @@
+"""Joint limits: ignored, the end of a trajectory, or bounced off."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from event_cases import EVERY, FIXED, G, slider
+
+import nlink
+from nlink.simulation.methods import METHODS
+
+
+def bounded(low: float, high: float, n: int = 3) -> nlink.Robot:
+    """Rods in a plane, every joint with limits."""
+    rod = {"joint": "revolute", "a": 1.0, "mass": 1.0, "com": (-0.5, 0, 0),
+           "inertia": (0, 1 / 12, 1 / 12), "limits": {"position": (low, high)}}
+    return nlink.Robot.from_dh([{**rod, "name": f"rod{k}"} for k in range(n)],
+                               gravity=(0, -G, 0), name="bounded")
+
+
+def test_limits_are_ignored_unless_asked_for():
+    robot = bounded(-0.5, 0.5)
+    run = nlink.simulate(robot, t=1.0)
+    assert run.ok
+    assert np.abs(run.q).max() > 0.5
+    assert len(run.events) == 0
+
+
+@pytest.mark.parametrize("method", EVERY)
+def test_a_trajectory_stops_at_the_first_limit_and_says_whose_it_is(method):
+    robot = bounded(-0.5, 0.5)
+    run = nlink.simulate(robot, t=1.0, every=0.1, method=method, limits="stop",
+                         step=1e-3 if method in FIXED else None)
+    assert run.status == "limit reached"
+    assert not run.ok
+    assert len(run.events) == 1
+    name = run.events.names[run.events.which[0]]
+    joint = next(k for k in range(3) if robot.joints[k].name in name)
+    bound = -0.5 if "lower" in name else 0.5
+    assert abs(run.events.q[0, joint] - bound) <= 1e-12
+    assert np.abs(run.events.q).max() <= 0.5 + 1e-12
+    assert run.t_end == run.events.t[0]
+    assert f"limit reached ({name})" in repr(run)
+    free = nlink.simulate(robot, t=[0.0, float(run.t_end)], rtol=1e-12, atol=1e-14)
+    assert np.abs(free.q[-1] - run.events.q[0]).max() <= 1e-7
+
+
+@pytest.mark.parametrize("method", EVERY)
+@pytest.mark.parametrize("restitution", [1.0, 0.8])
+def test_a_falling_mass_bounces(method, restitution):
+    run = nlink.simulate(slider(low=0.0), [1.0], t=3.0, method=method, limits="bounce",
+                         restitution=restitution, step=0.01 if method in FIXED else None)
+    assert run.ok
+    fall = np.sqrt(2 / G)
+    flights = 2 * fall * restitution ** np.arange(1, len(run.events))
+    assert np.abs(run.events.t - np.cumsum([fall, *flights])).max() <= 1e-8
+    assert np.abs(run.events.qd[:, 0] + G * fall * restitution ** np.arange(len(run.events))
+                  ).max() <= 1e-7
+    assert len(run.events) == (3 if restitution == 1 else 6)
+    assert run.q.min() >= -1e-12
+
+
+@pytest.mark.parametrize("method", EVERY)
+def test_bounces_that_become_ever_shorter_end_at_rest(method):
+    """The flights are a geometric series: sum = t1 (1 + e)/(1 - e) for e = 1/2."""
+    run = nlink.simulate(slider(low=0.0), [1.0], t=3.0, method=method, limits="bounce",
+                         restitution=0.5, step=0.01 if method in FIXED else None)
+    assert run.status == "at rest on a limit"
+    assert abs(run.t_end - 3 * np.sqrt(2 / G)) <= 1e-6
+
+
+@pytest.mark.parametrize("how", [*({"method": name} for name in METHODS), {"velocity": "nu"},
+                                 {"velocity": "xi"}, {"traced": False}], ids=str)
+def test_elastic_bounces_keep_the_energy_and_push_along_the_joint(how):
+    """M (qd' - qd) has one element, that of the joint, and the rate there is turned round."""
+    robot = bounded(-0.6, 0.6)
+    fixed = {"step": 1e-3} if how.get("method") in FIXED else {}
+    run = nlink.simulate(robot, t=1.2, every=0.02, limits="bounce", rtol=1e-10, **how, **fixed)
+    assert run.ok
+    assert len(run.events) >= 3
+    assert np.abs(run.q).max() <= 0.6 + 1e-12
+    assert np.abs(run.energy - run.energy[0]).max() <= 1e-6
+
+    from nlink.simulation.events import watched
+    from nlink.simulation.system import System
+
+    found = watched(robot, None, "bounce")
+    system = System(robot, watched=found)
+    for k in range(len(run.events)):
+        q, qd, which = run.events.q[k], run.events.qd[k], run.events.which[k]
+        acts = [float(i == which) for i in range(len(found))]
+        after = np.array(system.after_impact([*q, *qd], acts))
+        impulse = robot.mass_matrix(q) @ (after[3:] - qd)
+        joint = found[which].rate
+        assert abs(after[3 + joint] + qd[joint]) <= 1e-12
+        assert np.abs(np.delete(impulse, joint)).max() <= 1e-12 * np.abs(impulse).max()
+
+
+@pytest.mark.parametrize("method", EVERY)
+@pytest.mark.parametrize("depth", [1e-6, 0.3])
+def test_a_limit_passed_and_passed_again_within_one_step_is_seen(method, depth):
+    """Thrown up below a ceiling; free fall is exact, so a step may be as long as it likes."""
+    apex = 25 / (2 * G)
+    robot = slider(high=apex - depth)
+    run = nlink.simulate(robot, [0.0], [5.0], t=1.0, every=1.0, method=method, step=1.0,
+                         limits="stop")
+    assert run.status == "limit reached"
+    assert abs(run.t_end - (5 / G - np.sqrt(2 * depth / G))) <= 1e-8
+    bounced = nlink.simulate(robot, [0.0], [5.0], t=1.0, every=1.0, method=method, step=1.0,
+                             limits="bounce")
+    assert len(bounced.events) == 1
+    above = nlink.simulate(slider(high=apex + depth), [0.0], [5.0], t=1.0, every=1.0,
+                           method=method, step=1.0, limits="stop")
+    assert above.ok
+
+
+def test_an_ensemble_bounces_the_same_whatever_the_threads():
+    robot = bounded(-0.6, 0.6)
+    q0 = np.random.default_rng(1).uniform(-0.5, 0.5, size=(13, 3))
+    one, two = (nlink.simulate(robot, q0, t=1.0, limits="bounce", restitution=0.9,
+                               threads=threads) for threads in (1, 2))
+    assert np.array_equal(one.q, two.q, equal_nan=True)
+    alone = nlink.simulate(robot, q0[5], t=1.0, limits="bounce", restitution=0.9)
+    assert np.array_equal(alone.q, one.q[5])
+    assert np.array_equal(alone.events.t, one.events.of(5).t)
+    assert len(alone.events) > 0
+
+
+@pytest.mark.parametrize("how", [{}, {"method": "lsoda"}, {"traced": False}], ids=str)
+def test_who_starts_outside_stops_there_alone(how):
+    run = nlink.simulate(slider(-1.0, 1.0), [[0.0], [2.0], [-1.5]], t=0.1, limits="stop", **how)
+    assert run.status.tolist() == ["done", "limit reached", "limit reached"]
+    assert run.t_end.tolist() == [run.t[-1], 0.0, 0.0]
+    assert [run.events.names[k] for k in run.events.which] == [
+        "upper limit of rail", "lower limit of rail"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_on_a_limit_going_out_counts_and_coming_in_does_not(method):
+    how = {"t": 0.1, "method": method, "limits": "stop", "step": 0.01}
+    assert nlink.simulate(slider(low=0.0), [0.0], [1.0], **how).ok
+    out = nlink.simulate(slider(low=0.0), [0.0], [-1.0], **how)
+    assert out.status == "limit reached"
+    assert out.t_end <= 1e-12
+
+
+def test_only_limited_joints_are_watched():
+    run = nlink.simulate(slider(), [0.0], t=0.1, limits="stop")
+    assert run.events.names == ()
+    panda = nlink.load("panda")
+    names = nlink.simulate(panda, 0.5 * (np.array([j.limits.position for j in panda.joints if
+                                                   j.type.nq]).sum(axis=1)), t=0.01, every=0.01,
+                           limits="stop").events.names
+    assert len(names) == 14
