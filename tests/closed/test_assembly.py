@@ -9,7 +9,8 @@ from kkt import Dense
 import nlink
 from nlink.testing.closed import random_closed_robot
 
-BUNDLED = ("four_bar", "slider_crank", "stewart", "two_arms_box")
+BUNDLED = ("four_bar", "slider_crank", "two_arms_box",
+           pytest.param("stewart", marks=pytest.mark.slow))
 
 
 @pytest.fixture(scope="module", params=BUNDLED)

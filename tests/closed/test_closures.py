@@ -126,7 +126,7 @@ def test_nothing_but_a_closed_state_has_no_error(kind):
     error, q = of(robot, "closure_error"), robot.neutral
     dense = Dense(robot)
     rng = np.random.default_rng(0)
-    for _ in range(20):
+    for _ in range(10):
         moved = robot.integrate(q, rng.normal(size=robot.n))
         open_by = np.abs(dense.rows(moved, np.zeros(robot.n))[2]).max()
         assert np.abs(error(moved)).max() > 0.1 * min(open_by, 1.0)

@@ -12,7 +12,8 @@ import nlink
 from nlink import Robot
 from nlink.testing.closed import random_closed_robot
 
-BUNDLED = ("four_bar", "slider_crank", "stewart", "two_arms_box")
+BUNDLED = ("four_bar", "slider_crank", "two_arms_box",
+           pytest.param("stewart", marks=pytest.mark.slow))
 
 
 def motion(robot: Robot, seed: int):
