@@ -59,9 +59,8 @@ def random_arms(seed: int, arms: int | None = None, joints: int | Span = (6, 8),
 def random_closed_robot(seed: int, **options: object) -> Robot:
     """The robot of `random_arms`.
 
-    >>> robot = random_closed_robot(3, arms=2, joints=6)
-    >>> robot, len(robot.loops.names)
-    (<Robot arms(3, 2): 13 joints, 18 rates, fixed base>, 2)
+    >>> random_closed_robot(3, arms=2, joints=6)
+    <Robot arms(3, 2): 13 joints, 18 rates, fixed base, 2 loops>
     """
     return Robot(random_arms(seed, **options))  # type: ignore[arg-type]
 
