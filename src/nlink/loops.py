@@ -131,6 +131,8 @@ class Loops:
         robot = self.robot
         q = _one("guess", robot.neutral if guess is None else guess, robot.nq)
         free = np.ones(robot.n, dtype=bool)
+        if isinstance(keep, str):
+            raise ValueError(f"keep: {keep!r}, expected a sequence of names")
         for name in keep:
             free[self._rates_of("keep", name)] = False
         size = np.where(self.angular, 1.0, robot.mechanism.size)
@@ -233,7 +235,8 @@ class Loops:
         for name in rates:
             place = self._rates_of("rates", name)
             known[place] = True
-            qd[place], qdd[place] = rates[name], accelerations[name]
+            for what, given, x in (("rates", rates, qd), ("accelerations", accelerations, qdd)):
+                x[place] = _one(f"{what}: {name}", np.ravel(given[name]), place.stop - place.start)
         rank = np.linalg.matrix_rank(J[:, ~known], tol=RANK * max(1.0, float(np.abs(J).max())))
         if rank < (~known).sum():
             raise ValueError(f"rates: {', '.join(rates)} leave {(~known).sum() - rank} freedoms "
@@ -319,12 +322,16 @@ class Loops:
     def wrenches(self, q: ArrayLike, multipliers: ArrayLike) -> Array:
         """The wrenches in the loops, (..., loops, 6), from a multiplier for each row; signs and
         axes as in `forces`."""
-        parts = -self.robot.compute("closure_rows", q) * np.asarray(multipliers)[..., None]
+        given = np.asarray(multipliers, dtype=float)
+        if given.shape[-1:] != (len(self.rows),):
+            raise ValueError(f"multipliers: shape {given.shape}, expected (..., {len(self.rows)})")
+        parts = -self.robot.compute("closure_rows", q) * given[..., None]
         return np.stack([parts[..., rows, :].sum(axis=-2) for rows in self._row_numbers], axis=-2)
 
     def multipliers(self, q: ArrayLike, wrenches: ArrayLike) -> Array:
         """The multiplier of each row in one state whose wrenches are nearest to given ones."""
-        rows, given = self.robot.compute("closure_rows", q), np.asarray(wrenches, dtype=float)
+        rows = self.robot.compute("closure_rows", q)
+        given = _one("wrenches", wrenches, len(self.names), 6)
         return -np.concatenate([np.linalg.pinv(rows[own].T) @ f
                                 for own, f in zip(self._row_numbers, given, strict=True)])
 
@@ -336,9 +343,7 @@ class Loops:
         forces alike) that have the same resultant on the link are taken away.
         """
         robot = self.robot
-        q, given = _one("q", q, robot.nq), np.asarray(wrenches, dtype=float)
-        if given.shape != (len(self.names), 6):
-            raise ValueError(f"wrenches: shape {given.shape}, expected {(len(self.names), 6)}")
+        q, given = _one("q", q, robot.nq), _one("wrenches", wrenches, len(self.names), 6)
         number = 1 + _index("link", link, [x.name for x in robot.links])
         rows, centre = robot.compute("closure_rows", q), robot.pose(q, number)[:3, 3]
         resultant, held = [], np.zeros(len(self.rows), dtype=bool)
@@ -415,10 +420,14 @@ def _index(what: str, name: str, names: list[str]) -> int:
     return names.index(name)
 
 
-def _one(name: str, given: ArrayLike, size: int) -> Array:
-    x = np.array(given, dtype=float)
-    if x.shape != (size,):
-        raise ValueError(f"{name}: shape {x.shape}, expected ({size},): one state")
+def _one(name: str, given: ArrayLike, *shape: int) -> Array:
+    """An array of one state."""
+    try:
+        x = np.array(given, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: {given!r}, expected numbers of shape {shape}") from None
+    if x.shape != shape:
+        raise ValueError(f"{name}: shape {x.shape}, expected {shape}: one state")
     if not np.isfinite(x).all():
         raise ValueError(f"{name}: contains a number that is not finite")
     return x

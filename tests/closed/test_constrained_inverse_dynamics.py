@@ -118,6 +118,20 @@ def resultant(arms: Robot, q, wrenches, link: str) -> np.ndarray:
     return total
 
 
+@pytest.mark.parametrize("name", BUNDLED)
+def test_some_rates_and_accelerations_complete_the_motion(name):
+    """Those of the independent joints, or of the object, of a motion that is known."""
+    robot = nlink.load(name)
+    q, qd, qdd, _ = motion(robot, 1)
+    some = {"four_bar": ["crank"], "slider_crank": ["piston"], "two_arms_box": ["box"],
+            "stewart": [f"ram{k}" for k in range(1, 7)]}[name]
+    at = {joint: robot.loops._rates_of("rates", joint) for joint in some}
+    rates, accelerations = ({joint: x[place] for joint, place in at.items()} for x in (qd, qdd))
+    found = robot.loops.complete(q, rates, accelerations)
+    assert relative(found[0], qd) < 1e-9
+    assert relative(found[1], qdd) < 1e-9
+
+
 def test_batches_are_single_calls():
     bar = nlink.load("four_bar")
     motions = [motion(bar, seed)[:3] for seed in range(4)]
@@ -161,6 +175,21 @@ def test_a_motion_that_opens_loops_is_refused():
      "link: 'table', expected one of crank, coupler, rocker"),
     (lambda x: x.internal(x.robot.neutral, np.zeros((1, 6)), "crank"),
      "link: no loop holds 'crank'"),
+    (lambda x: x.wrenches(x.robot.neutral, [1.0, 2.0]),
+     r"multipliers: shape \(2,\), expected \(..., 5\)"),
+    (lambda x: x.multipliers(x.robot.neutral, np.zeros((3, 6))),
+     r"wrenches: shape \(3, 6\), expected \(1, 6\)"),
+    (lambda x: x.complete(x.robot.neutral, {}), "rates: .* leave 1 freedoms open"),
+    (lambda x: x.complete(x.robot.neutral, {"pin": 1.0}), "rates: 'pin', expected joints that"),
+    (lambda x: x.complete(x.robot.neutral, {"crank": 1.0, "rocker": 5.0}),
+     "rates: no motion that keeps the loop 'pin' closed has these"),
+    (lambda x: x.complete(x.robot.neutral, {"crank": np.nan}), "rates: crank: contains a number"),
+    (lambda x: x.complete(x.robot.neutral, {"crank": [1.0, 2.0]}),
+     r"rates: crank: shape \(2,\), expected \(1,\)"),
+    (lambda x: x.complete(x.robot.neutral, {"crank": 1.0}, {"rocker": 1.0}),
+     "accelerations: of rocker, expected of the joints whose rates are given, crank"),
+    (lambda x: x.assemble(keep="crank"), "keep: 'crank', expected a sequence of names"),
+    (lambda x: x.assemble("abc"), r"guess: 'abc', expected numbers of shape \(3,\)"),
     (lambda x: x.internal([0.0], np.zeros((1, 6)), "crank"), r"q: shape \(1,\), expected \(3,\)"),
 ])
 def test_wrong_arguments_are_named(call, words):
