@@ -30,6 +30,10 @@ def waypoints(robot: Robot, path: Path) -> Spline:
     return spline
 
 
+PROJECTIONS = 8
+"""Each takes an opening to about its third power, once it is small."""
+
+
 def law(robot: Robot, control: Control, start: np.ndarray, to: np.ndarray | None,
         through: Spline | None, T: float, kp: float, kd: float) -> Law | None:
     """The control law a command line asks for, along the papers' cycloid from start to `to`, or
@@ -53,10 +57,14 @@ def law(robot: Robot, control: Control, start: np.ndarray, to: np.ndarray | None
 def spread(robot: Robot, q0: np.ndarray, count: int, width: float, seed: int) -> np.ndarray:
     """An ensemble of states around q0, normal with a standard deviation; the first is q0.
 
-    Quaternions stay unit: the deviations are rates that lead there in a unit of time.
+    Quaternions stay unit: the deviations are rates that lead there in a unit of time. Loops
+    that they open are closed by projections.
     """
     rates = np.random.default_rng(seed).normal(scale=width, size=(count, robot.n))
     states = robot.integrate(q0, rates)
+    if robot.description.loops:
+        for _ in range(PROJECTIONS):
+            states, _ = robot.loops.project(states, rates)
     states[0] = q0
     return states
 
