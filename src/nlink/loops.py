@@ -40,10 +40,10 @@ class Mobility:
 class Loops:
     """The loops of one robot; `robot.loops`.
 
-    Errors and Jacobians are those of all rows, in the order of the loops; `rows` says which is
-    which. Like everything else they take batches. M, C, g and inverse dynamics of a robot
-    with loops are of its tree: with the forces in the loops they obey
-    M qdd + C qd + g = tau + J^T lambda.
+    Errors and Jacobians are those of all rows, in the order of the loops and in the axes of their
+    frames `on`; `rows` says which is which. Like everything else they take batches. M, C, g and
+    inverse dynamics of a robot with loops are of its tree: with the forces in the loops they
+    obey M qdd + C qd + g = tau + J^T lambda.
 
     >>> import nlink
     >>> four_bar = nlink.load("four_bar")

@@ -14,6 +14,7 @@ from typing import Any
 
 from nlink.algorithms import (
     closed_chains,
+    closures,
     coriolis,
     diagonal,
     kinematics,
@@ -236,19 +237,19 @@ _CLOSED = (
         _with_wrenches(closed_chains.closure_forces), Mechanism.regrouped, loops=True),
     Algorithm(
         "closure_error", "recursive", (Q,), (G,),
-        lambda m, o, q: closed_chains.closure_error(m, q), loops=True),
+        lambda m, o, q: closures.closure_error(m, q, author=True), loops=True),
     Algorithm(
         "closure_velocity", "recursive", (Q, QD), (G,),
-        lambda m, o, q, qd: closed_chains.closure_velocity(m, q, qd), loops=True),
+        lambda m, o, q, qd: closures.closure_velocity(m, q, qd, author=True), loops=True),
     Algorithm(
         "closure_acceleration", "recursive", (Q, QD), (G,),
-        lambda m, o, q, qd: closed_chains.closure_acceleration(m, q, qd), loops=True),
+        lambda m, o, q, qd: closures.closure_acceleration(m, q, qd), loops=True),
     Algorithm(
         "closure_jacobian", "recursive", (Q,), (("J", ("rows", "n")),),
-        lambda m, o, q: closed_chains.closure_jacobian(m, q), loops=True),
+        lambda m, o, q: closures.closure_jacobian(m, q), loops=True),
     Algorithm(
         "closure_rows", "recursive", (Q,), (("Q", ("rows", 6)),),
-        lambda m, o, q: closed_chains.closure_rows(m, q), loops=True),
+        lambda m, o, q: closures.closure_rows(m, q), loops=True),
     Algorithm(
         "closure_rank", "contact", (Q,), (("rank", ()),),
         lambda m, o, q: closed_chains.closure_rank(m, q), Mechanism.regrouped, loops=True),

@@ -22,7 +22,8 @@ def to_pinocchio(description: Description) -> Any:
     """A `pinocchio.Model` with one joint for each moving joint, in the same order.
 
     Pinocchio's crba and computeMinverse assume that subtrees are numbered contiguously
-    (depth first); its rnea and aba do not.
+    (depth first); its rnea and aba do not. Loops are left out: Pinocchio has them beside the
+    model.
     """
     pin: Any = import_module("pinocchio")
     model = pin.Model()

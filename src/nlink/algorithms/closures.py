@@ -1,0 +1,181 @@
+"""Where loops are, and how they open: the kinematics of closures.
+
+Everything is in the axes of the body that carries frame b of a closure; see
+`model/constraints.py` for Q, E, R, x and the relative twist (w, v).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nlink.algorithms.inverse_dynamics import Motion, base_motion, move
+from nlink.algorithms.kinematics import Place, at, forward_kinematics, twists
+from nlink.algorithms.sweep import Column, Unrolled
+from nlink.model.constraints import NONE
+from nlink.model.mechanism import Closure, Joint
+from nlink.scalars.functions import Scalar
+from nlink.spatial import Matrix, Twist, Vector, Wrench
+
+Ends = Sequence[tuple[tuple[int, Wrench], ...]]
+"""For each row, the bodies it acts on and the unit wrenches there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """A closure in one configuration, in the axes of the body that carries frame b.
+
+    `turn` takes vectors of body a there, `r` leads from b's origin to a's, `C` are the axes E
+    of the constraint, in which a has the rotation R and the place x.
+    """
+
+    closure: Closure
+    turn: Matrix
+    r: Vector
+    C: Matrix
+    R: Matrix
+    x: Vector
+
+    @property
+    def rows(self) -> tuple[Wrench, ...]:
+        """Q: unit wrenches on a, at its origin."""
+        return tuple(Wrench(self.C @ row.moment, self.C @ row.force)
+                     for row in self.closure.constraint.rows(self.R))
+
+    @property
+    def arm(self) -> Vector:
+        """From b's origin to where the forces act; structure says where that is b's origin."""
+        return self.r if self.closure.constraint.slides else NONE
+
+    def error(self) -> tuple[Scalar, ...]:
+        return self.closure.constraint.error(self.R, self.x)
+
+    def on_bodies(self) -> Ends:
+        """For each row, the unit wrench on either body (from 0), in its axes, about its origin."""
+        a, b, back = self.closure.a, self.closure.b, self.turn.T
+        pairs = []
+        for row in self.rows:
+            ends = []
+            if a.body:
+                ends.append((a.body - 1, Wrench(back @ row.moment, back @ row.force).shift(a.p)))
+            if b.body:
+                ends.append((b.body - 1, (row * -1).shift(b.p + self.arm)))
+            pairs.append(tuple(ends))
+        return pairs
+
+
+def _product(A: Matrix, B: Matrix) -> Matrix:
+    return Matrix(A @ B.x, A @ B.y, A @ B.z)
+
+
+def contacts(mechanism: Unrolled, places: Column, *, author: bool = False) -> list[Contact]:
+    """Every closure, for bodies in these places; its axes E are the author's frame b, or, where
+    rows come in whole triples, those that cost least."""
+    return [_contact(closure, at(places, mechanism, closure.a), at(places, mechanism, closure.b),
+                     plain=closure.constraint.isotropic and not author)
+            for closure in mechanism.closures]
+
+
+def _contact(closure: Closure, one: Place, other: Place, *, plain: bool) -> Contact:
+    a, b, back = closure.a, closure.b, other.R.T
+    turn = _product(back, one.R)
+    r = back @ (one.p - other.p) + turn @ a.p - b.p
+    R = _product(turn, a.R)
+    if plain:
+        return Contact(closure, turn, r, Matrix.identity(), _product(R, b.R.T), r)
+    return Contact(closure, turn, r, b.R, _product(b.R.T, R), b.R.T @ r)
+
+
+def closure_error(mechanism: Unrolled, q: Column, *, author: bool = False) -> list[Scalar]:
+    """How far every row is from closed."""
+    held = contacts(mechanism, forward_kinematics(mechanism, q), author=author)
+    return [x for contact in held for x in contact.error()]
+
+
+def closure_velocity(mechanism: Unrolled, q: Column, qd: Column, *, author: bool = False,
+                     ) -> list[Scalar]:
+    """J qd: how fast the loops open."""
+    moving = [Twist.zero(), *twists(mechanism, q, qd)]
+    opening = []
+    for contact in contacts(mechanism, forward_kinematics(mechanism, q), author=author):
+        twist = _relative_twist(contact, moving)
+        opening += [twist.dot(row) for row in contact.rows]
+    return opening
+
+
+def _relative_twist(contact: Contact, moving: Sequence[Twist]) -> Twist:
+    """(w, v) of frame a seen from b, in the axes of b's body; `moving` has the base first."""
+    a, b = contact.closure.a, contact.closure.b
+    one, other = moving[a.body], moving[b.body]
+    v = contact.turn @ (one.linear + one.angular.cross(a.p))
+    return Twist(contact.turn @ one.angular - other.angular,
+                 v - other.linear - other.angular.cross(b.p + contact.arm))
+
+
+def relative_acceleration(contact: Contact, motions: Sequence[Motion], gained: Sequence[Twist],
+                           moving: Sequence[Twist]) -> list[Scalar]:
+    """d/dt (Q (w, v)), row by row; `motions` with qdd = 0, to which `gained` is added.
+
+    In axes that turn with b, d/dt w = wd_a - wd_b - w_b x w and
+    d/dt v = a_a - a_b - (wd_b~ + w_b~ w_b~) r - 2 w_b x v; axes at rest have neither term
+    of w_b alone, and without sliding r and v vanish.
+    """
+    closure, turn = contact.closure, contact.turn
+    one, other = motions[closure.a.body], motions[closure.b.body]
+    A, B = gained[closure.a.body], gained[closure.b.body]
+    w = turn @ one.w - other.w
+    angular = turn @ (one.wd + A.angular) - other.wd - B.angular
+    linear = (turn @ (one.a + one.E @ closure.a.p + A.linear + A.angular.cross(closure.a.p))
+              - other.a - other.E @ closure.b.p - B.linear - B.angular.cross(closure.b.p))
+    if not closure.constraint.isotropic:
+        angular = angular - other.w.cross(w)
+    if closure.constraint.slides:
+        v = _relative_twist(contact, moving).linear
+        linear = (linear - other.E @ contact.r - B.angular.cross(contact.r)
+                  - other.w.cross(v) * 2)
+    change = Twist(angular, linear)
+    turning = closure.constraint.turning(contact.R, contact.C.T @ w)
+    return [change.dot(row) + extra for row, extra in zip(contact.rows, turning, strict=True)]
+
+
+def closure_rows(mechanism: Unrolled, q: Column) -> list[tuple[Scalar, ...]]:
+    """The rows as unit wrenches on a, about its origin, in world axes."""
+    places = forward_kinematics(mechanism, q)
+    rows = []
+    for contact in contacts(mechanism, places, author=True):
+        R = at(places, mechanism, contact.closure.b).R
+        rows += [(*(R @ row.moment).components, *(R @ row.force).components)
+                 for row in contact.rows]
+    return rows
+
+
+def closure_acceleration(mechanism: Unrolled, q: Column, qd: Column) -> list[Scalar]:
+    """Jdot qd: how the loops would open with qdd = 0."""
+
+    def outward(joint: Joint, parent: Motion, q, qd):
+        motion = move(joint, joint.transform(q), parent, q, qd, (0,) * joint.type.nv)
+        return motion, motion
+
+    rest = base_motion(Vector.zero())
+    motions = [rest, *mechanism.outward(outward, rest, q, qd)]
+    still, speeds = [Twist.zero()] * len(motions), [Twist.zero(), *twists(mechanism, q, qd)]
+    held = contacts(mechanism, forward_kinematics(mechanism, q), author=True)
+    return [x for contact in held for x in relative_acceleration(contact, motions, still, speeds)]
+
+
+def closure_jacobian(mechanism: Unrolled, q: Column) -> list[list[Scalar]]:
+    """J, one row for each row of the constraints: the joint forces that a unit of it causes."""
+
+    def inward(joint: Joint, f: Wrench, wrench: Wrench, q):
+        f = f + wrench
+        return joint.transform(q).wrench_to_parent(f), joint.project(q, f)
+
+    J = []
+    for contact in contacts(mechanism, forward_kinematics(mechanism, q), author=True):
+        for row in contact.on_bodies():
+            wrenches = [Wrench.zero() for _ in mechanism.joints]
+            for body, f in row:
+                wrenches[body] = wrenches[body] + f
+            forces, _ = mechanism.inward(inward, Wrench.zero(), wrenches, q)
+            J.append([x for part in forces for x in part])
+    return J
