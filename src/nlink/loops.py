@@ -11,14 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.compiler.calling import call
+from nlink.model.constraints import ASKEW
 from nlink.scalars.program import Port
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
 
 Array = np.ndarray
-RANK = 1e-9
-"""A singular value this small, of the largest, is none."""
+RANK = 3 * ASKEW
+"""A singular value this small, of the largest, is none: what forward dynamics takes for none."""
 BALANCE = 1e-8
 """Joint forces are balanced to this share of their size, or not at all."""
 
@@ -158,7 +159,7 @@ class Loops:
             else:
                 break
             q, e = moved, reached
-        if np.abs(e).max() <= 1e-10:  # rounding is all that is left
+        if np.abs(e).max() <= ASKEW:  # what is left are axes meant to be parallel
             return q
         held = f" with {', '.join(keep)} as given" if keep else ""
         raise ValueError(f"guess: the loops do not close from here{held}; {self.widest(q)}")

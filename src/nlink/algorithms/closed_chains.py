@@ -29,14 +29,15 @@ from nlink.algorithms.kinematics import at, forward_kinematics, twists
 from nlink.algorithms.matrices import Dense, pivots, zeros
 from nlink.algorithms.operational import cross_mobility, mobilities
 from nlink.algorithms.sweep import Column, Unrolled
+from nlink.model.constraints import ASKEW
 from nlink.model.mechanism import Joint
 from nlink.scalars.functions import Scalar, sign, sqrt
 from nlink.spatial import Twist, Vector, Wrench
 
-DEPENDENT = 1e-11
-"""A row whose pivot is this share of its own mobility follows from the rows before it."""
-STILL = 1e-14
-"""A row with this share of the mobility around it is met by rounding alone."""
+DEPENDENT = (3 * ASKEW) ** 2
+"""A row whose pivot is this share of its own mobility follows from the rows before it, and one
+with this share of the mobility around it holds nothing that could move. Mobilities go with the
+square of an angle."""
 PASSES = 2
 """Steps of simplified Newton in a projection; an error e becomes about e^3."""
 
@@ -138,7 +139,7 @@ class Held:
         ends = [row for contact in held for row in contact.on_bodies()]
         S, scales = closure_mobility(mechanism, steps, ends)
         angular = [x for closure in mechanism.closures for x in closure.constraint.angular]
-        floors = [scale * (STILL / (mechanism.size ** 2 if turns else 1)) + 1e-300
+        floors = [scale * (DEPENDENT / (mechanism.size ** 2 if turns else 1)) + 1e-300
                   for scale, turns in zip(scales, angular, strict=True)]
 
         def invert(k: int, pivot: Scalar, whole: Scalar) -> Scalar:

@@ -30,7 +30,7 @@ from nlink.model.multi_rate import Free
 from nlink.scalars.functions import Scalar, divide, sign, sqrt
 from nlink.spatial import Twist, Vector
 
-NEAR = 1e6 * DEPENDENT
+NEAR = 1e4 * DEPENDENT
 """A relative pivot below this is too near a singular state to divide by."""
 
 

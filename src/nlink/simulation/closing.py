@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nlink.model.constraints import ASKEW
 from nlink.simulation.system import Closing
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 Array = np.ndarray
 OPEN = 1e-4
 """A start that is open by more, in radians or mechanism sizes, is no rounding."""
-ASKEW = 1e-6
-"""What may stay open: axes that are parallel but for the digits of a file."""
 
 
 def check_closing(closing: Closing, method: str, velocity: str) -> Closing:
