@@ -39,7 +39,8 @@ DEPENDENT = (3 * ASKEW) ** 2
 with this share of the mobility around it holds nothing that could move. Mobilities go with the
 square of an angle."""
 PASSES = 2
-"""Steps of simplified Newton in a projection; an error e becomes about e^3."""
+"""Steps of simplified Newton in a projection; an error e becomes about e^3. Velocities are
+linear, and take the second for the rounding that the first leaves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +94,10 @@ def closure_mobility(mechanism: Unrolled, steps: Column, ends: Ends) -> tuple[De
             if i == j:
                 total = total + Om[i] @ f
             elif j < i:
-                total = total + Twist(*_halves([t.dot(f) for t in blocks[i, j]]))
+                total = total + twist([t.dot(f) for t in blocks[i, j]])
             else:
                 columns = zip(*(t.components for t in blocks[j, i]), strict=True)
-                total = total + Twist(*_halves([_twist(c).dot(f) for c in columns]))
+                total = total + twist([twist(c).dot(f) for c in columns])
         return total
 
     S = zeros(len(ends))
@@ -118,12 +119,9 @@ def closure_mobility(mechanism: Unrolled, steps: Column, ends: Ends) -> tuple[De
     return S, scales
 
 
-def _halves(x: Sequence[Scalar]) -> tuple[Vector, Vector]:
-    return Vector(*x[:3]), Vector(*x[3:])
-
-
-def _twist(x: Sequence[Scalar]) -> Twist:
-    return Twist(*_halves(x))
+def twist(x: Sequence[Scalar]) -> Twist:
+    """Of six components."""
+    return Twist(Vector(*x[:3]), Vector(*x[3:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +278,7 @@ def project(mechanism: Unrolled, q: Column, qd: Column) -> tuple[Column, Column]
     for _ in range(PASSES):
         change = held.respond(mechanism, closure_error(mechanism, q))
         q = mechanism.each(_step, q, change)
-    for _ in range(2):
+    for _ in range(PASSES):
         change = held.respond(mechanism, closure_velocity(mechanism, q, qd))
         qd = added(mechanism, qd, change)
     return q, qd

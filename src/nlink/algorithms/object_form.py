@@ -21,6 +21,7 @@ from nlink.algorithms.closed_chains import (
     closure_mobility,
     release,
     response,
+    twist,
     wrenches,
 )
 from nlink.algorithms.matrices import path
@@ -28,14 +29,12 @@ from nlink.algorithms.sweep import Column, Unrolled
 from nlink.model.mechanism import Mechanism
 from nlink.model.multi_rate import Free
 from nlink.scalars.functions import Scalar, divide, sign, sqrt
-from nlink.spatial import Twist, Vector
 
 NEAR = 1e4 * DEPENDENT
 """A relative pivot below this is too near a singular state to divide by."""
 
 
-_UNITS = tuple(Twist(Vector(*row[:3]), Vector(*row[3:])) for row in (
-    tuple(int(i == j) for j in range(6)) for i in range(6)))
+_UNITS = tuple(twist([int(i == j) for j in range(6)]) for i in range(6))
 
 
 def held_object(mechanism: Mechanism | Unrolled) -> int | None:
@@ -88,7 +87,7 @@ def forward_dynamics(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_
     multipliers = [_resist(F, stiff, opening, alpha) for F, stiff, opening in arms]
     # a stiff arm turns the rounding of alpha into forces: so once more, with what is left of
     # M_o alpha = sum phi Q^T lambda, and never through alpha itself
-    left = [-x for x in (inertia @ Twist(Vector(*alpha[:3]), Vector(*alpha[3:]))).components]
+    left = [-x for x in (inertia @ twist(alpha)).components]
     for (F, _, _), forces in zip(arms, multipliers, strict=True):
         for row, x in zip(F, forces, strict=True):
             left = [y + f * x for y, f in zip(left, row, strict=True)]
