@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nlink.balance import RANK, balance, rate_names
 from nlink.compiler.calling import call
 from nlink.model.constraints import ASKEW
+from nlink.model.manifold import normalized
 from nlink.scalars.program import Port
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
 
 Array = np.ndarray
-RANK = 3 * ASKEW
-"""A singular value this small, of the largest, is none: what forward dynamics takes for none."""
-BALANCE = 1e-8
-"""Joint forces are balanced to this share of their size, or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,22 +128,21 @@ class Loops:
         True
         """
         robot = self.robot
-        q = _one("guess", robot.neutral if guess is None else guess, robot.nq)
+        q = _unit("guess", robot, _one(
+            "guess", robot.neutral if guess is None else guess, robot.nq))
         free = np.ones(robot.n, dtype=bool)
         if isinstance(keep, str):
             raise ValueError(f"keep: {keep!r}, expected a sequence of names")
         for name in keep:
             free[self._rates_of("keep", name)] = False
-        size = np.where(self.angular, 1.0, robot.mechanism.size)
-
         def opening(q: Array) -> Array:
-            return self.error(q) / size
+            return self.error(q) / self.scale
 
         e = opening(q)
         for _ in range(iterations):
             if np.abs(e).max() <= tolerance:
                 return q
-            J = self.jacobian(q) / size[:, None]
+            J = self.jacobian(q) / self.scale[:, None]
             step = np.zeros(robot.n)
             step[free] = -np.linalg.pinv(J[:, free], rcond=RANK) @ e
             largest = np.abs(step).max()
@@ -167,9 +164,38 @@ class Loops:
     def widest(self, q: ArrayLike) -> str:
         """Which loop is the most open in these configurations, and how far, in words."""
         e = np.abs(self.error(q)).reshape(-1, len(self.rows)).max(axis=0)
-        row = int((e / np.where(self.angular, 1.0, self.robot.mechanism.size)).argmax())
+        row = int((e / self.scale).argmax())
         far = 2 * np.arctan(e[row] / 2) if self.angular[row] else e[row]
         return f"{self.rows[row]!r} is open by {far:.3g} {self.units[row]}"
+
+    def closed(self, q: ArrayLike, qd: ArrayLike | None = None) -> Array:
+        """Whether the loops are closed in these states, and stay so if rates are given: to
+        1e-5 rad, or of the size of the mechanism, or of what the rates move; (...).
+
+        >>> import nlink
+        >>> four_bar = nlink.load("four_bar")
+        >>> bool(four_bar.loops.closed(four_bar.neutral))
+        True
+        """
+        closed = (np.abs(self.error(q)) <= ASKEW * self.scale).all(axis=-1)
+        if qd is None:
+            return closed
+        speeds = np.abs(self.velocity(q, qd)) / self.scale
+        J = np.abs(self.jacobian(q)) / self.scale[:, None]
+        moved = np.einsum("...ij,...j->...i", J, np.abs(qd)).max(axis=-1, keepdims=True)
+        return closed & (speeds <= ASKEW * moved).all(axis=-1)
+
+    def expect_closed(self, q: Array, qd: Array | None = None) -> None:
+        """Refuse states that are open, and rates that open them, in a sentence."""
+        if not self.closed(q).all():
+            raise ValueError(f"q: the loop {self.widest(q)}, expected a closed configuration; "
+                             "robot.loops.assemble(q) finds one")
+        if qd is not None and not self.closed(q, qd).all():
+            speeds = np.abs(self.velocity(q, qd)).reshape(-1, len(self.rows)).max(axis=0)
+            row = int((speeds / self.scale).argmax())
+            raise ValueError(f"qd: the loop {self.rows[row]!r} opens with {speeds[row]:.3g} "
+                             f"{self.units[row]}/s, expected J qd = 0; robot.loops.project(q, qd) "
+                             "has rates that keep it closed")
 
     def random_state(self, rng: np.random.Generator, shape: tuple[int, ...] = (),
                      spread: float = 0.3) -> tuple[Array, Array]:
@@ -200,7 +226,7 @@ class Loops:
         """
         robot = self.robot
         q = _one("q", robot.neutral if q is None else q, robot.nq)
-        J = self.jacobian(q) / np.where(self.angular, 1.0, robot.mechanism.size)[:, None]
+        J = self.jacobian(q) / self.scale[:, None]
         tolerance, names = RANK * max(1.0, float(np.abs(J).max())), rate_names(robot)
         rank = int(np.linalg.matrix_rank(J, tol=tolerance))
         chosen: list[str] = []
@@ -227,6 +253,7 @@ class Loops:
         True
         """
         robot, q = self.robot, _one("q", q, self.robot.nq)
+        self.expect_closed(q)
         accelerations = dict.fromkeys(rates, 0.0) if accelerations is None else accelerations
         if set(accelerations) != set(rates):
             raise ValueError(f"accelerations: of {', '.join(accelerations)}, expected of the "
@@ -247,20 +274,22 @@ class Loops:
         qdd[~known] = -solve @ (J[:, known] @ qdd[known] + self.acceleration(q, qd))
         opening = J @ qdd + self.acceleration(q, qd)
         for what, left in (("rates", J @ qd), ("accelerations", opening)):
-            if np.abs(left).max() > 1e-6 * (1 + np.abs(J).max() * np.abs((qd, qdd)).max()):
+            if np.abs(left).max() > ASKEW * (1 + np.abs(J).max() * np.abs((qd, qdd)).max()):
                 raise ValueError(f"{what}: no motion that keeps the loop "
                                  f"{self.rows[int(np.abs(left).argmax())]!r} closed has these")
         return qd, qdd
 
     def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
-                         internal: ArrayLike | None = None) -> tuple[Array, Array]:
+                         internal: ArrayLike | None = None, f_ext: ArrayLike | None = None,
+                         ) -> tuple[Array, Array]:
         """tau on the actuated joints, zero elsewhere, and the wrenches in the loops, for a motion
         that keeps the loops closed.
 
         M qdd + h = tau + J^T lambda leaves a choice where there are more motors than freedoms: the
-        tau of least norm is taken, or, with `internal` (wrenches in the loops, (loops, 6), signs
-        and axes as in `forces`; a squeeze, say), the one whose multipliers are nearest to it.
-        A motion that the motors cannot make raises ValueError, as does one that opens the loops.
+        tau of least norm is taken, or, with `internal` (wrenches in the loops, (..., loops, 6),
+        signs and axes as in `forces`; a squeeze, say), the one whose multipliers are nearest to
+        it. `f_ext` as in `forward_dynamics`. A motion that the motors cannot make raises
+        ValueError, as do a state that is not closed and a motion that opens the loops.
 
         >>> import nlink
         >>> bar = nlink.load("four_bar")
@@ -269,56 +298,28 @@ class Loops:
         (array([0., 0.]), (1, 6))
         """
         robot = self.robot
-        shapes = ((robot.nq,), (robot.n,), (robot.n,))
-        given = [Port(name, shape) for name, shape in zip(("q", "qd", "qdd"), shapes, strict=True)]
+        given = {"q": (q, (robot.nq,)), "qd": (qd, (robot.n,)), "qdd": (qdd, (robot.n,))}
+        if internal is not None:
+            given["internal"] = internal, (len(self.names), 6)
+            if not np.isfinite(np.asarray(internal, dtype=float)).all():
+                raise ValueError("internal: contains a number that is not finite")
+        if f_ext is not None:
+            given["f_ext"] = f_ext, (len(robot.links), 6)
         outputs = [Port("tau", (robot.n,)), Port("forces", (len(self.names), 6))]
-        if internal is not None and np.shape(internal) != (len(self.names), 6):
-            raise ValueError(f"internal: shape {np.shape(internal)}, expected "
-                             f"{(len(self.names), 6)}")
 
         def run(inputs: list[Array], results: list[Array], count: int) -> None:
-            for k in range(count):
-                if not all(np.isfinite(x[k]).all() for x in inputs):
-                    results[0][k] = results[1][k] = np.nan
-                    continue
-                state, rates, accelerations = (x[k] for x in inputs)
-                wanted = None if internal is None else self.multipliers(state, internal)
-                tau, multipliers = self._balance(state, rates, accelerations, wanted)
-                results[0][k] = tau
-                results[1][k] = self.wrenches(state, multipliers).ravel()
+            finite = np.all([np.isfinite(x).all(axis=1) for x in inputs], axis=0)
+            for result in results:
+                result[~finite] = np.nan
+            self.expect_closed(inputs[0][finite], inputs[1][finite])
+            for k in np.flatnonzero(finite):
+                state = {name: x[k].reshape(shape) for (name, (_, shape)), x in zip(
+                    given.items(), inputs, strict=True)}
+                results[0][k], multipliers = balance(self, **state)
+                results[1][k] = self.wrenches(state["q"], multipliers).ravel()
 
-        return call(given, outputs, (q, qd, qdd), None, run)
-
-    def _balance(self, q: Array, qd: Array, qdd: Array, wanted: Array | None,
-                 ) -> tuple[Array, Array]:
-        J = self.jacobian(q)
-        opening = J @ qdd + self.acceleration(q, qd)
-        size = np.abs(J) @ np.abs(qdd) + np.abs(self.acceleration(q, qd)) + 1e-9
-        if (np.abs(opening) > 1e-6 * size).any():
-            worst = int(np.argmax(np.abs(opening) / size))
-            raise ValueError(f"qdd: opens the loop {self.rows[worst]!r} with an acceleration of "
-                             f"{abs(opening[worst]):.3g}, expected J qdd = -Jdot qd")
-        whole = self.robot.inverse_dynamics(q, qd, qdd)
-        motors = self.actuated
-        scale = BALANCE * (1.0 + np.abs(whole).max())
-        # passive joints: J_p^T lambda = whole_p decides what of lambda is not free
-        passive, active = J[:, ~motors].T, J[:, motors].T
-        inverse = _pseudo_inverse(passive, J)
-        base = inverse @ whole[~motors]
-        left = whole[~motors] - passive @ base
-        if len(left) and np.abs(left).max() > scale:
-            joint = self._passive_names()[int(np.abs(left).argmax())]
-            raise ValueError(f"qdd: the motors cannot make this motion: {joint!r} has none, and "
-                             f"{np.abs(left).max():.3g} is left to it")
-        free = np.eye(len(J)) - inverse @ passive
-        if wanted is None:  # least tau = whole_a - A lambda
-            y = _pseudo_inverse(active @ free, J) @ (whole[motors] - active @ base)
-        else:
-            y = wanted - base
-        multipliers = base + free @ y
-        tau = np.zeros(len(whole))
-        tau[motors] = whole[motors] - active @ multipliers
-        return tau, multipliers
+        return call([Port(name, shape) for name, (_, shape) in given.items()], outputs,
+                    [array for array, _ in given.values()], None, run)
 
     def wrenches(self, q: ArrayLike, multipliers: ArrayLike) -> Array:
         """The wrenches in the loops, (..., loops, 6), from a multiplier for each row; signs and
@@ -380,9 +381,10 @@ class Loops:
         return np.array([x for loop in self.robot.description.loops
                          for x in loop.constraint.angular])
 
-    def _passive_names(self) -> list[str]:
-        names = np.array(rate_names(self.robot), dtype=object)
-        return list(names[~self.actuated])
+    @property
+    def scale(self) -> Array:
+        """Of each row, what its error is measured by: a radian, or the size of the mechanism."""
+        return np.where(self.angular, 1.0, self.robot.mechanism.size)
 
     def _rates_of(self, argument: str, name: str) -> slice:
         at = 0
@@ -400,25 +402,22 @@ class Loops:
             ends.tolist(), self.robot.description.loops, strict=True)]
 
 
-def rate_names(robot: Robot) -> list[str]:
-    """A name for each rate: the joint's, numbered where it has several."""
-    return [joint.name if joint.type.nv == 1 else f"{joint.name}.{k}"
-            for joint in robot.joints for k in range(joint.type.nv)]
-
-
-def _pseudo_inverse(A: Array, J: Array) -> Array:
-    """Of a part of J or what is made of it: rounding in J is nothing to be inverted."""
-    if not A.size:
-        return np.zeros(A.shape[::-1])
-    U, s, Vt = np.linalg.svd(A, full_matrices=False)
-    kept = s > RANK * np.linalg.norm(J, 2)
-    return (Vt[kept].T / s[kept]) @ U[:, kept].T
-
-
 def _index(what: str, name: str, names: list[str]) -> int:
     if name not in names:
         raise ValueError(f"{what}: {name!r}, expected one of {', '.join(names)}")
     return names.index(name)
+
+
+def _unit(name: str, robot: Robot, q: Array) -> Array:
+    """Quaternions of any length but zero, made unit."""
+    parts = []
+    for joint, own in zip(robot.mechanism.joints, robot.mechanism.split(q, "nq"), strict=True):
+        if joint.type.nq != joint.type.nv:
+            if not np.any(own[-4:]):
+                raise ValueError(f"{name}: a quaternion of length zero, expected a rotation")
+            own = (*own[:-4], *normalized(np.array(own[-4:])))
+        parts.append(own)
+    return np.concatenate(parts)
 
 
 def _one(name: str, given: ArrayLike, *shape: int) -> Array:

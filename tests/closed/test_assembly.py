@@ -119,3 +119,15 @@ def test_random_arms_close_from_a_guess(seed):
     for _ in range(5):
         q = robot.loops.assemble(robot.integrate(robot.neutral, rng.normal(size=robot.n) * 0.1))
         assert np.abs(Dense(robot).rows(q, np.zeros(robot.n))[2]).max() < 1e-10
+
+
+def test_quaternions_of_a_guess_are_made_unit():
+    arms = nlink.load("two_arms_box")
+    guess = arms.neutral
+    guess[15:] *= 3.0
+    q = arms.loops.assemble(guess)
+    assert np.linalg.norm(q[15:]) == pytest.approx(1.0, abs=1e-15)
+    assert q == pytest.approx(arms.loops.assemble(arms.neutral), abs=1e-12)
+    guess[15:] = 0.0
+    with pytest.raises(ValueError, match="guess: a quaternion of length zero, expected a rotation"):
+        arms.loops.assemble(guess)

@@ -132,6 +132,44 @@ def test_some_rates_and_accelerations_complete_the_motion(name):
     assert relative(found[1], qdd) < 1e-9
 
 
+@pytest.mark.parametrize("name", ["four_bar", "two_arms_box"])
+def test_wrenches_on_links_are_borne(name):
+    """Forward dynamics with the same wrenches has the motion back."""
+    robot = nlink.load(name)
+    q, qd, qdd, _ = motion(robot, 1)
+    f_ext = np.random.default_rng(0).normal(size=(len(robot.links), 6)) * 5
+    tau, forces = robot.loops.inverse_dynamics(q, qd, qdd, f_ext=f_ext)
+    assert (tau[~robot.loops.actuated] == 0).all()
+    assert relative(robot.forward_dynamics(q, qd, tau, f_ext), qdd) < 1e-9
+    assert relative(robot.loops.forces(q, qd, tau, f_ext), forces) < 1e-8
+    assert relative(tau, robot.loops.inverse_dynamics(q, qd, qdd)[0]) > 1e-3
+
+
+def test_every_state_of_a_batch_has_its_own_squeeze():
+    arms = nlink.load("two_arms_box")
+    q, qd, qdd = (np.array(x) for x in zip(*(motion(arms, k)[:3] for k in (1, 2)), strict=True))
+    squeezes = np.random.default_rng(0).normal(size=(2, 2, 6)) * 20
+    tau, forces = arms.loops.inverse_dynamics(q, qd, qdd, internal=squeezes)
+    for k in range(2):
+        alone = arms.loops.inverse_dynamics(q[k], qd[k], qdd[k], internal=squeezes[k])
+        assert np.array_equal(tau[k], alone[0])
+        assert np.array_equal(forces[k], alone[1])
+
+
+@pytest.mark.parametrize("name", ["four_bar", "two_arms_box"])
+def test_closed_states_are_known_from_open_ones(name):
+    robot = nlink.load(name)
+    rng = np.random.default_rng(0)
+    q, qd = robot.random_state(rng, (5,))
+    aside = robot.integrate(q, 0.01 * rng.normal(size=(5, robot.n)))
+    faster = qd + 0.01 * rng.normal(size=(5, robot.n))
+    assert robot.loops.closed(q, qd).all()
+    assert robot.loops.closed(q, 0 * qd).all()
+    assert not robot.loops.closed(aside).any()
+    assert not robot.loops.closed(q, faster).any()
+    assert robot.loops.closed(q[0]).shape == ()
+
+
 def test_batches_are_single_calls():
     bar = nlink.load("four_bar")
     motions = [motion(bar, seed)[:3] for seed in range(4)]
@@ -167,8 +205,19 @@ def test_a_motion_that_opens_loops_is_refused():
 
 
 @pytest.mark.parametrize(("call", "words"), [
-    (lambda x: x.inverse_dynamics(np.zeros(3), np.zeros(3), np.zeros(3), internal=[1.0]),
-     r"internal: shape \(1,\), expected \(1, 6\)"),
+    (lambda x: x.inverse_dynamics(x.robot.neutral, np.zeros(3), np.zeros(3), internal=[1.0]),
+     r"internal: shape \(1,\), expected \(..., 1, 6\)"),
+    (lambda x: x.inverse_dynamics(x.robot.neutral, np.zeros(3), np.zeros(3),
+                                  internal=np.full((1, 6), np.nan)),
+     "internal: contains a number that is not finite"),
+    (lambda x: x.inverse_dynamics(x.robot.neutral, np.zeros(3), np.zeros(3), f_ext=[1.0]),
+     r"f_ext: shape \(1,\), expected \(..., 3, 6\)"),
+    (lambda x: x.inverse_dynamics(np.add(x.robot.neutral, [0.1, 0, 0]), np.zeros(3), np.zeros(3)),
+     "^q: the loop 'pin' is open by .* m, expected a closed configuration"),
+    (lambda x: x.inverse_dynamics(x.robot.neutral, [1.0, 0, 0], np.zeros(3)),
+     "^qd: the loop 'pin' opens with .* m/s, expected J qd = 0"),
+    (lambda x: x.complete(np.add(x.robot.neutral, [0.1, 0, 0]), {"crank": 1.0}),
+     "^q: the loop 'pin' is open by .* m, expected a closed configuration"),
     (lambda x: x.internal(x.robot.neutral, np.zeros((2, 6)), "rocker"),
      r"wrenches: shape \(2, 6\), expected \(1, 6\)"),
     (lambda x: x.internal(x.robot.neutral, np.zeros((1, 6)), "table"),

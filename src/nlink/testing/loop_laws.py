@@ -24,7 +24,7 @@ from nlink.testing.states import (
 
 
 def loops_close(robot: Robot, x: Samples, engine: Engine) -> float:
-    size = np.where(robot.loops.angular, 1.0, robot.mechanism.size)
+    size = robot.loops.scale
     return worst(np.abs(robot.compute("closure_error", x.q, engine=engine) / size).ravel())
 
 
