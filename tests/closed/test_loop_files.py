@@ -170,3 +170,12 @@ def test_formulations_of_a_tree_are_no_formulations_of_loops():
     with pytest.raises(ValueError, match="denoc"):
         nlink.load("four_bar").forward_dynamics(np.zeros(3), np.zeros(3), np.zeros(3),
                                                 algorithm="denoc")
+
+
+def test_rows_of_a_matrix_are_lists_tuples_or_arrays():
+    Q = np.eye(6)[3:5]
+    ends = {"of": {"link": "link3"}, "on": {"link": "base", "xyz": (2.0, 1.0, 0.0)}}
+    robots = [nlink.load("planar3").with_loops([{
+        "name": "wall", "joint": "matrix", "matrix": matrix, **ends}])
+        for matrix in (Q, Q.tolist(), tuple(map(tuple, Q.tolist())), list(Q))]
+    assert len({robot.to_toml() for robot in robots}) == 1

@@ -304,13 +304,15 @@ def _read_loop(table: Mapping[str, Any], name: Any, names: list[str]) -> Loop:
 
 
 def _list_of(key: str, table: Mapping[str, Any]) -> list[Any]:
-    if not isinstance(table[key], list):
+    """A list, or what Python has instead of one: a tuple, an array."""
+    if not isinstance(table[key], list | tuple | np.ndarray):
         raise ValueError(f"{key}: {table[key]!r}, expected a list")
-    return table[key]
+    return list(table[key])
 
 
 def _row_of(key: str, values: Any) -> tuple[float, ...]:
-    if not isinstance(values, list) or any(
+    values = values.tolist() if isinstance(values, np.ndarray) else values
+    if not isinstance(values, list | tuple) or any(
             isinstance(x, bool) or not isinstance(x, int | float) for x in values):
         raise ValueError(f"{key}: {values!r}, expected a list of numbers")
     return tuple(_sane(key, x) for x in values)
