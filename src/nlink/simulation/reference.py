@@ -88,7 +88,7 @@ def integrate(f: Rates, y: Array, times: Array, tableau: Tableau, *, rtol: float
                     h = first_step(f, t, y, k0, float(stop) - t, tableau.error_order, rtol, atol)
             elif accepted:
                 t, y, k0 = tnew, new, knew
-            elif not tableau.adaptive or h < least:
+            elif not (tableau.adaptive and h >= least):  # nor is nan a size
                 done.status = "not finite" if math.isnan(error) else "step too small"
                 done.t = t
                 return done
