@@ -368,8 +368,7 @@ class Loops:
     @property
     def actuated(self) -> Array:
         """Of each rate, whether a motor acts on it; a free joint never has one."""
-        return np.array([joint.actuated and joint.type.name != "free"
-                         for joint in self._moving for _ in range(joint.type.nv)], dtype=bool)
+        return np.array(self.robot.description.motors)
 
     @property
     def _moving(self) -> list[Any]:

@@ -13,6 +13,7 @@ import numpy as np
 from nlink.model.constraints import Constraint
 from nlink.model.joints import Fixed, JointType, Revolute
 from nlink.model.mimics import Mimic, leads
+from nlink.model.multi_rate import Free
 from nlink.model.names import base_name
 from nlink.model.pose import Mount, Placement, Pose
 
@@ -140,6 +141,12 @@ class Description:
         """What frame 0, which never moves, is called: "base", or "world" beside a link or
         frame of that name."""
         return base_name(self._names)
+
+    @property
+    def motors(self) -> tuple[bool, ...]:
+        """Of each rate, whether a motor acts on it; a free joint never has one."""
+        return tuple(joint.actuated and not isinstance(joint.type, Free)
+                     for joint in self.joints for _ in range(joint.type.nv))
 
     @property
     def children(self) -> dict[int, list[int]]:

@@ -2,6 +2,10 @@
 
 A law of your own is any function of (t, q, qd) written with + - * / and nlink.sin, cos,
 sqrt and sign; q and qd are arrays that it can index and scale.
+
+The laws here act on joints with motors alone, and of a mechanism with loops they want closed
+configurations. Those that need the forces of a motion take them from the tree, on every joint;
+they refuse robots that have joints without motors.
 """
 
 from __future__ import annotations
@@ -12,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nlink.model.multi_rate import Free
 from nlink.scalars.functions import Scalar
+from nlink.simulation.splines import Spline
 from nlink.simulation.system import apply
-from nlink.simulation.trajectories import Motion, Rest
+from nlink.simulation.trajectories import Between, Motion, Rest
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
@@ -29,6 +35,31 @@ def gains(name: str, value: Any, n: int) -> tuple[float, ...]:
     if array.shape not in ((), (1,), (n,)) or not np.isfinite(array).all():
         raise ValueError(f"{name}: {value!r}, expected a finite number, or {n} of them")
     return tuple(np.broadcast_to(array, (n,)).tolist())
+
+
+def expect_motors(robot: Robot) -> None:
+    """Refuse a robot on whose joints not all forces of a motion can act; of a tree the base that
+    floats is left to the user."""
+    loops = bool(robot.description.loops)
+    idle = [joint.name for joint in robot.joints if joint.type.nv and not (
+        joint.actuated and not (loops and isinstance(joint.type, Free)))]
+    if idle:
+        help = "; robot.loops.inverse_dynamics has the forces of motors alone" if loops else ""
+        raise ValueError(f"robot: {robot.name} has no motor on {', '.join(idle)}, expected one on "
+                         f"every joint that moves: this law acts on all of them{help}")
+
+
+def expect_closed(robot: Robot, desired: Callable[[Scalar], Motion]) -> None:
+    """Refuse configurations to go to that open the loops: all that are known to be wanted."""
+    if not robot.description.loops:
+        return
+    wanted = (desired.q if isinstance(desired, Spline) else
+              [desired.start, desired.end] if isinstance(desired, Between) else
+              [desired(0.0)[0]])
+    q = np.array(wanted, dtype=float)
+    if not robot.loops.closed(q).all():
+        raise ValueError(f"desired: the loop {robot.loops.widest(q)}, expected closed "
+                         "configurations; robot.loops.assemble(q) finds one")
 
 
 @dataclass(frozen=True)
@@ -51,17 +82,19 @@ class _Tracking:
         q = self.desired(0.0)[0]  # type: ignore[operator]
         if len(q) != self.robot.n:
             raise ValueError(f"desired: {len(q)} coordinates, expected {self.robot.n}")
+        expect_closed(self.robot, self.desired)  # type: ignore[arg-type]
 
     def feedback(self, t: Scalar, q: Any, qd: Any) -> tuple[list[Scalar], Motion]:
-        """kp (qr - q) + kd (qdr - qd), and the desired motion."""
+        """kp (qr - q) + kd (qdr - qd) where there are motors, and the desired motion."""
         motion: Motion = self.desired(t)  # type: ignore[operator]
-        return [p * (a - x) + d * (b - v) for p, d, a, b, x, v in zip(
-            self.kp, self.kd, motion[0], motion[1], q, qd, strict=True)], motion
+        return [p * (a - x) + d * (b - v) if motor else 0.0 for motor, p, d, a, b, x, v in zip(
+            self.robot.description.motors, self.kp, self.kd, motion[0], motion[1], q, qd,
+            strict=True)], motion
 
 
 @dataclass(frozen=True)
 class PD(_Tracking):
-    """tau = kp (qr - q) + kd (qdr - qd)."""
+    """tau = kp (qr - q) + kd (qdr - qd), on joints that have motors."""
 
     def __call__(self, t: Scalar, q: Any, qd: Any) -> list[Scalar]:
         return self.feedback(t, q, qd)[0]
@@ -71,6 +104,10 @@ class PD(_Tracking):
 class PDGravity(_Tracking):
     """PD with gravity compensation: tau = kp (qr - q) + kd (qdr - qd) + g(q)."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        expect_motors(self.robot)
+
     def __call__(self, t: Scalar, q: Any, qd: Any) -> list[Scalar]:
         pd, _ = self.feedback(t, q, qd)
         return [a + b for a, b in zip(pd, apply(self.robot, "gravity_torque", q), strict=True)]
@@ -79,6 +116,10 @@ class PDGravity(_Tracking):
 @dataclass(frozen=True)
 class ComputedTorque(_Tracking):
     """tau = ID(q, qd, qddr + kp (qr - q) + kd (qdr - qd)): the error obeys a linear equation."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        expect_motors(self.robot)
 
     def __call__(self, t: Scalar, q: Any, qd: Any) -> list[Scalar]:
         pd, motion = self.feedback(t, q, qd)
@@ -93,6 +134,10 @@ class FeedForward:
 
     robot: Robot
     desired: Callable[[Scalar], Motion]
+
+    def __post_init__(self) -> None:
+        expect_motors(self.robot)
+        expect_closed(self.robot, self.desired)
 
     def __call__(self, t: Scalar, q: Any, qd: Any) -> list[Scalar]:
         return apply(self.robot, "inverse_dynamics", *self.desired(t))

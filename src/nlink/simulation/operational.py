@@ -21,7 +21,7 @@ import numpy as np
 
 from nlink.algorithms.matrices import dense_solve
 from nlink.scalars.functions import Scalar
-from nlink.simulation.controllers import Desired, gains
+from nlink.simulation.controllers import Desired, expect_motors, gains
 from nlink.simulation.system import apply
 from nlink.simulation.trajectories import Motion, Rest
 from nlink.spatial import Vector
@@ -57,6 +57,10 @@ class OperationalSpace:
     damping: float = 1.0
 
     def __post_init__(self) -> None:
+        if self.robot.description.loops:
+            raise ValueError(f"robot: {self.robot.name} has loops, expected a tree: this law "
+                             "knows nothing of what loops carry")
+        expect_motors(self.robot)
         rows = 3 if self.orientation is None else 6
         if self.robot.n < rows:
             raise ValueError(f"robot: {self.robot.name} has {self.robot.n} rates, expected at "

@@ -40,7 +40,7 @@ class Rest:
 
 
 @dataclass(frozen=True)
-class _Between:
+class Between:
     """From one configuration to another in time T, along a curve of the time alone."""
 
     start: Sequence[float] | np.ndarray
@@ -72,7 +72,7 @@ class _Between:
 
 
 @dataclass(frozen=True)
-class Cycloid(_Between):
+class Cycloid(Between):
     """The papers' trajectory [Saha03, 18]: start + (end - start) (s - sin(2 pi s)/(2 pi)), s = t/T.
 
     The printed 1/2 [2 pi t/T - sin(2 pi t/T)] is the case end - start = pi.
@@ -87,7 +87,7 @@ class Cycloid(_Between):
 
 
 @dataclass(frozen=True)
-class Quintic(_Between):
+class Quintic(Between):
     """The polynomial of degree five that starts and ends at rest: 10 s^3 - 15 s^4 + 6 s^5."""
 
     def curve(self, s: Scalar) -> tuple[Scalar, Scalar, Scalar]:
