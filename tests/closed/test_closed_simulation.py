@@ -80,6 +80,45 @@ def test_poisoned_trajectories_fail_alone():
     assert np.array_equal(run.q[good], clean.q[good])
 
 
+@pytest.mark.parametrize("options", [{}, {"traced": False}])
+def test_open_starts_of_an_ensemble_never_start(options):
+    q0, qd0 = starts(FOUR_BAR, 6)
+    options = {"t": 0.2, "every": 0.1} | options
+    clean = nlink.simulate(FOUR_BAR, q0, qd0, **options)
+    q0[1] += (0.1, 0.0, 0.0)
+    q0[4, 0] = np.nan
+    run = nlink.simulate(FOUR_BAR, q0, qd0, **options)
+    assert run.status.tolist() == ["done", "not closed", "done", "done", "not finite", "done"]
+    good = [0, 2, 3, 5]
+    assert np.array_equal(run.q[good], clean.q[good])
+    assert np.array_equal(run.q[1, 0], q0[1])
+    assert np.isnan(run.q[1, 1:]).all()
+    assert run.t_end[1] == 0
+    assert run.stats.steps[1] == 0
+    with pytest.raises(ValueError, match="q0: the loop 'pin' is open by"):
+        nlink.simulate(FOUR_BAR, q0[[1, 1, 4]], **options)
+
+
+def test_open_starts_are_kept_in_files(tmp_path):
+    q0, qd0 = starts(FOUR_BAR, 3)
+    q0[1] += (0.1, 0.0, 0.0)
+    options = {"t": 0.2, "every": 0.1, "closing": 15.0}
+    whole = nlink.simulate(FOUR_BAR, q0, qd0, **options)
+    nlink.simulate(FOUR_BAR, q0, qd0, save=tmp_path / "run", **options)
+    whole.save(tmp_path / "run.npz")
+    for name in ("run", "run.npz"):
+        run = nlink.load_run(tmp_path / name)
+        assert run.status.tolist() == ["done", "not closed", "done"]
+        assert run.closing == 15.0
+        assert np.array_equal(run.q, whole.q, equal_nan=True)
+
+
+def test_trees_have_nothing_to_be_closed():
+    with pytest.raises(ValueError, match=r"closing: 20\.0, expected nothing else than 'project': "
+                                         "double_pendulum has no loops"):
+        nlink.simulate(nlink.load("double_pendulum"), t=0.1, closing=20.0)
+
+
 def test_projection_keeps_the_order_of_a_method():
     """rk4 with half the step has a sixteenth of the error."""
     q0, qd0 = (x[0] for x in starts(FOUR_BAR, 1))

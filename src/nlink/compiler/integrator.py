@@ -29,7 +29,7 @@ RECORD = ("status", "next", "steps", "rejects", "sweeps", "events", "fill", "t",
 `events` all events so far and `fill` those of them that the log still holds.
 """
 STATUS = {"running": 0, "done": 1, "not finite": 2, "step too small": 3, "too many steps": 4,
-          "event": 5, "limit reached": 6, "at rest on a limit": 7}
+          "event": 5, "limit reached": 6, "at rest on a limit": 7, "not closed": 8}
 """A running trajectory can be taken up again."""
 
 RATE = 3e9

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nlink.model.constraints import ASKEW
 from nlink.simulation.system import Closing
 
 if TYPE_CHECKING:
@@ -17,10 +16,17 @@ if TYPE_CHECKING:
 Array = np.ndarray
 OPEN = 1e-4
 """A start that is open by more, in radians or mechanism sizes, is no rounding."""
+PROJECTIONS = 2
+"""Of a start: the first takes an opening e to about e^3, the second to rounding."""
 
 
-def check_closing(closing: Closing, method: str, velocity: str) -> Closing:
+def check_closing(robot: Robot, closing: Closing, method: str, velocity: str) -> Closing:
     """How loops are to be kept closed, or one sentence on why they cannot."""
+    if not robot.mechanism.closures:
+        if closing != "project":
+            raise ValueError(f"closing: {closing!r}, expected nothing else than 'project': "
+                             f"{robot.name} has no loops")
+        return closing
     if velocity != "qd" or method in ("symplectic", "lsoda", "radau"):
         raise ValueError(f"method: {method!r} with velocity={velocity!r} does not keep loops "
                          "closed, expected a Runge-Kutta method or abm, and velocity='qd'")
@@ -32,25 +38,31 @@ def check_closing(closing: Closing, method: str, velocity: str) -> Closing:
     raise ValueError(f"closing: {closing!r}, expected 'project', 'drift' or a positive rate (1/s)")
 
 
-def closed_start(robot: Robot, y0: Array) -> Array:
-    """Initial states, projected to closed ones; states that are not finite are left alone."""
-    finite = np.isfinite(y0).all(axis=1)
-    y, nq = y0.copy(), robot.nq
-    if not finite.any():
-        return y
-    size = np.where(robot.loops.angular, 1.0, robot.mechanism.size)
-    q, qd = y[finite][:, :nq], y[finite][:, nq:]
-    given = robot.loops.widest(q)
-    if np.abs(robot.loops.error(q) / size).max() > OPEN:
+def closed_start(robot: Robot, y0: Array) -> tuple[Array, Array]:
+    """Initial states, projected to closed ones, and which of them stay open; if none closes, a
+    sentence. States that are not finite are left alone.
+    """
+    nq, apart = robot.nq, np.zeros(len(y0), dtype=bool)
+    if not robot.mechanism.closures:
+        return y0, apart
+    loops, finite = robot.loops, np.isfinite(y0).all(axis=1)
+    near = finite & (np.abs(loops.error(y0[:, :nq])) <= OPEN * loops.scale).all(axis=1)
+    q, qd = y0[near, :nq], y0[near, nq:]
+    for _ in range(PROJECTIONS):
+        q, qd = loops.project(q, qd)
+    apart[:] = finite & ~near
+    apart[near] = ~loops.closed(q)  # nan is no closed state either
+    if finite.any() and apart[finite].all():
+        given = loops.widest(y0[finite, :nq])
+        if near.any():
+            raise ValueError(f"q0: the loop {given} and does not close from there, expected loops "
+                             "that can; axes meant to be parallel may be askew")
         raise ValueError(f"q0: the loop {given}, expected a closed configuration; "
                          "robot.loops.assemble(q0) finds one")
-    for _ in range(2):
-        q, qd = robot.loops.project(q, qd)
-    if not np.abs(robot.loops.error(q) / size).max() <= ASKEW:  # nan is no closed state either
-        raise ValueError(f"q0: the loop {given} and does not close from there, expected loops "
-                         "that can; axes meant to be parallel may be askew")
-    y[finite] = np.concatenate([q, qd], axis=1)
-    return y
+    y = y0.copy()
+    y[near] = np.concatenate([q, qd], axis=1)
+    y[apart] = y0[apart]
+    return y, apart
 
 
 def restore(robot: Robot, unit: Callable[[Array], Array], closing: Closing,

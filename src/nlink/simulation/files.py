@@ -35,7 +35,8 @@ def save_run(run: Run, path: Path) -> Path:
         raise ValueError(f"path: {str(path)!r} has the suffix {path.suffix!r}, "
                          "expected .npz or .zarr")
     head = {"format": FORMAT, "method": run.method, "robot": run.robot.to_toml(),
-            "vary": None if run.variation is None else run.variation.head()}
+            "vary": None if run.variation is None else run.variation.head(),
+            "closing": run.closing}
     if run.log is not None:
         head["events"] = list(run.log.names)
     if path.suffix == ".zarr":
@@ -127,7 +128,8 @@ def _assemble(head: dict[str, Any], arrays: dict[str, Any]) -> Run:
                  ) if head.get("events") else None
     return Run(store.stored_robot(head["robot"]), arrays["t"], arrays["q"], arrays["qd"],
                arrays["status"], arrays["t_end"], stats, head["method"], forces=arrays["tau"],
-               variation=Variation.from_head(varied, arrays["vary"]) if varied else None, log=log)
+               variation=Variation.from_head(varied, arrays["vary"]) if varied else None, log=log,
+               closing=head.get("closing", "project"))
 
 
 def to_xarray(run: Run) -> Any:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,10 +85,10 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     `save` names a directory, or an .npz file, that is kept up to date: an interrupted run is
     continued by the same call and gives the same numbers.
 
-    A mechanism with loops starts closed (an almost closed q0 is projected, an open one refused)
-    and `closing` keeps it so: "project" takes every step back to the closed states, a number is
-    the rate (1/s) of Baumgarte's stabilization, "drift" does nothing. Such runs stop at every
-    output.
+    A mechanism with loops starts closed (an almost closed q0 is projected, an open one refused,
+    or, in an ensemble, not started) and `closing` keeps it so: "project" takes every step back
+    to the closed states, a number is the rate (1/s) of Baumgarte's stabilization, "drift" does
+    nothing. Such runs stop at every output.
 
     >>> import nlink
     >>> run = nlink.simulate(nlink.load("double_pendulum"), [0.1, 0.0], t=1.0)
@@ -99,9 +99,7 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     if not (rtol >= 0 and atol >= 0 and rtol + atol > 0):
         raise ValueError(f"rtol: {rtol} and atol: {atol}, expected numbers >= 0, not both 0")
     _check_velocity(velocity, method, algorithm, traced)
-    if robot.mechanism.closures:
-        problem = replace(problem, y0=closed_start(robot, problem.y0))
-        closing = check_closing(closing, method, velocity)
+    closing = check_closing(robot, closing, method, velocity)
     found = watched(robot, events, limits)
     if limits == "bounce" and problem.varied.mechanical:
         raise ValueError("limits: 'bounce' does not go with a mechanism that varies, expected "
@@ -135,6 +133,8 @@ class _Problem:
     lead: tuple[int, ...]
     y0: Array
     """(count, nq + n)"""
+    apart: Array
+    """(count,): whose loops do not close, so that they never start."""
     times: Array
     law: Law | None
     table: Array | None
@@ -180,7 +180,8 @@ class _Problem:
         if step is not None and not (np.isfinite(step) and step > 0):
             raise ValueError(f"step: {step}, expected a positive number of seconds")
         size = step if step is not None else float(np.diff(times).min()) if fixed else 0.0
-        return _Problem(robot, lead, _unit(robot, y0), times, law, table, method, float(size),
+        y0, apart = closed_start(robot, _unit(robot, y0))
+        return _Problem(robot, lead, y0, apart, times, law, table, method, float(size),
                         None if variation is None else variation.spread(lead))
 
     @property
@@ -280,9 +281,11 @@ def _compiled(problem: _Problem, system: System, limits: dict[str, Any], threads
     records["memory"][:, len(memory):] = own
     records["next"], records["t"], records["h"] = 1, problem.times[0], problem.step
     records["y"] = _initial(problem, system.velocity)
+    records["status"][problem.apart] = STATUS["not closed"]
     head = {"method": problem.method, "lead": problem.lead, "t": problem.times,
-            "velocity": system.velocity, "evaluations": method.evaluations,
-            "stages": method.stages, "start": 2 if method.adaptive and not problem.step else 1,
+            "velocity": system.velocity, "closing": system.closing,
+            "evaluations": method.evaluations, "stages": method.stages,
+            "start": 2 if method.adaptive and not problem.step else 1,
             "nq": problem.robot.nq, "forces": not (problem.law is None and problem.table is None),
             "vary": None if problem.variation is None else problem.variation.head(),
             "events": [each.name for each in system.watched]}

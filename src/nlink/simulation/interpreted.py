@@ -38,6 +38,9 @@ def integrate_in_python(problem: _Problem, algorithm: str | None, watched: tuple
     watchers = [Watcher(system, least) if watched else None for _ in range(count)]
     outcomes = []
     for k in range(count):
+        if problem.apart[k]:
+            outcomes.append(_never(problem, k, "not closed"))
+            continue
         table = None if problem.table is None else problem.table[k % len(problem.table)]
         f = rates(problem, table, algorithm, problem.own[k], closing)
         if problem.method in SCIPY:
@@ -58,7 +61,14 @@ def integrate_in_python(problem: _Problem, algorithm: str | None, watched: tuple
                out[..., robot.nq:].reshape(*lead, -1, robot.n), codes, column("t"),
                Stats(*(column(name)[()] for name in ("steps", "rejects", "evaluations"))),
                problem.method, forces=_forces(problem), variation=problem.variation,
-               log=_log(robot, watched, watchers))
+               log=_log(robot, watched, watchers), closing=closing)
+
+
+def _never(problem: _Problem, k: int, status: str) -> Outcome:
+    """A trajectory that ends before it starts."""
+    out = np.full((len(problem.times), problem.y0.shape[1]), np.nan)
+    out[0] = problem.y0[k]
+    return Outcome(out, status, float(problem.times[0]), 0, 0, 0)
 
 
 def _log(robot: Any, watched: tuple[Watched, ...], watchers: list[Watcher | None],

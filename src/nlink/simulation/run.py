@@ -12,7 +12,7 @@ import numpy as np
 
 from nlink.compiler.integrator import STATUS
 from nlink.simulation.events import Events
-from nlink.simulation.system import RATES_FROM
+from nlink.simulation.system import RATES_FROM, Closing
 from nlink.simulation.variation import Variation
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ class Run:
     """What the trajectories have of their own besides their states."""
     log: Events | None = None
     """Events, if some were watched."""
+    closing: Closing = "project"
+    """What kept loops closed."""
 
     @cached_property
     def qd(self) -> Array:
@@ -145,9 +147,9 @@ class Run:
 
     @property
     def status(self) -> Any:
-        """"done", "event" (a terminal one), "limit reached", "at rest on a limit", "not finite",
-        "step too small", "too many steps", or "running" if the run was interrupted; an array of
-        such words for an ensemble."""
+        """"done", "event" (a terminal one), "limit reached", "at rest on a limit", "not closed"
+        (loops at the start), "not finite", "step too small", "too many steps", or "running" if
+        the run was interrupted; an array of such words for an ensemble."""
         words = np.array([MESSAGES[int(code)] for code in self.status_codes.ravel()], dtype=object)
         return words.reshape(self.status_codes.shape) if self.status_codes.ndim else words[0]
 

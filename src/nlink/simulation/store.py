@@ -113,7 +113,8 @@ class Store:
                    shaped(rates, lead), records["status"].reshape(lead),
                    records["t"].reshape(lead), Stats(steps, rejects, evaluations),
                    head["method"], head["velocity"], forces, variation,
-                   self.log.events(robot, head["events"], head["velocity"], variation))
+                   self.log.events(robot, head["events"], head["velocity"], variation),
+                   head.get("closing", "project"))
 
     def statistics(self) -> tuple[Array, Array, Array]:
         """Steps, rejected steps and evaluations of each trajectory."""
