@@ -91,6 +91,9 @@ def simulate(
     limits: Annotated[str, typer.Option(
         help="What joint limits do: ignore, stop or bounce.")] = "ignore",
     restitution: Annotated[float, typer.Option(help="Of --limits bounce.")] = 1.0,
+    closing: Annotated[str, typer.Option(
+        metavar="HOW", help="What keeps loops closed: project, drift (nothing), or the rate of "
+        "Baumgarte's stabilization, 1/s.")] = "project",
     kp: Annotated[float, typer.Option(help="Gain of --control pd, computed-torque.")] = 100.0,
     kd: Annotated[float, typer.Option(help="Gain of --control pd, computed-torque.")] = 20.0,
     ensemble: Annotated[int, typer.Option(
@@ -136,7 +139,7 @@ def simulate(
                 model, start, ensemble, width, seed), rates, end_time, simulation.law(
                 model, control, start, end, through, end_time, kp, kd), method, rtol, atol, every,
             vary=loads, step=step, velocity=velocity, limits=limits, restitution=restitution,
-            save=save)
+            save=save, closing=simulation.closing(closing))
     except KeyboardInterrupt:
         if save is not None:
             print(f"nlink: interrupted; the same command continues {out}", file=sys.stderr)

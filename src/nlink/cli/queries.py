@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import nlink
 from nlink.cli.app import AsJson, Floating, Formulation, RobotName, app
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class Language(StrEnum):
@@ -118,6 +122,8 @@ def _dynamics(name: str, result: str, robot: str, states: str | None,
                   for key, value in given.items()]
     else:
         raise ValueError("no states: expected --q, or a file, or - for standard input")
+    if name == "forward_dynamics" and model.description.loops:
+        _warn_of_open_loops(model, *inputs[:2])
     values = getattr(model, name)(*inputs, algorithm=algorithm).reshape(-1, model.n)
     names = [f"{result}_{k}" for k in range(1, model.n + 1)]
     if as_json:
@@ -126,6 +132,19 @@ def _dynamics(name: str, result: str, robot: str, states: str | None,
         terminal.print_csv(names, values)
     else:
         terminal.console().print(terminal.number_table(names, values))
+
+
+def _warn_of_open_loops(model: nlink.Robot, q: np.ndarray, qd: np.ndarray) -> None:
+    """Accelerations of states that no motion has are given, but not without a word."""
+    import numpy as np
+
+    loops, finite = model.loops, np.isfinite(q).all(axis=-1) & np.isfinite(qd).all(axis=-1)
+    wrong = finite & ~loops.closed(q, qd)
+    if wrong.any():
+        places, shut = np.atleast_2d(q)[np.atleast_1d(wrong)], loops.closed(q)[wrong].all()
+        which = "their rates open the loops" if shut else f"the loop {loops.widest(places)}"
+        warnings.warn(f"{int(wrong.sum())} of {wrong.size} states are not closed: {which}; their "
+                      "accelerations are of loops held as they are", stacklevel=2)
 
 
 @app.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,20 @@ from nlink.formats.files import replacing
 from nlink.formats.states import read_numbers
 from nlink.reports.control import Control
 from nlink.robot import Robot
-from nlink.simulation.controllers import ComputedTorque, FeedForward, PDGravity
+from nlink.simulation.controllers import PD, ComputedTorque, FeedForward, PDGravity
 from nlink.simulation.files import PART
 from nlink.simulation.run import Run
 from nlink.simulation.splines import Spline
-from nlink.simulation.system import Law
+from nlink.simulation.system import Closing, Law
 from nlink.simulation.trajectories import Cycloid
+
+NEAR = 0.1
+"""Loops open by less, in radians or mechanism sizes, are closed by projections, of all states at
+once; from farther away these may lead anywhere."""
+PROJECTIONS = 3
+"""Each takes an opening to about its third power."""
+DRAWS = 50
+"""Times that a state is drawn, for the loops to close around it."""
 
 
 def waypoints(robot: Robot, path: Path) -> Spline:
@@ -30,14 +39,14 @@ def waypoints(robot: Robot, path: Path) -> Spline:
     return spline
 
 
-PROJECTIONS = 8
-"""Each takes an opening to about its third power, once it is small."""
-
-
 def law(robot: Robot, control: Control, start: np.ndarray, to: np.ndarray | None,
         through: Spline | None, T: float, kp: float, kd: float) -> Law | None:
     """The control law a command line asks for, along the papers' cycloid from start to `to`, or
-    along a spline."""
+    along a spline.
+
+    Loops are closed around the motors' part of `to`. Where joints have no motors, pd is without
+    gravity compensation: g(q) would act on them, too.
+    """
     if control is Control.none:
         if to is not None or through is not None:
             raise ValueError(f"{'--trajectory' if to is None else '--to'} needs --control forced, "
@@ -46,27 +55,72 @@ def law(robot: Robot, control: Control, start: np.ndarray, to: np.ndarray | None
     if (to is None) == (through is None):
         raise ValueError(f"--control {control.value} needs --to, the configuration to go to, "
                          "or --trajectory, a file of waypoints")
-    path = Cycloid(start, to, T) if to is not None else through
+    path = Cycloid(start, target(robot, to), T) if to is not None else through
     assert path is not None
     if control is Control.forced:
         return FeedForward(robot, path)
-    kind = PDGravity if control is Control.pd else ComputedTorque
+    kind = ComputedTorque
+    if control is Control.pd:
+        kind = PDGravity if all(robot.description.motors) else PD
     return kind(robot, path, kp, kd)
+
+
+def target(robot: Robot, to: np.ndarray) -> np.ndarray:
+    """The configuration to go to, closed with its motors as given."""
+    if not robot.description.loops or robot.loops.closed(to):
+        return to
+    motors = [joint.name for joint in robot.joints if joint.type.nv and joint.actuated]
+    try:
+        return robot.loops.assemble(to, keep=motors)
+    except ValueError as error:
+        raise ValueError(f"--to: {str(error).removeprefix('guess: ')}") from None
 
 
 def spread(robot: Robot, q0: np.ndarray, count: int, width: float, seed: int) -> np.ndarray:
     """An ensemble of states around q0, normal with a standard deviation; the first is q0.
 
     Quaternions stay unit: the deviations are rates that lead there in a unit of time. Loops
-    that they open are closed by projections.
+    that they open are closed, and states around which they do not close are drawn again.
     """
-    rates = np.random.default_rng(seed).normal(scale=width, size=(count, robot.n))
-    states = robot.integrate(q0, rates)
+    rng = np.random.default_rng(seed)
+
+    def draw(count: int) -> np.ndarray:
+        return robot.integrate(q0, rng.normal(scale=width, size=(count, robot.n)))
+
+    states = draw(count)
     if robot.description.loops:
-        for _ in range(PROJECTIONS):
-            states, _ = robot.loops.project(states, rates)
+        left = np.arange(1, count)
+        for _ in range(DRAWS):
+            states[left] = _closed(robot, states[left])
+            left = left[~robot.loops.closed(states[left])]
+            if not left.size:
+                break
+            states[left] = draw(len(left))
+        else:
+            raise ValueError(f"--width {width}: the loops do not close around {len(left)} of "
+                             f"{count} states in {DRAWS} draws each, expected a smaller one")
     states[0] = q0
     return states
+
+
+def _closed(robot: Robot, states: np.ndarray) -> np.ndarray:
+    """States near given ones in which the loops are closed, if they close from there."""
+    loops, closed = robot.loops, states.copy()
+    near = (np.abs(loops.error(states)) <= NEAR * loops.scale).all(axis=1)
+    for _ in range(PROJECTIONS):
+        closed[near], _ = loops.project(closed[near], np.zeros((near.sum(), robot.n)))
+    for k in np.flatnonzero(~loops.closed(closed)):
+        with suppress(ValueError):  # it stays open
+            closed[k] = loops.assemble(states[k])
+    return closed
+
+
+def closing(text: str) -> Closing:
+    """What keeps loops closed, as a word or a rate; `nlink.simulate` refuses other words."""
+    try:
+        return float(text)
+    except ValueError:
+        return text  # type: ignore[return-value]
 
 
 def payloads(text: str, count: int, seed: int) -> dict[str, np.ndarray]:
