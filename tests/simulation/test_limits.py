@@ -114,6 +114,45 @@ def test_a_limit_passed_and_passed_again_within_one_step_is_seen(method, depth):
     assert above.ok
 
 
+def sliders() -> nlink.Robot:
+    """Two masses on rails across each other, whose lower limits are at zero."""
+    rail = {"joint": "prismatic", "alpha": np.pi / 2, "mass": 1.0, "inertia": (0.1, 0.1, 0.1),
+            "limits": {"position": (0.0, 10.0)}}
+    return nlink.Robot.from_dh([rail, rail], gravity=(0, 0, 0), name="sliders")
+
+
+@pytest.mark.parametrize("how", [{}, {"traced": False}, {"method": "lsoda"}], ids=str)
+@pytest.mark.parametrize("also", [None, 0.1, 0.7])
+@pytest.mark.parametrize("early", [0, 1])
+def test_of_limits_passed_within_one_step_none_is_overlooked(how, also, early):
+    """q = q0 + v t + 4 t^2: one lowest at 0.2 and another at 0.8, by 0.01 and 0.001 too low, and
+    then the first by 0.01 high enough."""
+    robot = sliders()
+    mass = robot.mass_matrix([0.0, 0.0]).diagonal().tolist()
+    events = None if also is None else {"also": lambda t, q, qd: t - also}
+    order = [0, 1] if early == 0 else [1, 0]
+    for first, end in ((0.15, 0.2 - np.sqrt(0.01 / 4)), (0.17, 0.8 - np.sqrt(0.001 / 4))):
+        q0, qd0 = np.array([first, 2.559])[order], np.array([-1.6, -6.4])[order]
+        run = nlink.simulate(robot, q0, qd0, t=[0.0, 1.0], limits="stop", events=events, **({
+            "method": "rk4", "step": 1.0} | how), tau=lambda t, q, qd: [8 * m for m in mass])
+        assert run.status == "limit reached"
+        assert abs(run.t_end - end) <= 1e-7
+        joint = early if first == 0.15 else 1 - early
+        names = [run.events.names[k] for k in run.events.which]
+        before = ["also"] if also is not None and also < end else []
+        assert names == [*before, f"lower limit of joint{joint + 1}"]
+
+
+@pytest.mark.parametrize("method", EVERY)
+def test_what_ends_a_trajectory_at_the_last_time_is_its_status(method):
+    how = {"t": 1.0, "method": method, "step": 0.01}
+    run = nlink.simulate(slider(), [0.0], events=nlink.Event(
+        lambda t, q, qd: t - 1.0, terminal=True), **how)
+    assert run.status == "event"
+    assert run.ok
+    assert np.isfinite(run.q).all()
+
+
 def test_an_ensemble_bounces_the_same_whatever_the_threads():
     robot = bounded(-0.6, 0.6)
     q0 = np.random.default_rng(1).uniform(-0.5, 0.5, size=(13, 3))

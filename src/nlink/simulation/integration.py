@@ -214,7 +214,7 @@ def _times(t: float | ArrayLike, every: float) -> Array:
     end = float(given)
     whole = int(end / every * (1 + 1e-12))
     times = every * np.arange(whole + 1)
-    if end - times[-1] > 1e-9 * every:
+    if whole == 0 or end - times[-1] > 1e-9 * every:
         return np.append(times, end)
     times[-1] = end
     return times

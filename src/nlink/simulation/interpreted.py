@@ -41,7 +41,7 @@ def integrate_in_python(problem: _Problem, algorithm: str | None, watched: tuple
         table = None if problem.table is None else problem.table[k % len(problem.table)]
         f = rates(problem, table, algorithm, problem.own[k], closing)
         if problem.method in SCIPY:
-            outcomes.append(_by_scipy(f, problem, k, rtol, atol, largest, watchers[k]))
+            outcomes.append(_by_scipy(f, problem, k, rtol, atol, largest, most, watchers[k]))
         else:
             outcomes.append(integrate(
                 f, problem.y0[k], problem.times, TABLEAUX[problem.method], rtol=rtol, atol=atol,
@@ -139,7 +139,7 @@ class _Interpolant:
 
 
 def _by_scipy(f: Callable[[float, Array], Array], problem: _Problem, k: int, rtol: float,
-              atol: float, largest: float, watcher: Watcher | None) -> Outcome:
+              atol: float, largest: float, most: int, watcher: Watcher | None) -> Outcome:
     """A solver of SciPy's, started anew after every impact; outputs and events by its own
     interpolant."""
     try:
@@ -170,6 +170,9 @@ def _by_scipy(f: Callable[[float, Array], Array], problem: _Problem, k: int, rto
             if solver.status == "failed":
                 done.status = "step too small"
                 break
+            if not np.isfinite(solver.y).all():  # LSODA steps on through nan
+                done.status = "not finite"
+                break
             done.steps += 1
             at = _Interpolant(t, solver.dense_output(), restore)
             t = float(solver.t)
@@ -179,6 +182,9 @@ def _by_scipy(f: Callable[[float, Array], Array], problem: _Problem, k: int, rto
             while following < len(times) and times[following] <= t:
                 done.out[following] = at.state(times[following])
                 following += 1
+            if jump is None and done.steps >= most and following < len(times):
+                done.status = "too many steps"
+                break
         done.evaluations += solver.nfev
         if jump is not None and watcher is not None:
             y, done.status = jump[1], watcher.status or "done"
