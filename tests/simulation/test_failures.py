@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import nlink
+from nlink.simulation import PD, Cycloid, FeedForward, OperationalSpace, Payload, apply
 
 DOUBLE = nlink.load("double_pendulum")
 START = [0.1, 0.2]
@@ -43,3 +46,54 @@ def test_a_time_shorter_than_between_outputs_has_its_two_ends(method, t):
     assert run.t.tolist() == [0.0, t]
     assert run.ok
     assert np.abs(run.q - START).max() <= 100 * t * t
+
+
+def test_laws_of_another_width_are_refused_in_a_sentence():
+    planar = nlink.load("planar3")
+    law = PD(planar, [0.0, 0.0, 0.0], 1.0, 1.0)
+    for traced in (True, False):
+        with pytest.raises(ValueError, match="a control law for planar3, of 3 coordinates"):
+            nlink.simulate(DOUBLE, t=0.1, tau=law, traced=traced)
+        with pytest.raises(ValueError, match="gave 3 values, expected 2"):
+            nlink.simulate(DOUBLE, t=0.1, tau=lambda t, q, qd: [1.0, 2.0, 3.0], traced=traced)
+    with pytest.raises(ValueError, match="desired: 3 coordinates, expected 2"):
+        FeedForward(DOUBLE, Cycloid([0, 0, 0], [1, 1, 1], 1.0))
+    with pytest.raises(ValueError, match="desired: 1 accelerations, expected 2"):
+        FeedForward(DOUBLE, lambda t: ([0, 0], [0, 0], [0]))
+    with pytest.raises(ValueError, match="desired: 2 values at t = 0"):
+        FeedForward(DOUBLE, lambda t: ([0, 0], [0, 0]))
+    held = FeedForward(DOUBLE, [0.3, 0.1])(0.0, START, START)
+    assert np.allclose(held, DOUBLE.gravity_torque([0.3, 0.1]))
+
+
+def test_an_algorithm_in_a_law_names_what_has_the_wrong_width():
+    with pytest.raises(ValueError, match="q: 3 values, expected 2 for gravity_torque"):
+        apply(DOUBLE, "gravity_torque", [0.0, 1.0, 2.0])
+    with pytest.raises(TypeError, match="inverse_dynamics: 2 arguments, expected q, qd, qdd"):
+        apply(DOUBLE, "inverse_dynamics", [0.0, 1.0], [0.0, 1.0])
+
+
+def test_a_control_of_a_coupled_robot_has_its_width():
+    lead, follow = DOUBLE.description.joints
+    two = replace(DOUBLE.description, joints=(
+        lead, replace(follow, mimic=nlink.Mimic(lead.name, -2.0))))
+    law = nlink.Coupled(nlink.Robot(two)).law(lambda t, q, qd: [1.0, 2.0])
+    for traced in (True, False):
+        with pytest.raises(ValueError, match="gave 2 values, expected 1"):
+            nlink.simulate(nlink.Robot(two), t=0.1, tau=law, traced=traced)
+
+
+@pytest.mark.parametrize(("inertia", "said"), [
+    ([[1, 2, 3], [0, 1, 0], [0, 0, 1]], "not symmetric"), (-np.eye(3), "principal moment -1")])
+def test_payloads_have_inertias(inertia, said):
+    with pytest.raises(ValueError, match=f"vary: inertia .*{said}"):
+        nlink.simulate(DOUBLE, t=0.1, vary={"payload": Payload(1.0, inertia=inertia)})
+    some = Payload([1.0, 1.0], inertia=[np.eye(3), np.full((3, 3), np.nan)])
+    assert nlink.simulate(DOUBLE, t=0.1, vary={"payload": some}).status.tolist() == [
+        "done", "not finite"]
+
+
+def test_a_reflection_is_no_orientation():
+    with pytest.raises(ValueError, match="orientation: expected a 3x3 rotation matrix"):
+        OperationalSpace(nlink.load("puma560"), [0.3, 0.2, 0.4], 1.0, 1.0,
+                         orientation=np.diag([1.0, 1.0, -1.0]))

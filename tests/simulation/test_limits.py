@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from event_cases import EVERY, FIXED, G, slider
@@ -191,3 +193,43 @@ def test_only_limited_joints_are_watched():
                                                    j.type.nq]).sum(axis=1)), t=0.01, every=0.01,
                            limits="stop").events.names
     assert len(names) == 14
+
+
+@pytest.mark.parametrize("how", [{}, {"traced": False}], ids=str)
+@pytest.mark.parametrize("kind", [nlink.Universal(), nlink.Planar()], ids=["universal", "planar"])
+def test_each_coordinate_of_a_joint_has_its_limits(kind, how):
+    inertia = ((0.1, 0, 0), (0, 0.1, 0), (0, 0, 0.1))
+    robot = nlink.Robot(nlink.Description(
+        "one", (nlink.Link("body", 1.0, (0.0, 0.3, 0.2), inertia),),
+        (nlink.Joint("hip", kind, limits=nlink.Limits((-0.1, 0.1))),), gravity=(0, -G, 0)))
+    for k in range(robot.n):
+        qd0 = np.eye(robot.n)[k] * 5.0
+        run = nlink.simulate(robot, qd0=qd0, t=1.0, limits="stop", **how)
+        assert run.status == "limit reached"
+        assert run.events.names[run.events.which[0]] == f"upper limit of hip, coordinate {k + 1}"
+        assert abs(run.events.q[0, k] - 0.1) <= 1e-12
+        bounced = nlink.simulate(robot, qd0=qd0, t=0.1, limits="bounce", **how)
+        assert len(bounced.events) > 0
+        assert np.abs(bounced.q).max() <= 0.1 + 1e-12
+        assert np.abs(bounced.energy - bounced.energy[0]).max() <= 1e-6
+
+
+def test_limits_that_mean_nothing_are_refused_by_the_name_of_the_joint():
+    ball = nlink.Robot(nlink.Description(
+        "ball", (nlink.Link("body", 1.0, inertia=((0.1, 0, 0), (0, 0.1, 0), (0, 0, 0.1))),),
+        (nlink.Joint("hip", nlink.Spherical(), limits=nlink.Limits((-0.1, 0.1))),)))
+    assert nlink.simulate(ball, t=0.1).ok
+    with pytest.raises(ValueError, match="limits: joint 'hip' is spherical"):
+        nlink.simulate(ball, t=0.1, limits="stop")
+
+
+def test_joints_that_follow_others_do_not_bounce():
+    two = bounded(-0.5, 0.5, n=2).description
+    lead, follow = two.joints
+    robot = nlink.Robot(replace(two, joints=(
+        lead, replace(follow, mimic=nlink.Mimic(lead.name, -1.0)))))
+    with pytest.raises(ValueError, match=f"joint '{follow.name}' follows '{lead.name}'"):
+        nlink.simulate(robot, t=0.1, limits="bounce")
+    coupled = nlink.Coupled(robot)
+    run = nlink.simulate(robot, coupled.expand([0.0]), t=1.0, tau=coupled.law(), limits="stop")
+    assert run.status == "limit reached"

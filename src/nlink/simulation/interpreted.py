@@ -15,7 +15,7 @@ from nlink.simulation.events import Events, Watched
 from nlink.simulation.methods import TABLEAUX
 from nlink.simulation.reference import Outcome, integrate
 from nlink.simulation.run import Run, Stats
-from nlink.simulation.system import Closing, System
+from nlink.simulation.system import Closing, System, evaluate_law
 from nlink.simulation.variation import varied_kernel
 from nlink.simulation.watcher import Watcher
 
@@ -47,15 +47,14 @@ def integrate_in_python(problem: _Problem, algorithm: str | None, watched: tuple
                 f, problem.y0[k], problem.times, TABLEAUX[problem.method], rtol=rtol, atol=atol,
                 h=problem.step, least=least, largest=largest, most=most,
                 restore=restore(robot, _restore(robot), closing), watcher=watchers[k]))
-    out = np.array([each.out for each in outcomes])
-    lead = problem.lead
+    lead, (nq, n) = problem.lead, (robot.nq, robot.n)
+    out = np.reshape([each.out for each in outcomes], (*lead, len(problem.times), nq + n))
 
     def column(name: str) -> Any:
         return np.array([getattr(each, name) for each in outcomes]).reshape(lead)
 
-    codes = np.array([STATUS[each.status] for each in outcomes]).reshape(lead)
-    return Run(robot, problem.times, out[..., :robot.nq].reshape(*lead, -1, robot.nq),
-               out[..., robot.nq:].reshape(*lead, -1, robot.n), codes, column("t"),
+    codes = np.array([STATUS[each.status] for each in outcomes], int).reshape(lead)
+    return Run(robot, problem.times, out[..., :nq], out[..., nq:], codes, column("t"),
                Stats(*(column(name)[()] for name in ("steps", "rejects", "evaluations"))),
                problem.method, forces=_forces(problem), variation=problem.variation,
                log=_log(robot, watched, watchers))
@@ -91,7 +90,8 @@ def rates(problem: _Problem, table: Array | None, algorithm: str | None, own: Ar
     def forces(t: float, q: Array, qd: Array) -> Array:
         if table is not None:
             return np.array([np.interp(t, times, column) for column in table.T])
-        return zeros if law is None else np.array(law(t, q, qd), dtype=float)
+        return zeros if law is None else np.array(
+            evaluate_law(law, t, q, qd, robot.n), dtype=float)
 
     def f(t: float, y: Array) -> Array:
         q, qd = np.ascontiguousarray(y[:nq]), np.ascontiguousarray(y[nq:])
