@@ -97,3 +97,68 @@ def test_a_reflection_is_no_orientation():
     with pytest.raises(ValueError, match="orientation: expected a 3x3 rotation matrix"):
         OperationalSpace(nlink.load("puma560"), [0.3, 0.2, 0.4], 1.0, 1.0,
                          orientation=np.diag([1.0, 1.0, -1.0]))
+
+
+@pytest.mark.parametrize("arguments", [
+    {"max_steps": 0}, {"max_steps": -1}, {"max_steps": float("nan")}, {"max_steps": 2.5},
+    {"threads": 1.5}, {"threads": 0}, {"threads": "two"}], ids=str)
+def test_what_is_counted_is_whole_and_positive(arguments):
+    (name, value), = arguments.items()
+    with pytest.raises(ValueError, match=f"{name}: {value!r}, expected a whole number"):
+        nlink.simulate(DOUBLE, START, t=0.1, **arguments)
+
+
+def test_outputs_are_bounded():
+    with pytest.raises(ValueError, match=r"every: 1e-13 gives 1\.0e\+13 outputs until t = 1\.0"):
+        nlink.simulate(DOUBLE, START, t=1.0, every=1e-13)
+
+
+@pytest.mark.parametrize("how", [
+    {}, {"method": "lsoda"}, {"traced": False}, {"method": "symplectic"}, {"velocity": "nu"},
+    {"tau": lambda t, q, qd: -qd}, {"tau": np.zeros((11, 2))}, {"limits": "stop"},
+    {"events": lambda t, q, qd: q[0]}], ids=str)
+def test_an_ensemble_may_be_empty(how):
+    run = nlink.simulate(DOUBLE, np.zeros((0, 2)), t=0.1, **how)
+    assert run.q.shape == run.qd.shape == run.tau.shape == (0, 11, 2)
+    assert run.energy.shape == (0, 11)
+    assert run.status.shape == (0,)
+    assert run.ok
+    assert len(run.events) == 0
+    assert list(run.pieces()) == []
+
+
+@pytest.mark.parametrize("name", ["run", "run.npz", "run.zarr"])
+def test_an_empty_ensemble_is_saved_and_not_drawn(tmp_path, name):
+    if name.endswith("zarr"):
+        pytest.importorskip("zarr")
+    for vary in (None, {"payload": np.zeros(0)}):
+        path = tmp_path / str(vary is None) / name
+        run = nlink.simulate(DOUBLE, np.zeros((0, 2)), t=0.1, vary=vary, save=path)
+        again = nlink.load_run(path)
+        assert run.q.shape == again.q.shape == (0, 11, 2)
+        assert again.energy.shape == (0, 11)
+    with pytest.raises(ValueError, match="no trajectories to draw"):
+        run.plot(tmp_path / "run.png")
+
+
+def test_pieces_have_a_size():
+    run = nlink.simulate(DOUBLE, np.zeros((3, 2)), t=0.1)
+    assert [piece.q.shape[0] for piece in run.pieces(2)] == [2, 1]
+    for size in (0, -1):
+        with pytest.raises(ValueError, match=f"size: {size}, expected at least 1"):
+            list(run.pieces(size))
+
+
+def test_a_law_may_have_whole_powers():
+    run, same = (nlink.simulate(DOUBLE, START, t=1.0, tau=law) for law in (
+        lambda t, q, qd: -q**3 - 0.1 * (1 + q**2) ** -1,
+        lambda t, q, qd: [-x * (x * x) - 0.1 / (1 + x * x) for x in q]))
+    assert np.abs(run.q - same.q).max() <= 1e-9
+    with pytest.raises(TypeError, match=r"to the power 0\.5, expected a whole number"):
+        nlink.simulate(DOUBLE, START, t=1.0, tau=lambda t, q, qd: q**0.5)
+
+
+def test_a_composite_joint_is_not_nested():
+    parts = [{"joint": [{"joint": "revolute"}, {"joint": "revolute"}]}, {"joint": "revolute"}]
+    with pytest.raises(ValueError, match="row 1: joint: part 1 of a composite joint is a list"):
+        nlink.Robot.from_dh([{"placement": {}, "mass": 1.0, "joint": parts}], name="nested")

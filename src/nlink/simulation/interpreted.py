@@ -199,7 +199,7 @@ def _forces(problem: _Problem) -> Any:
 
     def forces(t: Array, q: Array, qd: Array, *own: Array) -> Array:
         flat_q, flat_qd = (x.reshape(-1, len(t), x.shape[-1]) for x in (q, qd))
-        rows = own[0].reshape(len(flat_q), -1).tolist() if own else [[]] * len(flat_q)
+        rows = own[0].reshape(len(flat_q), own[0].shape[-1]).tolist() if own else [[]] * len(flat_q)
         laws = [problem.varied.law(law, row) for row in rows]
         tau = [[each(float(t[i]), a[i], b[i]) for i in range(len(t))]
                for each, a, b in zip(laws, flat_q, flat_qd, strict=True)]
