@@ -39,6 +39,16 @@ def test_no_method_takes_more_steps_than_allowed(method):
     assert run.t_end < 1.0
 
 
+@pytest.mark.parametrize("method", ["rkf45", "lsoda", "radau"])
+def test_no_method_stands_still(method):
+    """The printed inertias are not positive: at 1.8185 s the mass matrix is singular."""
+    with pytest.warns(nlink.NonPhysicalWarning):
+        robot = nlink.load("puma_saha")
+    run = nlink.simulate(robot, t=3.0, method=method, rtol=1e-6, atol=1e-8)
+    assert run.status == "step too small"
+    assert abs(run.t_end - 1.8185) <= 1e-4
+
+
 @pytest.mark.parametrize("method", ["rkf45", "dop853", "rk4", "lsoda"])
 @pytest.mark.parametrize("t", [1e-12, 1e-4])
 def test_a_time_shorter_than_between_outputs_has_its_two_ends(method, t):
@@ -106,6 +116,13 @@ def test_what_is_counted_is_whole_and_positive(arguments):
     (name, value), = arguments.items()
     with pytest.raises(ValueError, match=f"{name}: {value!r}, expected a whole number"):
         nlink.simulate(DOUBLE, START, t=0.1, **arguments)
+
+
+def test_what_is_no_array_is_named():
+    with pytest.raises(ValueError, match="t: 'soon', expected a positive number"):
+        nlink.simulate(DOUBLE, START, t="soon")
+    with pytest.raises(ValueError, match="q0: rows of several lengths"):
+        nlink.simulate(DOUBLE, [[1.0, 2.0], [3.0]])
 
 
 def test_outputs_are_bounded():

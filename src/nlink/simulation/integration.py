@@ -205,7 +205,11 @@ class _Problem:
 
 
 def _times(t: float | ArrayLike, every: float) -> Array:
-    given = np.asarray(t, dtype=float)
+    try:
+        given = np.asarray(t, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"t: {t!r}, expected a positive number of seconds or a sequence of times"
+                         ) from None
     if given.ndim == 1:
         if len(given) < 2 or not np.isfinite(given).all() or (np.diff(given) <= 0).any():
             raise ValueError("t: expected at least two increasing, finite times")
@@ -227,7 +231,10 @@ def _times(t: float | ArrayLike, every: float) -> Array:
 
 
 def _state(name: str, values: ArrayLike, size: int) -> Array:
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name}: rows of several lengths, expected (..., {size})") from None
     if not np.can_cast(array.dtype, np.float64, "safe"):
         raise TypeError(f"{name}: dtype {array.dtype} does not convert to float64 safely")
     if array.ndim < 1 or array.shape[-1] != size:

@@ -167,7 +167,7 @@ def _by_scipy(f: Callable[[float, Array], Array], problem: _Problem, k: int, rto
         while solver.status == "running" and jump is None:
             with np.errstate(all="ignore"):
                 solver.step()
-            if solver.status == "failed":
+            if solver.status == "failed" or solver.t == t:  # LSODA stands still and says nothing
                 done.status = "step too small"
                 break
             if not np.isfinite(solver.y).all():  # LSODA steps on through nan
