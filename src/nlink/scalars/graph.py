@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -123,7 +122,7 @@ class Node:
         """Whole powers, by repeated squares."""
         if isinstance(exponent, _MANY):
             return _each(exponent, lambda x: self ** x)
-        if not isinstance(exponent, Real) or not float(exponent).is_integer():
+        if not isinstance(exponent, int | float | np.number) or not float(exponent).is_integer():
             raise TypeError(f"a graph node to the power {exponent!r}, expected a whole number; "
                             "there is nlink.sqrt")
         power, square, rest = self.graph.const(1.0), self, abs(int(exponent))

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -277,7 +276,8 @@ def _threads(threads: int | None) -> int:
 
 
 def _whole(name: str, given: Any) -> int:
-    if not (isinstance(given, Real) and given >= 1 and float(given).is_integer()):
+    if not (isinstance(given, int | float | np.number) and given >= 1
+            and float(given).is_integer()):
         raise ValueError(f"{name}: {given!r}, expected a whole number, at least 1")
     return int(given)
 

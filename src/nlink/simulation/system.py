@@ -84,8 +84,8 @@ def perform(request: Request, *columns: Sequence[Scalar]) -> list[Scalar]:
     return run(request.algorithm, mechanism, request.options, columns)
 
 
-def evaluate_law(law: Law, t: Scalar, q: Sequence[Scalar], qd: Sequence[Scalar],
-                 n: int) -> list[Scalar]:
+def evaluate_law(law: Law, t: Scalar, q: Sequence[Scalar] | np.ndarray,
+                 qd: Sequence[Scalar] | np.ndarray, n: int) -> list[Scalar]:
     """tau of a law, checked: one number a rate."""
     robot = getattr(law, "robot", None)
     if robot is not None and (robot.nq, robot.n) != (len(q), len(qd)):
