@@ -64,6 +64,7 @@ def test_events_are_those_of_scipy(method):
     assert len(run.events) > 20
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("table", [False, True])
 def test_recording_events_changes_no_bit_of_the_trajectory(method, table):
@@ -192,6 +193,7 @@ class Stop(Exception):
     pass
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", METHODS)
 def test_an_interrupted_run_has_the_same_events(tmp_path, monkeypatch, method):
     """However often it is stopped, in the midst of locating one or of a full buffer."""

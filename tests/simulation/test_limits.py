@@ -96,6 +96,7 @@ def test_elastic_bounces_keep_the_energy_and_push_along_the_joint(how):
         assert np.abs(np.delete(impulse, joint)).max() <= 1e-12 * np.abs(impulse).max()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("method", EVERY)
 @pytest.mark.parametrize("depth", [1e-6, 0.3])
 def test_a_limit_passed_and_passed_again_within_one_step_is_seen(method, depth):
