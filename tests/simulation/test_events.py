@@ -25,6 +25,7 @@ def options(method: str, step: float = 1e-3) -> dict:
             "step": step if method in FIXED else None}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("method", EVERY)
 def test_a_pendulum_passes_its_lowest_point_every_half_period(method):
     """T = 4 K(sin^2(a/2)) / w, w^2 = 3 g / (2 l) for a rod."""
@@ -126,6 +127,7 @@ def test_what_is_zero_at_the_start_is_no_event_until_it_comes_back(method):
     assert abs(run.events.t[0] - 2 / G) <= 1e-8
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("method", EVERY)
 @pytest.mark.parametrize(("direction", "expected"), [
     ("rising", [0]), ("falling", [1]), ("both", [0, 1])])
@@ -137,6 +139,7 @@ def test_only_crossings_in_the_direction_asked_for_count(method, direction, expe
     assert np.abs(run.events.t - times).max() <= 1e-8
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", EVERY)
 def test_grazing(method):
     """What only touches zero does not cross it; what crosses twice needs steps short enough."""

@@ -69,6 +69,7 @@ def test_bounces_that_become_ever_shorter_end_at_rest(method):
     assert abs(run.t_end - 3 * np.sqrt(2 / G)) <= 1e-6
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("how", [*({"method": name} for name in METHODS), {"velocity": "nu"},
                                  {"velocity": "xi"}, {"traced": False}], ids=str)
 def test_elastic_bounces_keep_the_energy_and_push_along_the_joint(how):
