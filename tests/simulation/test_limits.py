@@ -71,6 +71,7 @@ def test_bounces_that_become_ever_shorter_end_at_rest(method):
     assert abs(run.t_end - 3 * np.sqrt(2 / G)) <= 1e-6
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("how", [*({"method": name} for name in METHODS), {"velocity": "nu"},
                                  {"velocity": "xi"}, {"traced": False}], ids=str)
 def test_elastic_bounces_keep_the_energy_and_push_along_the_joint(how):
@@ -98,6 +99,7 @@ def test_elastic_bounces_keep_the_energy_and_push_along_the_joint(how):
         assert np.abs(np.delete(impulse, joint)).max() <= 1e-12 * np.abs(impulse).max()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("method", EVERY)
 @pytest.mark.parametrize("depth", [1e-6, 0.3])
 def test_a_limit_passed_and_passed_again_within_one_step_is_seen(method, depth):

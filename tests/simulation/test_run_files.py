@@ -80,6 +80,7 @@ class Stop(Exception):
     pass
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["run", "run.npz", "run.zarr"])
 @pytest.mark.parametrize("method", ["rkf45", "dop853", "abm", "symplectic"])
 def test_an_interrupted_run_goes_on_to_the_same_bits(tmp_path, monkeypatch, method, name):
