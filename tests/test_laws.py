@@ -49,6 +49,7 @@ def test_law_holds_for_a_mixed_tree_compiled(law):
     assert_holds(law, mixed_tree(), samples(mixed_tree(), states=5), "compiled")
 
 
+@pytest.mark.slow
 @LAW
 @pytest.mark.parametrize("name", ["planar3", "puma560", "stanford"])
 def test_law_holds_for_the_papers_arms_compiled(law, name):

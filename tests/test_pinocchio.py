@@ -58,6 +58,7 @@ def assert_confirmed(found: dict[str, float], name: str) -> None:
         assert residual <= BAR, f"{name}: {quantity} differs by {residual:.2e}"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("block", range(10))
 def test_random_mechanisms(block):
     """500 chains and trees, a tenth in each test."""
@@ -76,6 +77,7 @@ def test_bundled_robots(name):
         assert_confirmed(residuals(description, seed, "numpy"), name)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_compiled_kernels_of_random_mechanisms(seed):
     assert_confirmed(residuals(random_description(seed, 6), seed, "compiled"), f"seed {seed}")

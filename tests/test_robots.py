@@ -50,6 +50,7 @@ def test_the_bundled_set_has_the_papers_arms():
             "ur5", "panda"} <= set(nlink.robots())
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", nlink.robots())
 def test_random_states_stay_within_limits(name):
     robot = load(name)
@@ -76,6 +77,7 @@ def scaled(**factors: float) -> nlink.Robot:
     return nlink.Robot.from_dh([rod] * 3, gravity=(0, -9.81 * factors.get("gravity", 1.0), 0))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("factors", "words"), [
     ({"length": 1e3, "inertia": 1e6}, "lengths in millimetres"),
     ({"length": 1e3}, "inertia is much too small"),

@@ -51,6 +51,7 @@ def value(expression: sp.Expr, at: dict[str, float]) -> float:
     return float(sp.sympify(expression).evalf(25, subs=at))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("simplify", [False, True])
 def test_planar_torques_are_lagranges(planar, simplify):
     closed = symbolic(planar, "inverse_dynamics")

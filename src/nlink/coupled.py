@@ -21,7 +21,7 @@ from nlink.engines import Engine
 from nlink.model.description import Joint
 from nlink.model.mimics import leads
 from nlink.robot import Robot
-from nlink.simulation.system import Law, apply
+from nlink.simulation.system import Law, apply, evaluate_law
 
 Array = np.ndarray
 
@@ -167,7 +167,8 @@ class Coupled:
             state = self._E_q @ own + self._e, self.E @ rates
             M = self.E.T @ np.reshape(apply(robot, "mass_matrix", state[0]), (n, n)) @ self.E
             held = self.E.T @ np.array(apply(robot, "inverse_dynamics", *state, [0.0] * n))
-            driven = [0.0] * self.n if control is None else control(t, own, rates)
+            driven = [0.0] * self.n if control is None else evaluate_law(
+                control, t, own, rates, self.n)
             qdd = dense_solve(M.tolist(), list(np.asarray(driven) - held))
             return apply(robot, "inverse_dynamics", *state, list(self.E @ np.array(qdd)))
 

@@ -183,7 +183,7 @@ class Loops:
         speeds = np.abs(self.velocity(q, qd)) / self.scale
         J = np.abs(self.jacobian(q)) / self.scale[:, None]
         moved = np.einsum("...ij,...j->...i", J, np.abs(qd)).max(axis=-1, keepdims=True)
-        return closed & (speeds <= ASKEW * moved).all(axis=-1)
+        return np.logical_and(closed, (speeds <= ASKEW * moved).all(axis=-1))
 
     def expect_closed(self, q: Array, qd: Array | None = None) -> None:
         """Refuse states that are open, and rates that open them, in a sentence."""
@@ -298,7 +298,8 @@ class Loops:
         (array([0., 0.]), (1, 6))
         """
         robot = self.robot
-        given = {"q": (q, (robot.nq,)), "qd": (qd, (robot.n,)), "qdd": (qdd, (robot.n,))}
+        given: dict[str, tuple[ArrayLike, tuple[int, ...]]] = {
+            "q": (q, (robot.nq,)), "qd": (qd, (robot.n,)), "qdd": (qdd, (robot.n,))}
         if internal is not None:
             given["internal"] = internal, (len(self.names), 6)
             if not np.isfinite(np.asarray(internal, dtype=float)).all():

@@ -203,6 +203,7 @@ def test_a_flawed_file_is_shown_and_converted_with_a_line_about_it(run, tmp_path
     assert (tmp_path / "flawed.toml").exists()
 
 
+@pytest.mark.sampled(1)
 def test_a_base_floats_where_asked(run, tmp_path):
     path, copy = tmp_path / "body.urdf", tmp_path / "copy.toml"
     path.write_text('<robot name="body"><link name="trunk"><inertial><mass value="2"/>'

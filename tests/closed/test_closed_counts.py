@@ -61,12 +61,14 @@ def test_the_object_form_is_linear_in_the_number_of_arms(kind):
     assert (np.diff(counts, axis=0)[:, :2] > 0).all()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("algorithm", ["object", "contact"])
 def test_both_forms_are_linear_in_the_joints_of_an_arm(algorithm):
     counts = np.array([operations(generic_arms(2, n), algorithm) for n in range(6, 11)])
     assert (np.diff(counts, 2, axis=0) == 0).all()
 
 
+@pytest.mark.slow
 def test_the_whole_is_linear_in_all_joints():
     """Arms times joints: a plane, in the number of arms and the number of joints in all."""
     sizes = [(k, n) for k in (2, 3, 4) for n in (6, 7, 8)]
@@ -76,6 +78,7 @@ def test_the_whole_is_linear_in_all_joints():
     assert plane @ fit == pytest.approx(counts, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_the_contact_form_grows_faster_with_the_arms():
     """It factors one matrix of all rows: cubic in their number, so the object form wins."""
     contact = [operations(generic_arms(k, 6), "contact").sum() for k in range(2, 5)]

@@ -77,6 +77,7 @@ def test_grasps_are_consistent(seed):
     assert_consistent(Robot(random_arms(seed, arms=2, joints=6)), seed)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", list(CONSTRAINTS))
 def test_rows_span_what_independent_equations_span(kind):
     """J of either text has the rank of both together."""
@@ -105,6 +106,7 @@ def clear_ranks(kind: str, count: int):
             return
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", list(CONSTRAINTS))
 def test_loops_among_random_trees_agree_with_kkt(kind):
     """Loops inside one tree share bodies on their ways to the base."""
@@ -132,6 +134,7 @@ def test_nothing_but_a_closed_state_has_no_error(kind):
         assert np.abs(error(moved)).max() > 0.1 * min(open_by, 1.0)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in (1, 2))])
 def test_laws_of_loops_hold_for_random_arms(seed):
     robot = Robot(random_arms(seed, arms=2, joints=6))

@@ -53,6 +53,7 @@ class Twin:
         return np.array(found)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", TWINS)
 def test_accelerations_and_forces_are_those_of_pinocchio(name):
     robot = nlink.load(name)

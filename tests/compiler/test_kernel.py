@@ -32,6 +32,7 @@ def same_bits(a, b):
                for x, y in zip(a, b, strict=True))
 
 
+@pytest.mark.sampled(3)
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 2**30), size=st.integers(1, 150))
 def test_compiled_equals_interpreted(seed, size):

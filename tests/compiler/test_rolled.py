@@ -14,6 +14,7 @@ from nlink.scalars.graph import Graph
 from nlink.scalars.program import LoopProgram, Port, Step, Sweep
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("serial", [True, False])
 @pytest.mark.parametrize("kinds", [1, 3])

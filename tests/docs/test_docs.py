@@ -18,9 +18,13 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+LONG = {"closed-chains", "compiler", "denoc", "diagonal", "operator-algebra", "simulation"}
+"""Pages that take seconds."""
 
 
-@pages
+@pytest.mark.parametrize("page", [
+    pytest.param(page, marks=[pytest.mark.slow] * (page.stem in LONG),
+                 id=str(page.relative_to(ROOT))) for page in PAGES])
 def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     module = types.ModuleType(f"page_{page.stem.replace('-', '_')}")

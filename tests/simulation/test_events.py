@@ -25,6 +25,7 @@ def options(method: str, step: float = 1e-3) -> dict:
             "step": step if method in FIXED else None}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("method", EVERY)
 def test_a_pendulum_passes_its_lowest_point_every_half_period(method):
     """T = 4 K(sin^2(a/2)) / w, w^2 = 3 g / (2 l) for a rod."""
@@ -64,6 +65,7 @@ def test_events_are_those_of_scipy(method):
     assert len(run.events) > 20
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("table", [False, True])
 def test_recording_events_changes_no_bit_of_the_trajectory(method, table):
@@ -125,6 +127,7 @@ def test_what_is_zero_at_the_start_is_no_event_until_it_comes_back(method):
     assert abs(run.events.t[0] - 2 / G) <= 1e-8
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("method", EVERY)
 @pytest.mark.parametrize(("direction", "expected"), [
     ("rising", [0]), ("falling", [1]), ("both", [0, 1])])
@@ -136,6 +139,7 @@ def test_only_crossings_in_the_direction_asked_for_count(method, direction, expe
     assert np.abs(run.events.t - times).max() <= 1e-8
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", EVERY)
 def test_grazing(method):
     """What only touches zero does not cross it; what crosses twice needs steps short enough."""
@@ -192,6 +196,7 @@ class Stop(Exception):
     pass
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", METHODS)
 def test_an_interrupted_run_has_the_same_events(tmp_path, monkeypatch, method):
     """However often it is stopped, in the midst of locating one or of a full buffer."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from event_cases import EVERY, FIXED, G, slider
@@ -69,6 +71,7 @@ def test_bounces_that_become_ever_shorter_end_at_rest(method):
     assert abs(run.t_end - 3 * np.sqrt(2 / G)) <= 1e-6
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("how", [*({"method": name} for name in METHODS), {"velocity": "nu"},
                                  {"velocity": "xi"}, {"traced": False}], ids=str)
 def test_elastic_bounces_keep_the_energy_and_push_along_the_joint(how):
@@ -96,6 +99,7 @@ def test_elastic_bounces_keep_the_energy_and_push_along_the_joint(how):
         assert np.abs(np.delete(impulse, joint)).max() <= 1e-12 * np.abs(impulse).max()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("method", EVERY)
 @pytest.mark.parametrize("depth", [1e-6, 0.3])
 def test_a_limit_passed_and_passed_again_within_one_step_is_seen(method, depth):
@@ -112,6 +116,45 @@ def test_a_limit_passed_and_passed_again_within_one_step_is_seen(method, depth):
     above = nlink.simulate(slider(high=apex + depth), [0.0], [5.0], t=1.0, every=1.0,
                            method=method, step=1.0, limits="stop")
     assert above.ok
+
+
+def sliders() -> nlink.Robot:
+    """Two masses on rails across each other, whose lower limits are at zero."""
+    rail = {"joint": "prismatic", "alpha": np.pi / 2, "mass": 1.0, "inertia": (0.1, 0.1, 0.1),
+            "limits": {"position": (0.0, 10.0)}}
+    return nlink.Robot.from_dh([rail, rail], gravity=(0, 0, 0), name="sliders")
+
+
+@pytest.mark.parametrize("how", [{}, {"traced": False}, {"method": "lsoda"}], ids=str)
+@pytest.mark.parametrize("also", [None, 0.1, 0.7])
+@pytest.mark.parametrize("early", [0, 1])
+def test_of_limits_passed_within_one_step_none_is_overlooked(how, also, early):
+    """q = q0 + v t + 4 t^2: one lowest at 0.2 and another at 0.8, by 0.01 and 0.001 too low, and
+    then the first by 0.01 high enough."""
+    robot = sliders()
+    mass = robot.mass_matrix([0.0, 0.0]).diagonal().tolist()
+    events = None if also is None else {"also": lambda t, q, qd: t - also}
+    order = [0, 1] if early == 0 else [1, 0]
+    for first, end in ((0.15, 0.2 - np.sqrt(0.01 / 4)), (0.17, 0.8 - np.sqrt(0.001 / 4))):
+        q0, qd0 = np.array([first, 2.559])[order], np.array([-1.6, -6.4])[order]
+        run = nlink.simulate(robot, q0, qd0, t=[0.0, 1.0], limits="stop", events=events, **({
+            "method": "rk4", "step": 1.0} | how), tau=lambda t, q, qd: [8 * m for m in mass])
+        assert run.status == "limit reached"
+        assert abs(run.t_end - end) <= 1e-7
+        joint = early if first == 0.15 else 1 - early
+        names = [run.events.names[k] for k in run.events.which]
+        before = ["also"] if also is not None and also < end else []
+        assert names == [*before, f"lower limit of joint{joint + 1}"]
+
+
+@pytest.mark.parametrize("method", EVERY)
+def test_what_ends_a_trajectory_at_the_last_time_is_its_status(method):
+    how = {"t": 1.0, "method": method, "step": 0.01}
+    run = nlink.simulate(slider(), [0.0], events=nlink.Event(
+        lambda t, q, qd: t - 1.0, terminal=True), **how)
+    assert run.status == "event"
+    assert run.ok
+    assert np.isfinite(run.q).all()
 
 
 def test_an_ensemble_bounces_the_same_whatever_the_threads():
@@ -152,3 +195,43 @@ def test_only_limited_joints_are_watched():
                                                    j.type.nq]).sum(axis=1)), t=0.01, every=0.01,
                            limits="stop").events.names
     assert len(names) == 14
+
+
+@pytest.mark.parametrize("how", [{}, {"traced": False}], ids=str)
+@pytest.mark.parametrize("kind", [nlink.Universal(), nlink.Planar()], ids=["universal", "planar"])
+def test_each_coordinate_of_a_joint_has_its_limits(kind, how):
+    inertia = ((0.1, 0, 0), (0, 0.1, 0), (0, 0, 0.1))
+    robot = nlink.Robot(nlink.Description(
+        "one", (nlink.Link("body", 1.0, (0.0, 0.3, 0.2), inertia),),
+        (nlink.Joint("hip", kind, limits=nlink.Limits((-0.1, 0.1))),), gravity=(0, -G, 0)))
+    for k in range(robot.n):
+        qd0 = np.eye(robot.n)[k] * 5.0
+        run = nlink.simulate(robot, qd0=qd0, t=1.0, limits="stop", **how)
+        assert run.status == "limit reached"
+        assert run.events.names[run.events.which[0]] == f"upper limit of hip, coordinate {k + 1}"
+        assert abs(run.events.q[0, k] - 0.1) <= 1e-12
+        bounced = nlink.simulate(robot, qd0=qd0, t=0.1, limits="bounce", **how)
+        assert len(bounced.events) > 0
+        assert np.abs(bounced.q).max() <= 0.1 + 1e-12
+        assert np.abs(bounced.energy - bounced.energy[0]).max() <= 1e-6
+
+
+def test_limits_that_mean_nothing_are_refused_by_the_name_of_the_joint():
+    ball = nlink.Robot(nlink.Description(
+        "ball", (nlink.Link("body", 1.0, inertia=((0.1, 0, 0), (0, 0.1, 0), (0, 0, 0.1))),),
+        (nlink.Joint("hip", nlink.Spherical(), limits=nlink.Limits((-0.1, 0.1))),)))
+    assert nlink.simulate(ball, t=0.1).ok
+    with pytest.raises(ValueError, match="limits: joint 'hip' is spherical"):
+        nlink.simulate(ball, t=0.1, limits="stop")
+
+
+def test_joints_that_follow_others_do_not_bounce():
+    two = bounded(-0.5, 0.5, n=2).description
+    lead, follow = two.joints
+    robot = nlink.Robot(replace(two, joints=(
+        lead, replace(follow, mimic=nlink.Mimic(lead.name, -1.0)))))
+    with pytest.raises(ValueError, match=f"joint '{follow.name}' follows '{lead.name}'"):
+        nlink.simulate(robot, t=0.1, limits="bounce")
+    coupled = nlink.Coupled(robot)
+    run = nlink.simulate(robot, coupled.expand([0.0]), t=1.0, tau=coupled.law(), limits="stop")
+    assert run.status == "limit reached"

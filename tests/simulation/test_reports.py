@@ -127,10 +127,27 @@ def test_simulate_refuses_in_one_line(capfd):
     for arguments, message in ((("--to", "1,1,1"), "--to needs --control"),
                                (("--control", "pd"), "--control pd needs --to"),
                                (("--method", "euler"), "method: 'euler'"),
-                               (("--ensemble", "0"), "--ensemble 0")):
+                               (("--ensemble", "0"), "--ensemble 0"),
+                               (("--width", "-1"), "--width -1.0, expected"),
+                               (("--seed", "-1"), "--seed -1, expected"),
+                               (("--ensemble", "3", "--payload", "5,1"), "--payload 5,1, expected"),
+                               (("--payload", "-1"), "--payload -1, expected"),
+                               (("--every", "1e-13"), "every: 1e-13 gives"),
+                               (("--method", "lsoda", "--out", "folder"),
+                                "--out folder with --method lsoda, expected")):
         status, _, err = run(capfd, "simulate", "planar3", *arguments)
         assert status == 2
         assert err.startswith(f"nlink: {message}")
+
+
+def test_lack_of_memory_is_one_line(capfd, monkeypatch):
+    def greedy(*_arguments, **_options):
+        raise MemoryError("unable to allocate 72 TiB")
+
+    monkeypatch.setattr(nlink, "simulate", greedy)
+    status, _, err = run(capfd, "simulate", "planar3")
+    assert status == 2
+    assert err == "nlink: out of memory: unable to allocate 72 TiB\n"
 
 
 def test_pages_escape_and_colour():

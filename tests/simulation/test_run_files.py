@@ -80,6 +80,7 @@ class Stop(Exception):
     pass
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["run", "run.npz", "run.zarr"])
 @pytest.mark.parametrize("method", ["rkf45", "dop853", "abm", "symplectic"])
 def test_an_interrupted_run_goes_on_to_the_same_bits(tmp_path, monkeypatch, method, name):
@@ -241,3 +242,32 @@ assert "1000 not to the end" in repr(run)
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 400
+
+
+@pytest.mark.parametrize("name", ["run", "run.zarr"])
+def test_events_of_other_names_and_other_versions_are_other_runs(tmp_path, monkeypatch, name):
+    if name.endswith("zarr"):
+        pytest.importorskip("zarr")
+    path = tmp_path / name
+    nlink.simulate(PUMA, events={"A": lambda t, q, qd: q[0]}, save=path, **OPTIONS)
+    with pytest.raises(ValueError, match="holds another run"):
+        nlink.simulate(PUMA, events={"B": lambda t, q, qd: q[0]}, save=path, **OPTIONS)
+    from nlink.compiler import loading
+
+    monkeypatch.setattr(loading, "source_digest", lambda: "another")
+    with pytest.raises(ValueError, match="holds this run by another version of nlink"):
+        nlink.simulate(PUMA, events={"A": lambda t, q, qd: q[0]}, save=path, **OPTIONS)
+
+
+def test_an_interrupted_run_beside_an_older_one_is_mentioned(tmp_path):
+    path = tmp_path / "run.npz"
+    older = nlink.simulate(PUMA, save=path, **OPTIONS)
+
+    def interrupt(share):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        nlink.simulate(PUMA, np.full(6, 0.1), save=path, progress=interrupt, **OPTIONS)
+    with pytest.warns(UserWarning, match=r"an interrupted one of the same name is in .*\.part"):
+        assert np.array_equal(nlink.load_run(path).q, older.q)
+    assert nlink.load_run(f"{path}.part").q[0].tolist() == [0.1] * 6

@@ -34,6 +34,7 @@ def ball_chain(n: int = 2, free: bool = False) -> nlink.Robot:
     return nlink.Robot(Description("balls", links, joints))
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("method", [*ADAPTIVE, "symplectic", "rk4"])
 @pytest.mark.parametrize("run", RUNS)
 def test_free_fall_of_the_reference_file(run, method):
@@ -217,6 +218,7 @@ def test_output_times_are_hit_exactly_and_the_end_is_among_them():
     assert nlink.simulate(nlink.load("planar3"), t=1.0, every=0.1).t[-1] == 1.0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", ["rkf45", "abm"])
 def test_long_chains_run_in_loops_over_their_joints(method, monkeypatch):
     """The rolled right-hand side gives what the unrolled one does, laws and balls included."""

@@ -86,6 +86,7 @@ def test_friction_is_that_of_the_joints():
         assert np.abs(run.q[k] - alone.q).max() <= 1e-10
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", [PD, PDGravity, ComputedTorque])
 def test_gains_are_those_of_the_laws(kind):
     path = Cycloid(np.zeros(6), TARGET, 0.5)
@@ -98,6 +99,7 @@ def test_gains_are_those_of_the_laws(kind):
         assert np.abs(run.tau[k] - alone.tau).max() <= 1e-7 * np.abs(alone.tau).max()
 
 
+@pytest.mark.slow
 def test_gains_of_the_operational_space_are_its_own():
     q0 = np.array([0.1, -0.5, 0.6, 0.2, 0.7, 0.3])
     there = PUMA.pose(q0)[:3, 3] + 0.05
@@ -166,6 +168,7 @@ def test_forces_in_a_table_go_with_what_varies(tmp_path, monkeypatch, shape):
         assert np.array_equal(other.tau, run.tau)
 
 
+@pytest.mark.slow
 def test_long_chains_vary_too(monkeypatch):
     """Laws in the loops over joints; mechanisms written out."""
     arm, p = random_arm(6), np.array([[0.5, 1.0], [1.0, 2.0]])

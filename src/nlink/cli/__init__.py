@@ -38,6 +38,8 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(f"{where}{error.strerror or error}")
     except RecursionError:
         return _fail("the mechanism is too long a chain for this command")
+    except MemoryError as error:
+        return _fail(f"out of memory: {error}")
     except (ValueError, TypeError, ArithmeticError, ImportError) as error:
         return _fail(str(error))
     except KeyboardInterrupt:

@@ -131,8 +131,12 @@ def simulate(
     end = None if to is None else read_numbers("--to", to, model.nq)
     if ensemble < 1:
         raise ValueError(f"--ensemble {ensemble}, expected at least 1")
+    if not width >= 0:
+        raise ValueError(f"--width {width}, expected a number >= 0")
+    if seed < 0:
+        raise ValueError(f"--seed {seed}, expected a whole number >= 0")
     loads = None if payload is None else simulation.payloads(payload, ensemble, seed)
-    save = None if method in ("lsoda", "radau") else simulation.place(out)
+    save = simulation.place(out, method)
     try:
         result = nlink.simulate(
             model, start if ensemble == 1 else simulation.spread(

@@ -9,7 +9,7 @@ event: just past it, by `least` seconds at most.
 
 A limit may be passed and passed again within a step. Its g is an element of the state, whose
 rates at both ends are known: where the cubic through these dips below zero, a step to its
-lowest point is tried first.
+lowest point is tried first, of several limits to the lowest point that comes first.
 
 An event that is only recorded is written down and the whole step taken after all: the
 trajectory is what it is without events, to the last bit. A terminal event ends it there. At
@@ -117,8 +117,9 @@ class Watch:
         hits = [self.crossed(i, "g") for i in range(len(self.triggers))]
         hit = self.either(hits)
         looked = w.logic("and", active, self.phase(LOOKING))
-        crossing = w.logic("and", w.logic("or", passed, looked), hit)
-        plain = self.look(w.logic("and", passed, w.no(hit)), w.logic("and", looked, w.no(hit)))
+        through = self.look(passed, w.logic("and", looked, w.no(hit)))
+        crossing = w.logic("and", w.logic("or", through, looked), hit)
+        plain = w.logic("and", through, w.no(hit))
         for i in range(len(self.triggers)):
             w.put(f"base{i}", lanes.select(plain, w.get(f"g{i}"), w.get(f"base{i}")))
         w.put("examined", lanes.select(plain, lanes.const(0.0), w.get("examined")))
@@ -143,44 +144,47 @@ class Watch:
         none = lanes.splat("i1", "false")
         return plain, f.phi(lanes.truth, (none, before), (stepping, last))
 
-    def look(self, plain: str, looked: str) -> str:
-        """Steps without event, but for those whose lowest point is to be looked at; where there
-        was nothing (`looked`), the step is examined up to there."""
+    def look(self, passed: str, looked: str) -> str:
+        """Steps of `passed` but for those with a lowest point that is yet to be looked at; where
+        there was nothing (`looked`), the step is examined up to there."""
         w, lanes = self.loop, self.loop.lanes
-        zero = lanes.const(0.0)
         for i in range(len(self.triggers)):
             w.put(f"base{i}", lanes.select(looked, w.get(f"g{i}"), w.get(f"base{i}")))
-        dips = [self.dip(i) for i, trigger in enumerate(self.triggers) if trigger.bounds]
-        unseen = w.logic("and", plain, lanes.compare("oeq", w.get("examined"), zero))
-        below, share = lanes.splat("i1", "false"), zero
-        for dip, where in dips:
-            below, share = w.logic("or", below, dip), lanes.select(dip, where, share)
-        below = w.logic("and", below, unseen)
-        size = lanes.mul(share, w.get("hs"))
+        never = size = lanes.const(math.inf)
+        for i, trigger in enumerate(self.triggers):
+            if trigger.bounds:
+                dips, share = self.dip(i)
+                lowest = lanes.mul(share, w.get("hs"))
+                ahead = w.logic("and", dips, lanes.compare("ogt", lowest, w.get("examined")))
+                size = w.smaller(lanes.select(ahead, lowest, never), size)
+        below = w.logic("and", passed, lanes.compare("olt", size, never))
         w.put("examined", lanes.select(looked, w.get("hs"), w.get("examined")))
         phase = lanes.select(looked, lanes.const(ORDINARY), w.get("phase"))
         for name, value, old in (("phase", lanes.const(LOOKING), phase),
                                  ("probe", size, w.get("probe")),
                                  ("tprobe", lanes.add(w.get("t"), size), w.get("tprobe"))):
             w.put(name, lanes.select(below, value, old))
-        return w.logic("and", plain, w.no(below))
+        return w.logic("and", passed, w.no(below))
 
     def dip(self, i: int) -> tuple[str, str]:
         """Whether the cubic g + a s + b s^2 + c s^3, s = 0 to 1 over the step, dips below zero
-        between ends that are above, and where it is lowest: -a / (b + sqrt(b^2 - 3 a c))."""
+        between ends that are above, and where it is lowest: -a / (b + sqrt(b^2 - 3 a c)). It is
+        that of the whole step, however much of it has been examined."""
         w, lanes, trigger = self.loop, self.loop.lanes, self.triggers[i]
-        zero, start, end = lanes.const(0.0), w.get(f"base{i}"), w.get(f"g{i}")
-        h = lanes.mul(w.get("hs"), lanes.const(trigger.sign))
+        zero, base, end = lanes.const(0.0), w.get(f"base{i}"), w.get(f"g{i}")
+        sign = lanes.const(trigger.sign)
+        h = lanes.mul(w.get("hs"), sign)
         place = w.f.offset("%scratch", trigger.element * w.row)
         a, last = (lanes.mul(h, w.load(place, column)) for column in ("k0", w.new_rate))
-        rise, both = lanes.sub(end, start), lanes.add(a, last)
+        rise = lanes.mul(sign, lanes.sub(w.load(place, "new"), w.load(place, "y")))
+        start, both = lanes.sub(end, rise), lanes.add(a, last)
         c = lanes.sub(both, lanes.mul(lanes.const(2.0), rise))
         b = lanes.sub(lanes.sub(rise, a), c)
         root = lanes.intrinsic("sqrt", lanes.sub(lanes.mul(b, b), lanes.mul(
             lanes.const(3.0), lanes.mul(a, c))))
         s = lanes.binary("fdiv", lanes.neg(a), lanes.add(b, root))
         low = lanes.muladd(lanes.muladd(lanes.muladd(c, s, b), s, a), s, start)
-        inside = w.logic("and", lanes.compare("ogt", start, zero), lanes.compare("ogt", end, zero))
+        inside = w.logic("and", lanes.compare("ogt", base, zero), lanes.compare("ogt", end, zero))
         turns = w.logic("and", lanes.compare("olt", a, zero), lanes.compare("ogt", last, zero))
         return w.logic("and", w.logic("and", inside, turns), lanes.compare("ole", low, zero)), s
 
@@ -334,6 +338,15 @@ class Watch:
         f.begin(done)
         f.go(end)
         f.begin(end)
+
+    def ending(self, place: str) -> str:
+        """The status of a lane at the last time: that of an event that ends it there, or done."""
+        w, f = self.loop, self.loop.f
+        code = w.lane_get(place, "leave", "i64")
+        landing = f.let(f"icmp ne i64 {w.lane_get(place, 'landing', 'i64')}, 0")
+        ends = f.let(f"icmp sgt i64 {code}, {STATUS['done'] + 1}")
+        return f.let(f"select i1 {f.let(f'and i1 {landing}, {ends}')}, "
+                     f"i64 {f.let(f'sub i64 {code}, 1')}, i64 {STATUS['done']}")
 
     def conclude(self) -> None:
         """After the step and its outputs: impacts, and lanes that leave."""

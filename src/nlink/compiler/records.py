@@ -172,6 +172,7 @@ class Records(States):
             loop(f, count, [], copy)
         self.lane_put(place, "active", "0", "i64")
         self.lane_put(place, "hs", number(0.0))
+
     def output(self, place: str, index: str, due: str) -> None:
         """Row `index` of the lane's trajectory: its state, or the interpolant at time `due`."""
         f = self.f

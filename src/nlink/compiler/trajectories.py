@@ -284,7 +284,7 @@ class Loop(Records):
         f.go(go["more"])
 
         f.begin(go["finish"])
-        self.retire(place, str(STATUS["done"]))
+        self.retire(place, self.watch.ending(place) if self.watch else str(STATUS["done"]))
         f.go(go["attended"])
 
         f.begin(go["counted"])

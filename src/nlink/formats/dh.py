@@ -100,7 +100,7 @@ def _read_row(row: Mapping[str, Any], convention: Convention, known: list[str],
 
 def _joint_type(row: Mapping[str, Any]) -> JointType:
     kind = row.get("joint", "revolute")
-    if kind not in JOINT_TYPES:
+    if not isinstance(kind, str) or kind not in JOINT_TYPES:
         raise ValueError(f"joint {kind!r}, expected one of {', '.join(JOINT_TYPES)}")
     options: dict[str, Any] = {}
     if "axis" in row:

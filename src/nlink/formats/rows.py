@@ -51,6 +51,9 @@ def _parts(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     parts = []
     for k, joint in enumerate(joints, 1):
         check_keys(joint, PART_KEYS)
+        if isinstance(joint.get("joint"), list | tuple):
+            raise ValueError(f"joint: part {k} of a composite joint is a list, expected the name "
+                             "of a joint type")
         name = joint.get("joint_name", f"{row['joint_name']}_{k}")
         parts.append({"placement": {}, **joint, "joint_name": name,
                       "name": f"{row['name']}:{name}"})

@@ -60,7 +60,7 @@ def _read_csv(data: bytes, name: str) -> np.ndarray:
         raise ValueError(f"{name}: neither UTF-8 text nor NPY") from None
     rows = [(number, line.split(",")) for number, line in enumerate(lines, 1)
             if line.strip() and not line.lstrip().startswith("#")]
-    if rows and not any(_is_number(cell) for cell in rows[0][1]):
+    if rows and not any(is_number(cell) for cell in rows[0][1]):
         del rows[0]
     if not rows:
         raise ValueError(f"{name}: no states")
@@ -69,13 +69,14 @@ def _read_csv(data: bytes, name: str) -> np.ndarray:
         if len(cells) != width:
             raise ValueError(f"{name}, line {number}: {len(cells)} columns, "
                              f"expected {width} as above")
-        wrong = next((cell for cell in cells if not _is_number(cell)), None)
+        wrong = next((cell for cell in cells if not is_number(cell)), None)
         if wrong is not None:
             raise ValueError(f"{name}, line {number}: {wrong.strip()!r}, expected a number")
     return np.array([cells for _, cells in rows], dtype=np.float64)
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a cell of a table is a number."""
     try:
         float(text)
     except ValueError:

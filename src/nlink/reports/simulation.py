@@ -16,6 +16,7 @@ from nlink.reports.control import Control
 from nlink.robot import Robot
 from nlink.simulation.controllers import PD, ComputedTorque, FeedForward, PDGravity
 from nlink.simulation.files import PART
+from nlink.simulation.integration import SCIPY
 from nlink.simulation.run import Run
 from nlink.simulation.splines import Spline
 from nlink.simulation.system import Closing, Law
@@ -126,14 +127,24 @@ def closing(text: str) -> Closing:
 def payloads(text: str, count: int, seed: int) -> dict[str, np.ndarray]:
     """What varies with a mass in the last frame, or with masses between two bounds."""
     bounds = read_numbers("--payload", text, 2 if count > 1 and "," in text else 1)
+    if not (np.isfinite(bounds).all() and 0 <= bounds[0] <= bounds[-1]):
+        raise ValueError(f"--payload {text}, expected masses >= 0, the lower before the higher")
     if len(bounds) == 1:
         return {"payload": bounds[0]}
     return {"payload": np.random.default_rng(seed).uniform(*bounds, size=count)}
 
 
-def place(out: Path | None) -> Path | None:
-    """Where a run is kept while it is computed: at its place, or beside a table made last."""
-    if out is None or out.suffix != ".csv":
+def place(out: Path | None, method: str) -> Path | None:
+    """Where a run is kept while it is computed: at its place, or beside a table made last;
+    SciPy's methods keep nothing before they are done."""
+    if out is None:
+        return None
+    if method in SCIPY:
+        if out.suffix not in (".csv", ".npz", ".zarr"):
+            raise ValueError(f"--out {out} with --method {method}, expected a name that ends in "
+                             ".csv, .npz or .zarr")
+        return None
+    if out.suffix != ".csv":
         return out
     return out.with_name(out.name + PART)
 

@@ -26,6 +26,8 @@ def run_figure(run: Run, *, what: str = "q", title: str = "") -> Figure:
     """q, qd, tau (one panel an element), energy or loops of a run, over time."""
     if what not in ("q", "qd", "tau", "energy", "loops"):
         raise ValueError(f"what: {what!r}, expected q, qd, tau, energy or loops")
+    if not run.status_codes.size:
+        raise ValueError(f"plot: the run of {run.robot.name} has no trajectories to draw")
     if what == "loops":
         return loops_figure(run, title=title)
     values = getattr(next(run.pieces(SHOWN)), what)

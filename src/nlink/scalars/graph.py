@@ -118,6 +118,20 @@ class Node:
             return _each(other, lambda x: x / self)
         return self.graph.div(self.graph.lift(other), self)
 
+    def __pow__(self, exponent):
+        """Whole powers, by repeated squares."""
+        if isinstance(exponent, _MANY):
+            return _each(exponent, lambda x: self ** x)
+        if not isinstance(exponent, int | float | np.number) or not float(exponent).is_integer():
+            raise TypeError(f"a graph node to the power {exponent!r}, expected a whole number; "
+                            "there is nlink.sqrt")
+        power, square, rest = self.graph.const(1.0), self, abs(int(exponent))
+        while rest:
+            power = power * square if rest % 2 else power
+            rest //= 2
+            square = square * square if rest else square
+        return 1 / power if exponent < 0 else power
+
     def __neg__(self):
         return self.graph.neg(self)
 

@@ -133,11 +133,21 @@ class FeedForward:
     simulation, which is open loop and so unstable wherever the motion is."""
 
     robot: Robot
-    desired: Callable[[Scalar], Motion]
+    desired: Desired
 
     def __post_init__(self) -> None:
         expect_motors(self.robot)
-        expect_closed(self.robot, self.desired)
+        if not callable(self.desired):
+            object.__setattr__(self, "desired", Rest(self.desired))
+        sizes = {"coordinates": self.robot.nq, "rates": self.robot.n,
+                 "accelerations": self.robot.n}
+        motion: Motion = self.desired(0.0)  # type: ignore[operator]
+        if len(motion) != len(sizes):
+            raise ValueError(f"desired: {len(motion)} values at t = 0, expected q, qd and qdd")
+        for given, (name, size) in zip(motion, sizes.items(), strict=True):
+            if len(given) != size:
+                raise ValueError(f"desired: {len(given)} {name}, expected {size}")
+        expect_closed(self.robot, self.desired)  # type: ignore[arg-type]
 
     def __call__(self, t: Scalar, q: Any, qd: Any) -> list[Scalar]:
-        return apply(self.robot, "inverse_dynamics", *self.desired(t))
+        return apply(self.robot, "inverse_dynamics", *self.desired(t))  # type: ignore[operator]

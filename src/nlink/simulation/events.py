@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nlink.compiler.states import Trigger
+from nlink.model.mimics import leads
 from nlink.scalars.functions import Scalar
 
 if TYPE_CHECKING:
@@ -80,6 +81,11 @@ def watched(robot: Robot, events: Any, limits: str) -> tuple[Watched, ...]:
                          "a robot that is not computed by loops over its joints")
     if action is not None:
         found += _limits(robot, action)
+    if action == "bounce":
+        for follower, (lead, _, _) in leads(robot.joints).items():
+            raise ValueError(f"limits: 'bounce' for {robot.name}, whose joint {follower!r} follows "
+                             f"{lead.name!r}, expected 'stop' or 'ignore': an impact would "
+                             "part them")
     if len(found) > MOST:
         raise ValueError(f"events: {len(found)} functions to watch, joint limits included, "
                          f"expected at most {MOST}")
@@ -115,15 +121,20 @@ def _event(event: Any) -> Event:
 
 
 def _limits(robot: Robot, action: str) -> Iterator[Watched]:
-    """Two functions a limited joint: positive inside, zero at the limit."""
+    """Two functions a limited coordinate: positive inside, zero at the limit."""
     at = rate = 0
     for joint in robot.joints:
         low, high = joint.limits.position
-        if joint.type.nq == joint.type.nv == 1:
-            for side, bound, sign in (("lower", low, 1.0), ("upper", high, -1.0)):
-                if math.isfinite(bound):
-                    yield Watched(f"{side} limit of {joint.name}", Margin(at, bound, sign),
-                                  Trigger(-1, action, at, sign), rate)
+        bounds = [(side, bound, sign) for side, bound, sign in (
+            ("lower", low, 1.0), ("upper", high, -1.0)) if math.isfinite(bound)]
+        if bounds and joint.type.nq != joint.type.nv:
+            raise ValueError(f"limits: joint {joint.name!r} is {joint.type.name} and has position "
+                             "limits, expected them only where coordinates are as many as rates")
+        for k in range(joint.type.nq):
+            name = joint.name if joint.type.nq == 1 else f"{joint.name}, coordinate {k + 1}"
+            for side, bound, sign in bounds:
+                yield Watched(f"{side} limit of {name}", Margin(at + k, bound, sign),
+                              Trigger(-1, action, at + k, sign), rate + k)
         at, rate = at + joint.type.nq, rate + joint.type.nv
 
 

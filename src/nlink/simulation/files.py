@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shutil
+import warnings
 import zipfile
 import zlib
 from dataclasses import asdict
@@ -91,6 +92,9 @@ def load_run(path: str | Path) -> Run:
         if part.is_dir():
             return store.Directory.open(part).run()
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    if part.is_dir():
+        warnings.warn(f"{path} is a finished run; an interrupted one of the same name is in "
+                      f"{part}, which load_run reads as well", stacklevel=2)
     try:
         return _read_zarr(path) if path.is_dir() else _read_npz(path)
     except KeyError as error:

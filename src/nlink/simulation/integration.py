@@ -36,6 +36,8 @@ SCIPY = ("lsoda", "radau")
 
 SLICE = 0.1
 """Seconds of work between looks at the progress bar, the keyboard and the checkpoint."""
+OUTPUTS = 10**8
+"""The most output times of a run."""
 CHECKPOINT = 2.0
 """Seconds between checkpoints, and before a progress bar appears."""
 
@@ -68,8 +70,8 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
 
     `method` is "rkf45", "dopri5", "verner65", "dop853" or "abm" (error control by rtol and atol,
     `step` being the first step), "rk4" or "symplectic" (fixed step, `every` if not given), or
-    "lsoda" or "radau" (by SciPy). With "dopri5" and "dop853" outputs within a step are
-    interpolated; the others stop at every output.
+    "lsoda" or "radau" (by SciPy). "dopri5", "dop853", "abm" and SciPy's interpolate outputs
+    within a step; the others stop at every output, as all but SciPy's do with forces in a table.
 
     `velocity` is what is integrated besides q: "qd", or the quasi-velocities "nu" or "xi" of
     [Koz95], to which rtol and atol then apply (`Run.rates`). q0, qd0, laws and `Run.qd` stay as
@@ -82,8 +84,8 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     `limits` is what the position limits of joints do: "ignore", "stop" (the trajectory ends
     there) or "bounce" (an impulse on the joint turns its rate round, times `restitution`).
 
-    `save` names a directory, or an .npz file, that is kept up to date: an interrupted run is
-    continued by the same call and gives the same numbers.
+    `save` names a directory, or an .npz file or .zarr group, that is kept up to date: an
+    interrupted run is continued by the same call and gives the same numbers.
 
     A mechanism with loops starts closed (an almost closed q0 is projected, an open one refused,
     or, in an ensemble, not started) and `closing` keeps it so: "project" takes every step back
@@ -108,7 +110,7 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
         raise ValueError(f"restitution: {restitution}, expected a number from 0 to 1")
     if max_step is not None and not max_step > 0:
         raise ValueError(f"max_step: {max_step}, expected a positive number of seconds")
-    bounds = {"rtol": float(rtol), "atol": float(atol), "most": int(max_steps),
+    bounds = {"rtol": float(rtol), "atol": float(atol), "most": _whole("max_steps", max_steps),
               "largest": np.inf if max_step is None else float(max_step),
               "least": 16 * np.finfo(float).eps * float(np.abs(problem.times).max())}
     if method in SCIPY or not traced:
@@ -192,7 +194,7 @@ class _Problem:
     def own(self) -> Array:
         """(count, width): what each trajectory has of its own."""
         return (np.empty((len(self.y0), 0)) if self.variation is None
-                else self.variation.values.reshape(len(self.y0), -1))
+                else self.variation.values.reshape(len(self.y0), self.varied.width))
 
     def forces(self) -> Any:
         """What `Run.tau` is computed from."""
@@ -203,7 +205,11 @@ class _Problem:
 
 
 def _times(t: float | ArrayLike, every: float) -> Array:
-    given = np.asarray(t, dtype=float)
+    try:
+        given = np.asarray(t, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"t: {t!r}, expected a positive number of seconds or a sequence of times"
+                         ) from None
     if given.ndim == 1:
         if len(given) < 2 or not np.isfinite(given).all() or (np.diff(given) <= 0).any():
             raise ValueError("t: expected at least two increasing, finite times")
@@ -213,16 +219,22 @@ def _times(t: float | ArrayLike, every: float) -> Array:
     if not (np.isfinite(every) and every > 0):
         raise ValueError(f"every: {every}, expected a positive number of seconds")
     end = float(given)
+    if end / every > OUTPUTS:
+        raise ValueError(f"every: {every} gives {end / every:.1e} outputs until t = {end}, "
+                         f"expected at most {OUTPUTS:.0e}")
     whole = int(end / every * (1 + 1e-12))
     times = every * np.arange(whole + 1)
-    if end - times[-1] > 1e-9 * every:
+    if whole == 0 or end - times[-1] > 1e-9 * every:
         return np.append(times, end)
     times[-1] = end
     return times
 
 
 def _state(name: str, values: ArrayLike, size: int) -> Array:
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name}: rows of several lengths, expected (..., {size})") from None
     if not np.can_cast(array.dtype, np.float64, "safe"):
         raise TypeError(f"{name}: dtype {array.dtype} does not convert to float64 safely")
     if array.ndim < 1 or array.shape[-1] != size:
@@ -261,14 +273,20 @@ def _check_velocity(velocity: str, method: str, algorithm: str | None, traced: b
 def _threads(threads: int | None) -> int:
     from nlink.compiler.kernel import cores
 
-    if threads is not None and threads < 1:
-        raise ValueError(f"threads: {threads}, expected a positive number")
-    return cores() if threads is None else threads
+    return cores() if threads is None else _whole("threads", threads)
+
+
+def _whole(name: str, given: Any) -> int:
+    if not (isinstance(given, int | float | np.number) and given >= 1
+            and float(given).is_integer()):
+        raise ValueError(f"{name}: {given!r}, expected a whole number, at least 1")
+    return int(given)
 
 
 def _compiled(problem: _Problem, system: System, limits: dict[str, Any], threads: int,
               save: str | Path | None, progress: bool | Callable[[float], None] | None) -> Run:
     from nlink.compiler.host import host
+    from nlink.compiler.loading import source_digest
 
     count = len(problem.y0)
     wide = host().target.width
@@ -291,7 +309,8 @@ def _compiled(problem: _Problem, system: System, limits: dict[str, Any], threads
             "events": [each.name for each in system.watched]}
     target = _target(save)
     if target is not None:
-        head |= {"digest": _digest(problem, system, limits), "robot": problem.robot.to_toml()}
+        head |= {"digest": _digest(problem, system, limits), "source": source_digest(),
+                 "robot": problem.robot.to_toml()}
     log = EventLog(count, problem.y0.shape[1], len(system.watched))
     stop_outside(records, log, system.watched)
     store = create(records, head, target, log)
@@ -347,11 +366,11 @@ def _target(save: str | Path | None) -> Path | None:
 
 
 def _digest(problem: _Problem, system: System, limits: dict[str, Any]) -> str:
-    """What decides the numbers of a run, the version of nlink included."""
+    """What decides the numbers of a run and the names of its events, besides nlink itself."""
     from nlink.compiler.host import host
-    from nlink.compiler.loading import source_digest
 
-    digest = sha256(repr((system.recipe(), source_digest(), host().identity, problem.method,
+    names = [each.name for each in system.watched]
+    digest = sha256(repr((system.recipe(), names, host().identity, problem.method,
                           problem.step, problem.lead, sorted(limits.items()))).encode())
     for array in (problem.y0, problem.times, problem.table, problem.own):
         if array is not None:

@@ -15,7 +15,7 @@ from nlink.simulation.events import Events, Watched
 from nlink.simulation.methods import TABLEAUX
 from nlink.simulation.reference import Outcome, integrate
 from nlink.simulation.run import Run, Stats
-from nlink.simulation.system import Closing, System
+from nlink.simulation.system import Closing, System, evaluate_law
 from nlink.simulation.variation import varied_kernel
 from nlink.simulation.watcher import Watcher
 
@@ -44,21 +44,20 @@ def integrate_in_python(problem: _Problem, algorithm: str | None, watched: tuple
         table = None if problem.table is None else problem.table[k % len(problem.table)]
         f = rates(problem, table, algorithm, problem.own[k], closing)
         if problem.method in SCIPY:
-            outcomes.append(_by_scipy(f, problem, k, rtol, atol, largest, watchers[k]))
+            outcomes.append(_by_scipy(f, problem, k, rtol, atol, largest, most, watchers[k]))
         else:
             outcomes.append(integrate(
                 f, problem.y0[k], problem.times, TABLEAUX[problem.method], rtol=rtol, atol=atol,
                 h=problem.step, least=least, largest=largest, most=most,
                 restore=restore(robot, _restore(robot), closing), watcher=watchers[k]))
-    out = np.array([each.out for each in outcomes])
-    lead = problem.lead
+    lead, (nq, n) = problem.lead, (robot.nq, robot.n)
+    out = np.reshape([each.out for each in outcomes], (*lead, len(problem.times), nq + n))
 
     def column(name: str) -> Any:
         return np.array([getattr(each, name) for each in outcomes]).reshape(lead)
 
-    codes = np.array([STATUS[each.status] for each in outcomes]).reshape(lead)
-    return Run(robot, problem.times, out[..., :robot.nq].reshape(*lead, -1, robot.nq),
-               out[..., robot.nq:].reshape(*lead, -1, robot.n), codes, column("t"),
+    codes = np.array([STATUS[each.status] for each in outcomes], int).reshape(lead)
+    return Run(robot, problem.times, out[..., :nq], out[..., nq:], codes, column("t"),
                Stats(*(column(name)[()] for name in ("steps", "rejects", "evaluations"))),
                problem.method, forces=_forces(problem), variation=problem.variation,
                log=_log(robot, watched, watchers), closing=closing)
@@ -101,7 +100,8 @@ def rates(problem: _Problem, table: Array | None, algorithm: str | None, own: Ar
     def forces(t: float, q: Array, qd: Array) -> Array:
         if table is not None:
             return np.array([np.interp(t, times, column) for column in table.T])
-        return zeros if law is None else np.array(law(t, q, qd), dtype=float)
+        return zeros if law is None else np.array(
+            evaluate_law(law, t, q, qd, robot.n), dtype=float)
 
     def f(t: float, y: Array) -> Array:
         q, qd = np.ascontiguousarray(y[:nq]), np.ascontiguousarray(y[nq:])
@@ -149,7 +149,7 @@ class _Interpolant:
 
 
 def _by_scipy(f: Callable[[float, Array], Array], problem: _Problem, k: int, rtol: float,
-              atol: float, largest: float, watcher: Watcher | None) -> Outcome:
+              atol: float, largest: float, most: int, watcher: Watcher | None) -> Outcome:
     """A solver of SciPy's, started anew after every impact; outputs and events by its own
     interpolant."""
     try:
@@ -177,8 +177,11 @@ def _by_scipy(f: Callable[[float, Array], Array], problem: _Problem, k: int, rto
         while solver.status == "running" and jump is None:
             with np.errstate(all="ignore"):
                 solver.step()
-            if solver.status == "failed":
+            if solver.status == "failed" or solver.t == t:  # LSODA stands still and says nothing
                 done.status = "step too small"
+                break
+            if not np.isfinite(solver.y).all():  # LSODA steps on through nan
+                done.status = "not finite"
                 break
             done.steps += 1
             at = _Interpolant(t, solver.dense_output(), restore)
@@ -189,6 +192,9 @@ def _by_scipy(f: Callable[[float, Array], Array], problem: _Problem, k: int, rto
             while following < len(times) and times[following] <= t:
                 done.out[following] = at.state(times[following])
                 following += 1
+            if jump is None and done.steps >= most and following < len(times):
+                done.status = "too many steps"
+                break
         done.evaluations += solver.nfev
         if jump is not None and watcher is not None:
             y, done.status = jump[1], watcher.status or "done"
@@ -203,7 +209,7 @@ def _forces(problem: _Problem) -> Any:
 
     def forces(t: Array, q: Array, qd: Array, *own: Array) -> Array:
         flat_q, flat_qd = (x.reshape(-1, len(t), x.shape[-1]) for x in (q, qd))
-        rows = own[0].reshape(len(flat_q), -1).tolist() if own else [[]] * len(flat_q)
+        rows = own[0].reshape(len(flat_q), own[0].shape[-1]).tolist() if own else [[]] * len(flat_q)
         laws = [problem.varied.law(law, row) for row in rows]
         tau = [[each(float(t[i]), a[i], b[i]) for i in range(len(t))]
                for each, a, b in zip(laws, flat_q, flat_qd, strict=True)]

@@ -119,7 +119,8 @@ class _Held:
 
     def __post_init__(self) -> None:
         R = np.array(self.R, dtype=float)
-        if R.shape != (3, 3) or not np.allclose(R @ R.T, np.eye(3), atol=1e-9):
+        if (R.shape != (3, 3) or not np.allclose(R @ R.T, np.eye(3), atol=1e-9)
+                or np.linalg.det(R) < 0):
             raise ValueError("orientation: expected a 3x3 rotation matrix or a function of t")
         object.__setattr__(self, "R", R.tolist())
 

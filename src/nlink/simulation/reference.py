@@ -84,8 +84,10 @@ def integrate(f: Rates, y: Array, times: Array, tableau: Tableau, *, rtol: float
                 if watcher.status:
                     done.status, done.t = watcher.status, t
                     return done
-                if tableau.adaptive:
-                    h = first_step(f, t, y, k0, float(stop) - t, tableau.error_order, rtol, atol)
+                ahead = times[times > t]
+                if tableau.adaptive and len(ahead):
+                    h = first_step(f, t, y, k0, float(ahead[0]) - t, tableau.error_order, rtol,
+                                   atol)
             elif accepted:
                 t, y, k0 = tnew, new, knew
             elif not (tableau.adaptive and h >= least):  # nor is nan a size

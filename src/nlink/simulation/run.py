@@ -109,6 +109,8 @@ class Run:
     def pieces(self, size: int | None = None) -> Iterator[Run]:
         """The ensemble as runs of so many consecutive trajectories, each read into memory."""
         count, outputs = self.status_codes.size, len(self.t)
+        if size is not None and size < 1:
+            raise ValueError(f"size: {size}, expected at least 1")
         size = size or max(1, PIECE // (8 * outputs * (self.robot.nq + self.robot.n)))
         arrays = [self.q, self.rates]
         if self.forces is not None and not callable(self.forces):

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from nlink.formats.files import MAX_BYTES, read_text
+from nlink.formats.states import is_number
 from nlink.scalars.functions import Scalar, sign
 from nlink.scalars.tables import Table
 from nlink.simulation.trajectories import Motion
@@ -176,7 +177,7 @@ def _read_csv(path: Path) -> tuple[Array, Array]:
         raise ValueError("empty, expected rows of t, q_1, q_2, ...")
     columns = range(len(rows[0]))
     first = 1
-    if not _is_number(rows[0][0]):
+    if not is_number(rows[0][0]):
         columns, rows, first = _columns(rows[0]), rows[1:], 2
     if len(rows) > MOST:
         raise ValueError(f"{len(rows)} waypoints, expected at most {MOST}")
@@ -201,11 +202,3 @@ def _columns(names: Sequence[str]) -> list[int]:
     if other or not q or any(names.count(name) != 1 for name in wanted):
         raise ValueError(f"columns {', '.join(names)[:100]}, expected t, q_1, q_2, ...")
     return [names.index(name) for name in wanted]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -221,7 +221,7 @@ class Group(Store):
         log.save(temporary, records)
         raw = as_bytes(records)
         group.create_array("records", shape=raw.shape, dtype=raw.dtype,
-                           chunks=(min(store.rows, store.count), raw.shape[1]))
+                           chunks=(max(1, min(store.rows, store.count)), raw.shape[1]))
         group["records"][...] = raw
         group.attrs.update({k: v for k, v in head.items() if k != "t"})
         os.replace(temporary, path)
@@ -276,7 +276,7 @@ def create_arrays(group: Any, widths: dict[str, int], t: Array, count: int, rows
     group.create_array("t", data=np.ascontiguousarray(t))
     for name, width in widths.items():
         group.create_array(name, shape=(count, len(t), width), dtype="float64",
-                           chunks=(min(rows, count), len(t), width), fill_value=np.nan,
+                           chunks=(max(1, min(rows, count)), len(t), width), fill_value=np.nan,
                            dimension_names=("trajectory", "time", name))
 
 
@@ -284,11 +284,11 @@ def write_summary(group: Any, run: Run) -> None:
     """How each trajectory of a run went."""
     columns = {"status": run.status_codes, "t_end": run.t_end, "steps": run.stats.steps,
                "rejects": run.stats.rejects, "evaluations": run.stats.evaluations}
+    flat = {name: np.ascontiguousarray(values).reshape(-1) for name, values in columns.items()}
     if run.variation is not None:
-        columns["vary"] = run.variation.values
-    for name, values in columns.items():
-        flat = np.ascontiguousarray(values).reshape(run.status_codes.size, -1)
-        group.create_array(name, data=flat if name == "vary" else flat[:, 0], overwrite=True)
+        flat["vary"] = np.ascontiguousarray(run.variation.taken(slice(None)).values)
+    for name, values in flat.items():
+        group.create_array(name, data=values, overwrite=True)
 
 
 def read_head(where: str, head: dict[str, Any]) -> dict[str, Any]:
@@ -343,6 +343,9 @@ def create(records: Array, head: dict[str, Any], path: Path | None, log: EventLo
                          "another name") from None
     if store.head["digest"] != head["digest"]:
         raise ValueError(f"save: {path} holds another run; remove it or choose another name")
+    if store.head.get("source") != head["source"]:
+        raise ValueError(f"save: {path} holds this run by another version of nlink, whose numbers "
+                         "may differ; remove it or choose another name")
     return store
 
 

@@ -72,13 +72,25 @@ def apply(robot: Robot, name: str, *columns: Sequence[Scalar],
 
 def perform(request: Request, *columns: Sequence[Scalar]) -> list[Scalar]:
     """What a request asks for, on any scalars."""
+    inputs, _ = request.ports
+    if len(columns) != len(inputs):
+        raise TypeError(f"{request.algorithm.name}: {len(columns)} arguments, expected "
+                        f"{', '.join(port.name for port in inputs)}")
+    for port, column in zip(inputs, columns, strict=True):
+        if len(column) != port.size:
+            raise ValueError(f"{port.name}: {len(column)} values, expected {port.size} "
+                             f"for {request.algorithm.name}")
     mechanism = request.algorithm.prepare(request.mechanism)
     return run(request.algorithm, mechanism, request.options, columns)
 
 
-def evaluate_law(law: Law, t: Scalar, q: Sequence[Scalar], qd: Sequence[Scalar],
-                 n: int) -> list[Scalar]:
+def evaluate_law(law: Law, t: Scalar, q: Sequence[Scalar] | np.ndarray,
+                 qd: Sequence[Scalar] | np.ndarray, n: int) -> list[Scalar]:
     """tau of a law, checked: one number a rate."""
+    robot = getattr(law, "robot", None)
+    if robot is not None and (robot.nq, robot.n) != (len(q), len(qd)):
+        raise ValueError(f"tau: a control law for {robot.name}, of {robot.nq} coordinates and "
+                         f"{robot.n} rates, expected one for {len(q)} and {len(qd)}")
     kind = object if isinstance(t, Node) else float
     tau = law(t, np.array(q, dtype=kind), np.array(qd, dtype=kind))
     values = list(np.asarray(tau, dtype=object).ravel())

@@ -200,9 +200,21 @@ def _payload(robot: Robot, payload: Payload) -> dict[str, Array]:
         J = _numbers("inertia", payload.inertia)
         if J.shape[-2:] != (3, 3):
             raise ValueError(f"vary: inertia of shape {J.shape}, expected (..., 3, 3)")
+        _inertias(J)
         arrays["inertia"] = np.stack([J[..., i, j] for i, j in (
             (0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))], axis=-1)
     return arrays
+
+
+def _inertias(J: Array) -> None:
+    """Refuse matrices that are no inertias; what is not finite fails later, and alone."""
+    J = J[np.isfinite(J).all(axis=(-2, -1))]
+    rounding = 1e-9 * np.abs(J).max(initial=0.0)
+    if (np.abs(J - J.swapaxes(-2, -1)) > rounding).any():
+        raise ValueError("vary: inertia not symmetric, expected symmetric matrices")
+    least = np.linalg.eigvalsh(J).min(initial=0.0)
+    if least < -rounding:
+        raise ValueError(f"vary: inertia with the principal moment {least}, expected numbers >= 0")
 
 
 def _width(name: str, robot: Robot, law: Any) -> int | None:

@@ -49,23 +49,25 @@ class Watcher:
     def step(self, at: At, size: float, end: tuple[float, Array]) -> tuple[float, Array] | None:
         """What events do to a step that leads to `end`: the time and the state from where to go
         on, or where the trajectory ends, or None if the step is as it was."""
-        near, (far, last) = 0.0, self._lowest(at, size, end)
-        while self._crossed(self._values(*last)):
-            near = self._locate(at, near, far)
-            t, y = last if near == far else at(near)
-            hits = self._crossed(g := self._values(t, y))
-            jump = self._act(t, y, g, hits)
-            if jump is not None:
-                self._begin = jump
-                return t, jump
-        self._base, self._begin = self._values(*end), end[1]
+        near = 0.0
+        for far, last in (*self._lowest(at, size, end), (size, end)):
+            while self._crossed(self._values(*last)):
+                near = self._locate(at, near, far)
+                t, y = last if near == far else at(near)
+                hits = self._crossed(g := self._values(t, y))
+                jump = self._act(t, y, g, hits)
+                if jump is not None:
+                    self._begin = jump
+                    return t, jump
+            near, self._base = far, self._values(*last)
+        self._begin = end[1]
         return None
 
     def _lowest(self, at: At, size: float, end: tuple[float, Array],
-                ) -> tuple[float, tuple[float, Array]]:
-        """The step up to the lowest point of a limit that is passed and passed again within it,
-        else the step: see `Watch.dip`."""
-        nq, values = self.system.robot.nq, self._values(*end)
+                ) -> list[tuple[float, tuple[float, Array]]]:
+        """The steps to the lowest points of limits that are passed and passed again within the
+        step, one after the other: see `Watch.dip`."""
+        nq, values, found = self.system.robot.nq, self._values(*end), set()
         for each, start, g in zip(self.system.watched, self._base, values, strict=True):
             if each.trigger.bounds and start > 0 and g > 0:
                 a, last = (size * each.trigger.sign * y[nq + each.rate]
@@ -75,10 +77,8 @@ class Watcher:
                 if a < 0 < last:
                     s = -a / (b + math.sqrt(b * b - 3 * a * c))
                     if start + s * (a + s * (b + s * c)) <= 0:
-                        low = at(s * size)
-                        if self._crossed(self._values(*low)):
-                            return s * size, low
-        return size, end
+                        found.add(s * size)
+        return [(x, at(x)) for x in sorted(found)]
 
     def _values(self, t: float, y: Array) -> list[float]:
         nq = self.system.robot.nq

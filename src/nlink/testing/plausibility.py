@@ -22,7 +22,8 @@ from nlink.testing.laws import FEW
 from nlink.testing.states import EPS, Samples, reach, smallest_eigenvalue
 
 DENSITY = (1e-3, 1e5)
-"""kg per cubic metre of a mean link's share of the reach; arms have 1 to 1500."""
+"""kg per cubic metre of a mean link's share of the reach; arms have 1 to 1500, humanoids more,
+their mass being on several branches."""
 GYRATION = (2e-4, 3.0)
 """Radius of gyration of a link, in reaches of the robot."""
 GRAVITY = 1e3
@@ -70,7 +71,7 @@ def _units(description: Description) -> Iterator[Finding]:
         yield Finding("warning", f"gravity is {strength:.4g} m/s^2: is it in mm/s^2?")
     if size == 0:
         return
-    density = mass * len(description.links) ** 2 / size**3
+    density = mass * _depth(description) ** 2 / size**3
     if density > DENSITY[1]:
         yield Finding("warning", f"{mass:.4g} kg is much for a reach of {size:.4g} m: are the "
                                  "masses in grams, or the lengths too small by 1000?")
@@ -78,6 +79,14 @@ def _units(description: Description) -> Iterator[Finding]:
         yield Finding("warning", f"{mass:.4g} kg is little for a reach of {size:.4g} m: are the "
                                  "lengths in millimetres?")
     yield from _gyration(description, size)
+
+
+def _depth(description: Description) -> int:
+    """Joints that move, on the branch with most of them."""
+    depths = [0]
+    for joint in description.joints:
+        depths.append(depths[joint.parent] + (joint.type.nv > 0))
+    return max(1, *depths)
 
 
 def _gyration(description: Description, size: float) -> Iterator[Finding]:
