@@ -177,7 +177,7 @@ class Loops:
         >>> bool(four_bar.loops.closed(four_bar.neutral))
         True
         """
-        closed = (np.abs(self.error(q)) <= ASKEW * self.scale).all(axis=-1)
+        closed = np.asarray((np.abs(self.error(q)) <= ASKEW * self.scale).all(axis=-1))
         if qd is None:
             return closed
         speeds = np.abs(self.velocity(q, qd)) / self.scale
