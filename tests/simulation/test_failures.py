@@ -133,7 +133,7 @@ def test_outputs_are_bounded():
 @pytest.mark.parametrize("how", [
     {}, {"method": "lsoda"}, {"traced": False}, {"method": "symplectic"}, {"velocity": "nu"},
     {"tau": lambda t, q, qd: -qd}, {"tau": np.zeros((11, 2))}, {"limits": "stop"},
-    {"events": lambda t, q, qd: q[0]}], ids=str)
+    {"events": lambda t, q, qd: q[0]}], ids=lambda how: " ".join(how) or "plain")
 def test_an_ensemble_may_be_empty(how):
     run = nlink.simulate(DOUBLE, np.zeros((0, 2)), t=0.1, **how)
     assert run.q.shape == run.qd.shape == run.tau.shape == (0, 11, 2)
