@@ -102,6 +102,7 @@ def test_all_laws_hold_for_any_mechanism_compiled(robot, seed):
         assert_holds(law, robot, x, "compiled")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["puma_saha"])
 def test_laws_need_no_physical_body_but_for_positivity(name):
     robot = bundled(name)

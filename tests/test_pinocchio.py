@@ -58,7 +58,7 @@ def assert_confirmed(found: dict[str, float], name: str) -> None:
         assert residual <= BAR, f"{name}: {quantity} differs by {residual:.2e}"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("block", range(10))
 def test_random_mechanisms(block):
     """500 chains and trees, a tenth in each test."""
@@ -67,6 +67,7 @@ def test_random_mechanisms(block):
         assert_confirmed(residuals(description, seed, "python"), f"seed {seed}")
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", sorted(set(nlink.robots()) - {
     "puma_saha", "stewart", "two_arms_box"}))
 def test_bundled_robots(name):

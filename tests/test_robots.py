@@ -33,6 +33,7 @@ def test_a_bundled_robot_is_physical(name):
     assert report.findings == ()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", sorted(NOT_PHYSICAL))
 def test_a_printed_table_that_is_not_physical_warns(name):
     with pytest.warns(nlink.NonPhysicalWarning, match="negative moment of inertia"):
@@ -50,7 +51,7 @@ def test_the_bundled_set_has_the_papers_arms():
             "ur5", "panda"} <= set(nlink.robots())
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", nlink.robots())
 def test_random_states_stay_within_limits(name):
     robot = load(name)

@@ -67,7 +67,7 @@ class Computations:
         `fn(q, qd, qdd, out)` takes contiguous float64 arrays of exactly these shapes, or
         arrays with one leading dimension; outputs are written in place.
 
-        >>> import nlink
+        >>> import nlink, numpy as np
         >>> robot = nlink.load("planar3")
         >>> fn = robot.compile("gravity_torque")
         >>> out = np.empty(3)

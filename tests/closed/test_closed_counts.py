@@ -53,6 +53,7 @@ def operations(robot: Robot, algorithm: str) -> np.ndarray:
     return np.array([c.mul, c.add, c.div, c.sqrt, c.trig])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["fixed", "soft_finger"])
 def test_the_object_form_is_linear_in_the_number_of_arms(kind):
     """One more arm costs what every other does, to the last operation."""

@@ -31,6 +31,7 @@ def robot(request):
     return nlink.load(request.param)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_forward_dynamics_undoes_inverse_dynamics(robot, seed):
     q, qd, qdd, given = motion(robot, seed)
@@ -132,6 +133,7 @@ def test_some_rates_and_accelerations_complete_the_motion(name):
     assert relative(found[1], qdd) < 1e-9
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["four_bar", "two_arms_box"])
 def test_wrenches_on_links_are_borne(name):
     """Forward dynamics with the same wrenches has the motion back."""

@@ -91,7 +91,7 @@ def pair(request):
     return nlink.load(request.param.__name__), request.param()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["python", "numpy", "compiled"])
 def test_accelerations_over_a_turn_are_those_of_lagrange(pair, engine):
     robot, reduced = pair

@@ -187,6 +187,7 @@ def test_the_inverse_is_printed_as_the_paper_prints_it():
     assert lines["Minv_33"] == "alpha_23**2/mhat_2 + alphap_13**2/mhat_1 + 1/mhat_3"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["inverse_mass_matrix", "factor_mass_matrix"])
 @pytest.mark.parametrize("parameters", ["numbers", "names"])
 def test_printed_forms_are_the_values(name, parameters):
@@ -205,6 +206,7 @@ def test_printed_forms_are_the_values(name, parameters):
         assert abs(full.subs(at).evalf(30) - exact) < 1e-13 * (1 + abs(exact))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("parameters", ["numbers", "names"])
 @pytest.mark.parametrize("name", ["inverse_mass_matrix", "factor_mass_matrix", "mass_matrix"])
 def test_latex_is_well_formed(name, parameters):

@@ -46,6 +46,7 @@ def confirm(name: str, floating: bool, engine: str, frames: int = 4) -> dict[str
     return found
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("floating", [False, True], ids=["fixed", "floating"])
 @pytest.mark.parametrize("name", QUICK)
 def test_pinocchio_agrees(name, floating):

@@ -182,6 +182,7 @@ def test_a_failed_write_names_the_file_asked_for_and_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == [tmp_path / "taken"]
 
 
+@pytest.mark.slow
 def test_long_chains_are_read():
     """Ten thousand links: nothing in the reader recurses."""
     count = 10_000

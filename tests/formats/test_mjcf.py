@@ -163,6 +163,7 @@ def chain(links: int) -> Description:
         tuple(nlink.Joint(f"j{k}", nlink.Revolute(), k) for k in range(links)))
 
 
+@pytest.mark.slow
 def test_a_chain_is_as_long_as_mujoco_reads():
     model = mujoco.MjModel.from_xml_string(to_mjcf(chain(DEEPEST)))
     assert model.nv == DEEPEST

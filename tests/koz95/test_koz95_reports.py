@@ -52,6 +52,7 @@ def test_table_3_laws_evaluate_to_the_printed_values(row):
         assert row.values == row.printed
 
 
+@pytest.mark.slow
 def test_tables_are_data_text_and_markdown():
     data = json.loads(json.dumps(koz_tables.data()))
     assert {row["form"] for row in data["table_2"]} == set(koz_tables.ENTRIES)

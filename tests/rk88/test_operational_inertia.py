@@ -62,6 +62,7 @@ def test_inertia_inverts_mobility_in_a_batch(engine):
         assert np.abs(a @ b - np.eye(6)).max() <= 100 * EPS * np.linalg.cond(b)
 
 
+@pytest.mark.slow
 def test_inertia_of_two_hands():
     """Two branches of a tree, with what one hand feels of the other."""
     robot = random_robot(1, 14, tree=True, types=("revolute", "spherical"), fixed=False)

@@ -16,6 +16,7 @@ FORMULATIONS = ("fd1", "fd2", "fd3", "fd4")
 EPS = np.finfo(float).eps
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ["python", "compiled"])
 @pytest.mark.parametrize("algorithm", FORMULATIONS)
 def test_formulations_agree_with_friction_armature_and_wrenches(algorithm, engine):

@@ -42,6 +42,7 @@ def rubbed(robot: nlink.Robot, viscous, coulomb) -> nlink.Robot:
     return nlink.Robot(replace(text, joints=joints))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", [
     "dop853", "abm", pytest.param("symplectic", marks=pytest.mark.slow)])
 def test_payloads_are_links_fixed_in_the_frame(method):
