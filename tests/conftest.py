@@ -16,16 +16,21 @@ settings.register_profile("explore", settings.get_profile("repeatable"), derando
 settings.load_profile("repeatable")
 
 
+SAMPLED = {"simulation": 2, "closed": 2}
+"""Folders whose parameters are methods, engines and seeds: a few of them do for the fast part."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """`sampled(n)`: of a test's many parameters the fast part runs the first n."""
     seen: dict[str, int] = {}
     for item in items:
         mark = item.get_closest_marker("sampled")
-        if mark is not None:
+        most = SAMPLED.get(item.path.parent.name) if mark is None else mark.args[0]
+        if most is not None:
             name = item.nodeid.partition("[")[0]
             seen[name] = seen.get(name, 0) + 1
-            if seen[name] > mark.args[0]:
+            if seen[name] > most:
                 item.add_marker(pytest.mark.slow)
 
 
