@@ -37,6 +37,7 @@ def assert_holds(law, robot, x, engine) -> None:
     assert residual <= law.bound(robot), f"{robot.name}: {law.statement} by {residual:.2e}"
 
 
+@pytest.mark.sampled(24)
 @LAW
 @pytest.mark.parametrize("engine", ["python", "numpy"])
 def test_law_holds_for_a_mixed_tree(law, engine):

@@ -33,7 +33,7 @@ def test_a_bundled_robot_is_physical(name):
     assert report.findings == ()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(NOT_PHYSICAL))
 def test_a_printed_table_that_is_not_physical_warns(name):
     with pytest.warns(nlink.NonPhysicalWarning, match="negative moment of inertia"):

@@ -51,7 +51,7 @@ def value(expression: sp.Expr, at: dict[str, float]) -> float:
     return float(sp.sympify(expression).evalf(25, subs=at))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("simplify", [False, True])
 def test_planar_torques_are_lagranges(planar, simplify):
     closed = symbolic(planar, "inverse_dynamics")
@@ -63,6 +63,7 @@ def test_planar_torques_are_lagranges(planar, simplify):
         np.testing.assert_allclose(got, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
 
 
+@pytest.mark.slow
 def test_simplified_planar_torques_equal_lagranges_as_expressions(planar):
     torques = symbolic(planar, "inverse_dynamics").simplified().outputs["tau"]
     for got, expected in zip(torques, lagrange(3), strict=True):

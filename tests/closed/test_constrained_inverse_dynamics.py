@@ -42,6 +42,7 @@ def test_forward_dynamics_undoes_inverse_dynamics(robot, seed):
     assert np.linalg.norm(tau) <= np.linalg.norm(given) * (1 + 1e-9)
 
 
+@pytest.mark.sampled(1)
 def test_joint_forces_are_the_shortest():
     """Any other that makes the same motion, through squeezing, is longer."""
     arms = nlink.load("two_arms_box")

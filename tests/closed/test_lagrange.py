@@ -105,6 +105,7 @@ def test_accelerations_over_a_turn_are_those_of_lagrange(pair, engine):
         assert np.abs(found - expected).max() < 1e-12 * np.abs(expected).max() + 1e-11
 
 
+@pytest.mark.slow
 def test_inverse_dynamics_over_a_turn_is_that_of_lagrange(pair):
     robot, reduced = pair
     rng = np.random.default_rng(1)

@@ -73,7 +73,7 @@ def test_traced_programs(seed):
     assert_confirmed(seed, "numpy")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_compiled_kernels(seed):
     assert_confirmed(seed, "compiled")
