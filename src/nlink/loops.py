@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,17 +63,17 @@ class Loops:
                           for loop in self.robot.description.loops)
         return f"<Loops of {self.robot.name}: {loops}>"
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(loop.name for loop in self.robot.description.loops)
 
-    @property
+    @cached_property
     def rows(self) -> tuple[str, ...]:
         """The loop of each row."""
         return tuple(loop.name for loop in self.robot.description.loops
                      for _ in range(loop.constraint.count))
 
-    @property
+    @cached_property
     def units(self) -> tuple[str, ...]:
         """Of each row's error."""
         return tuple("rad" if x else "m" for x in self.angular)
@@ -135,6 +136,7 @@ class Loops:
             raise ValueError(f"keep: {keep!r}, expected a sequence of names")
         for name in keep:
             free[self._rates_of("keep", name)] = False
+
         def opening(q: Array) -> Array:
             return self.error(q) / self.scale
 
@@ -366,22 +368,22 @@ class Loops:
         x[held] -= np.linalg.pinv(G, rcond=RANK) @ (G @ x[held])
         return self.wrenches(q, x)
 
-    @property
+    @cached_property
     def actuated(self) -> Array:
         """Of each rate, whether a motor acts on it; a free joint never has one."""
         return np.array(self.robot.description.motors)
 
-    @property
+    @cached_property
     def _moving(self) -> list[Any]:
         return [joint for joint in self.robot.joints if joint.type.nv]
 
-    @property
+    @cached_property
     def angular(self) -> Array:
         """Of each row, whether it holds an angle (else a length)."""
         return np.array([x for loop in self.robot.description.loops
                          for x in loop.constraint.angular])
 
-    @property
+    @cached_property
     def scale(self) -> Array:
         """Of each row, what its error is measured by: a radian, or the size of the mechanism."""
         return np.where(self.angular, 1.0, self.robot.mechanism.size)
@@ -395,7 +397,7 @@ class Loops:
         raise ValueError(f"{argument}: {name!r}, expected joints that move, of "
                          f"{', '.join(joint.name for joint in self._moving)}")
 
-    @property
+    @cached_property
     def _row_numbers(self) -> list[slice]:
         ends = np.cumsum([loop.constraint.count for loop in self.robot.description.loops])
         return [slice(end - loop.constraint.count, end) for end, loop in zip(

@@ -12,7 +12,7 @@ adds to the joints is one more sweep inward and outward: O(n) for a bounded numb
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nlink.algorithms.closures import (
@@ -22,17 +22,18 @@ from nlink.algorithms.closures import (
     closure_velocity,
     contacts,
     relative_acceleration,
+    wrenches,
 )
 from nlink.algorithms.forward_dynamics import Carried, Yield, accelerate, articulate
 from nlink.algorithms.inverse_dynamics import Body, Motion, base_motion, move
 from nlink.algorithms.kinematics import at, forward_kinematics, twists
-from nlink.algorithms.matrices import Dense, pivots, zeros
+from nlink.algorithms.matrices import Dense, Factors, pivots, zeros
 from nlink.algorithms.operational import cross_mobility, mobilities
 from nlink.algorithms.sweep import Column, Unrolled
 from nlink.model.constraints import ASKEW
 from nlink.model.mechanism import Joint
 from nlink.scalars.functions import Scalar, sign, sqrt
-from nlink.spatial import Twist, Vector, Wrench
+from nlink.spatial import Twist, Wrench
 
 DEPENDENT = (3 * ASKEW) ** 2
 """A row whose pivot is this share of its own mobility follows from the rows before it, and one
@@ -41,40 +42,6 @@ square of an angle."""
 PASSES = 2
 """Steps of simplified Newton in a projection; an error e becomes about e^3. Velocities are
 linear, and take the second for the rounding that the first leaves."""
-
-
-@dataclass(frozen=True, slots=True)
-class Factors:
-    """L and the inverse pivots of a symmetric matrix, L D L^T."""
-
-    L: Dense
-    inverses: list[Scalar]
-
-    @classmethod
-    def of(cls, S: Dense, invert: Callable[[int, Scalar, Scalar], Scalar]) -> Factors:
-        """`invert(k, pivot, S_kk)` is the inverse of a pivot, or 0 for one that is nothing:
-        leaving out a row that follows from others leaves a solution whenever there is one."""
-        M, n, inverses = [row[:] for row in S], len(S), []
-        for k in range(n):
-            inverse = invert(k, M[k][k], S[k][k])
-            for i in range(k + 1, n):
-                ratio = M[k][i] * inverse
-                for j in range(i, n):
-                    M[i][j] = M[i][j] - ratio * M[k][j]
-                M[i][k] = ratio
-            inverses.append(inverse)
-        return cls(M, inverses)
-
-    def solve(self, b: Sequence[Scalar]) -> list[Scalar]:
-        x, n = list(b), len(b)
-        for k in range(n):
-            for i in range(k + 1, n):
-                x[i] = x[i] - self.L[i][k] * x[k]
-            x[k] = x[k] * self.inverses[k]
-        for k in reversed(range(n)):
-            for i in range(k + 1, n):
-                x[k] = x[k] - self.L[i][k] * x[i]
-        return x
 
 
 def closure_mobility(mechanism: Unrolled, steps: Column, ends: Ends) -> tuple[Dense, list[Scalar]]:
@@ -94,10 +61,10 @@ def closure_mobility(mechanism: Unrolled, steps: Column, ends: Ends) -> tuple[De
             if i == j:
                 total = total + Om[i] @ f
             elif j < i:
-                total = total + twist([t.dot(f) for t in blocks[i, j]])
+                total = total + Twist.of([t.dot(f) for t in blocks[i, j]])
             else:
                 columns = zip(*(t.components for t in blocks[j, i]), strict=True)
-                total = total + twist([twist(c).dot(f) for c in columns])
+                total = total + Twist.of([Twist.of(c).dot(f) for c in columns])
         return total
 
     S = zeros(len(ends))
@@ -117,11 +84,6 @@ def closure_mobility(mechanism: Unrolled, steps: Column, ends: Ends) -> tuple[De
             total = total + sum(A[k][k] * L2 + B[k][k] for k in range(3))
         scales.append(total)
     return S, scales
-
-
-def twist(x: Sequence[Scalar]) -> Twist:
-    """Of six components."""
-    return Twist(Vector(*x[:3]), Vector(*x[3:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,15 +119,6 @@ class Held:
         return response(mechanism, self.steps, wrenches(mechanism, self.ends, multipliers))
 
 
-def wrenches(mechanism: Unrolled, ends: Ends, multipliers: Sequence[Scalar]) -> list[Wrench]:
-    """J^T lambda as a wrench on each body."""
-    total = [Wrench.zero() for _ in mechanism.joints]
-    for row, x in zip(ends, multipliers, strict=True):
-        for body, f in row:
-            total[body] = total[body] + f * x
-    return total
-
-
 def response(mechanism: Unrolled, steps: Column, wrenches: Column) -> Column:
     """Joint accelerations that wrenches on bodies cause: z(k) = psi z(k-1) and nu = -D^-1 H z
     inward, lambda(k) = psi^T lambda(k+1) + H^T nu outward [ERRATA, closed chains, (4)]."""
@@ -173,10 +126,7 @@ def response(mechanism: Unrolled, steps: Column, wrenches: Column) -> Column:
     def inward(joint: Joint, f: Wrench, step: Yield, wrench: Wrench):
         f, us = f - wrench, []
         for pivot in reversed(step.pivots):
-            u = -pivot.S.dot(f)
-            f = f + pivot.K * u
-            if pivot.axis is not None:
-                f = f.replace(pivot.axis, 0)
+            u, f = pivot.bear(f)
             us.append(u)
         return step.X.wrench_to_parent(f), replace(step, u=tuple(us[::-1]))
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nlink.algorithms.inverse_dynamics import Motion, base_motion, move
-from nlink.algorithms.kinematics import Place, at, forward_kinematics, twists
+from nlink.algorithms.inverse_dynamics import Motion
+from nlink.algorithms.kinematics import STILL, Place, at, drifts, forward_kinematics, twists
 from nlink.algorithms.sweep import Column, Unrolled
 from nlink.model.constraints import NONE
 from nlink.model.mechanism import Closure, Joint
@@ -113,7 +113,7 @@ def _relative_twist(contact: Contact, moving: Sequence[Twist]) -> Twist:
 
 
 def relative_acceleration(contact: Contact, motions: Sequence[Motion], gained: Sequence[Twist],
-                           moving: Sequence[Twist]) -> list[Scalar]:
+                          moving: Sequence[Twist]) -> list[Scalar]:
     """d/dt (Q (w, v)), row by row; `motions` with qdd = 0, to which `gained` is added.
 
     In axes that turn with b, d/dt w = wd_a - wd_b - w_b x w and
@@ -151,16 +151,19 @@ def closure_rows(mechanism: Unrolled, q: Column) -> list[tuple[Scalar, ...]]:
 
 def closure_acceleration(mechanism: Unrolled, q: Column, qd: Column) -> list[Scalar]:
     """Jdot qd: how the loops would open with qdd = 0."""
-
-    def outward(joint: Joint, parent: Motion, q, qd):
-        motion = move(joint, joint.transform(q), parent, q, qd, (0,) * joint.type.nv)
-        return motion, motion
-
-    rest = base_motion(Vector.zero())
-    motions = [rest, *mechanism.outward(outward, rest, q, qd)]
+    motions = [STILL, *drifts(mechanism, q, qd)]
     still, speeds = [Twist.zero()] * len(motions), [Twist.zero(), *twists(mechanism, q, qd)]
     held = contacts(mechanism, forward_kinematics(mechanism, q), author=True)
     return [x for contact in held for x in relative_acceleration(contact, motions, still, speeds)]
+
+
+def wrenches(mechanism: Unrolled, ends: Ends, multipliers: Sequence[Scalar]) -> list[Wrench]:
+    """J^T lambda as a wrench on each body."""
+    total = [Wrench.zero() for _ in mechanism.joints]
+    for row, x in zip(ends, multipliers, strict=True):
+        for body, f in row:
+            total[body] = total[body] + f * x
+    return total
 
 
 def closure_jacobian(mechanism: Unrolled, q: Column) -> list[list[Scalar]]:
@@ -173,9 +176,7 @@ def closure_jacobian(mechanism: Unrolled, q: Column) -> list[list[Scalar]]:
     J = []
     for contact in contacts(mechanism, forward_kinematics(mechanism, q), author=True):
         for row in contact.on_bodies():
-            wrenches = [Wrench.zero() for _ in mechanism.joints]
-            for body, f in row:
-                wrenches[body] = wrenches[body] + f
-            forces, _ = mechanism.inward(inward, Wrench.zero(), wrenches, q)
+            forces, _ = mechanism.inward(
+                inward, Wrench.zero(), wrenches(mechanism, [row], [1]), q)
             J.append([x for part in forces for x in part])
     return J

@@ -54,8 +54,7 @@ def articulate(joint: Joint, X: Transform, carried: Carried, f: Wrench, q: Coord
     pivots, us = [], []
     for S, t, extra in reversed(list(zip(joint.subspace(q), tau, joint.armature, strict=True))):
         I, pivot = I.eliminate(S, extra)
-        u = t - S.dot(f)
-        f = f + pivot.K * u if pivot.axis is None else (f + pivot.K * u).replace(pivot.axis, t)
+        u, f = pivot.bear(f, t)
         pivots.append(pivot)
         us.append(u)
     return (Carried(I.to_parent(X), X.wrench_to_parent(f)),

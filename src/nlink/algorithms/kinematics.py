@@ -81,16 +81,23 @@ def jacobian(mechanism: Unrolled, q: Column, frame: Attachment) -> tuple[Twist, 
     return tuple(columns)
 
 
-def jacobian_dot_qd(mechanism: Driver, q: Column, qd: Column, frame: Attachment) -> Twist:
-    """The acceleration of a frame when qdd = 0: Jdot qd, world axes, without gravity."""
+STILL = Motion(Vector.zero(), Vector.zero(), Vector.zero(), Matrix.zero())
+"""How the base moves."""
+
+
+def drifts(mechanism: Driver, q: Column, qd: Column) -> Column:
+    """How every body moves when qdd = 0, without gravity."""
 
     def outward(joint: Joint, parent: Motion, q, qd):
         motion = move(joint, joint.transform(q), parent, q, qd, tuple(0 for _ in qd))
         return motion, motion
 
-    still = Motion(Vector.zero(), Vector.zero(), Vector.zero(), Matrix.zero())
-    motions = mechanism.outward(outward, still, q, qd)
-    motion = motions[frame.body - 1] if frame.body else still
+    return mechanism.outward(outward, STILL, q, qd)
+
+
+def jacobian_dot_qd(mechanism: Driver, q: Column, qd: Column, frame: Attachment) -> Twist:
+    """The acceleration of a frame when qdd = 0: Jdot qd, world axes, without gravity."""
+    motion = drifts(mechanism, q, qd)[frame.body - 1] if frame.body else STILL
     R = at(forward_kinematics(mechanism, q), mechanism, frame).R
     return Twist(R @ motion.wd, R @ (motion.a + motion.E @ frame.p))
 

@@ -5,7 +5,7 @@ Elements couple every joint with its ancestors, so these are loops over paths, n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -124,10 +124,7 @@ def _yield_to(step: Yield, number: range, k: int, f: Wrench, V: Dense) -> Wrench
     """Let the rates of a joint before rate k yield to a wrench, and note by how much."""
     for row, pivot in reversed(list(zip(number, step.pivots, strict=True))):
         if row < k:
-            V[row][k] = u = -pivot.S.dot(f)
-            f = f + pivot.K * u
-            if pivot.axis is not None:  # what is left along a free axis is nothing
-                f = f.replace(pivot.axis, 0)
+            V[row][k], f = pivot.bear(f)
     return f
 
 
@@ -144,20 +141,42 @@ def composite_dynamics(mechanism: Unrolled, q: Column, qd: Column, tau: Column, 
 
 def dense_solve(M: Dense, b: list[Scalar]) -> list[Scalar]:
     """M x = b for symmetric M by L D L^T."""
-    M, x, n = [row[:] for row in M], b[:], len(b)
-    for k in range(n):
-        inverse = divide(1, M[k][k])
-        for i in range(k + 1, n):
-            ratio = M[k][i] * inverse
-            for j in range(i, n):
-                M[i][j] = M[i][j] - ratio * M[k][j]
-            x[i] = x[i] - ratio * x[k]
-            M[i][k] = ratio
-        x[k] = x[k] * inverse
-    for k in reversed(range(n)):
-        for i in range(k + 1, n):
-            x[k] = x[k] - M[i][k] * x[i]
-    return x
+    return Factors.of(M).solve(b)
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """L and the inverse pivots of a symmetric matrix, L D L^T."""
+
+    L: Dense
+    inverses: list[Scalar]
+
+    @classmethod
+    def of(cls, S: Dense, invert: Callable[[int, Scalar, Scalar], Scalar] = (
+            lambda _k, pivot, _whole: divide(1, pivot))) -> Factors:
+        """`invert(k, pivot, S_kk)` is the inverse of a pivot, or 0 for one that is nothing:
+        leaving out a row that follows from others leaves a solution whenever there is one."""
+        M, n, inverses = [row[:] for row in S], len(S), []
+        for k in range(n):
+            inverse = invert(k, M[k][k], S[k][k])
+            for i in range(k + 1, n):
+                ratio = M[k][i] * inverse
+                for j in range(i, n):
+                    M[i][j] = M[i][j] - ratio * M[k][j]
+                M[i][k] = ratio
+            inverses.append(inverse)
+        return cls(M, inverses)
+
+    def solve(self, b: Sequence[Scalar]) -> list[Scalar]:
+        x, n = list(b), len(b)
+        for k in range(n):
+            for i in range(k + 1, n):
+                x[i] = x[i] - self.L[i][k] * x[k]
+            x[k] = x[k] * self.inverses[k]
+        for k in reversed(range(n)):
+            for i in range(k + 1, n):
+                x[k] = x[k] - self.L[i][k] * x[i]
+        return x
 
 
 def zeros(n: int) -> Dense:

@@ -16,25 +16,24 @@ from collections.abc import Sequence
 
 from nlink.algorithms.closed_chains import (
     DEPENDENT,
-    Factors,
     added,
     closure_mobility,
     release,
     response,
-    twist,
-    wrenches,
 )
-from nlink.algorithms.matrices import path
+from nlink.algorithms.closures import wrenches
+from nlink.algorithms.matrices import Factors, path
 from nlink.algorithms.sweep import Column, Unrolled
 from nlink.model.mechanism import Mechanism
 from nlink.model.multi_rate import Free
-from nlink.scalars.functions import Scalar, divide, sign, sqrt
+from nlink.scalars.functions import Scalar, sign, sqrt
+from nlink.spatial import Twist
 
 NEAR = 1e4 * DEPENDENT
 """A relative pivot below this is too near a singular state to divide by."""
 
 
-_UNITS = tuple(twist([int(i == j) for j in range(6)]) for i in range(6))
+_UNITS = tuple(Twist.of([int(i == j) for j in range(6)]) for i in range(6))
 
 
 def held_object(mechanism: Mechanism | Unrolled) -> int | None:
@@ -82,12 +81,12 @@ def forward_dynamics(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_
                 for row, x in zip(F, Z[j], strict=True):
                     K[i][j] = K[i][j] + row[i] * x
         arms.append((F, stiff, opening))
-    inertias = Factors.of(K, lambda _k, pivot, _whole: divide(1, pivot))
+    inertias = Factors.of(K)
     alpha = inertias.solve(k)
     multipliers = [_resist(F, stiff, opening, alpha) for F, stiff, opening in arms]
     # a stiff arm turns the rounding of alpha into forces: so once more, with what is left of
     # M_o alpha = sum phi Q^T lambda, and never through alpha itself
-    left = [-x for x in (inertia @ twist(alpha)).components]
+    left = [-x for x in (inertia @ Twist.of(alpha)).components]
     for (F, _, _), forces in zip(arms, multipliers, strict=True):
         for row, x in zip(F, forces, strict=True):
             left = [y + f * x for y, f in zip(left, row, strict=True)]

@@ -13,11 +13,11 @@ from dataclasses import replace
 
 from nlink.algorithms.forward_dynamics import accelerate
 from nlink.algorithms.kinematics import at, forward_kinematics
-from nlink.algorithms.matrices import Dense, dense_solve, path, pivots, zeros
+from nlink.algorithms.matrices import Dense, Factors, path, pivots, zeros
 from nlink.algorithms.sweep import Column, Unrolled
 from nlink.model.mechanism import Attachment
 from nlink.scalars.functions import Scalar
-from nlink.spatial import Matrix, Twist, Vector
+from nlink.spatial import Matrix, Twist
 from nlink.spatial.mobility import Mobility
 
 
@@ -59,7 +59,7 @@ def cross_mobility(mechanism: Unrolled, steps: Column, Om: dict[int, Mobility], 
     """How body i yields to a wrench on body j, six rows in the axes and about the origins of
     the two (from 0): psi^T(c, i) Om(c) psi(c, j), c the last body that carries both."""
     c = _fork(mechanism, i, j)
-    block = [Twist(Vector(*row[:3]), Vector(*row[3:])) for row in Om[c].rows]
+    block = [Twist.of(row) for row in Om[c].rows]
     return _spread(mechanism, steps, transposed(_spread(mechanism, steps, block, c, i)), c, j)
 
 
@@ -74,7 +74,8 @@ def operational_inertia(mechanism: Unrolled, q: Column, frames: Sequence[Attachm
     if sum(mechanism.joints[i].type.nv for i in mobile) < size:
         return [[math.nan] * size for _ in range(size)]
     W = operational_mobility(mechanism, q, frames)
-    columns = [dense_solve(W, [int(i == k) for i in range(size)]) for k in range(size)]
+    factors = Factors.of(W)
+    columns = [factors.solve([int(i == k) for i in range(size)]) for k in range(size)]
     return [[columns[max(i, j)][min(i, j)] for j in range(size)] for i in range(size)]
 
 
@@ -111,4 +112,4 @@ def _seen(t: Twist, frame: Attachment, R: Matrix) -> Twist:
 
 def transposed(block: list[Twist]) -> list[Twist]:
     rows = zip(*(twist.components for twist in block), strict=True)
-    return [Twist(Vector(*row[:3]), Vector(*row[3:])) for row in rows]
+    return [Twist.of(row) for row in rows]

@@ -255,7 +255,7 @@ class Rows(Constraint):
                              "numbers, none of them all zero")
 
     def rows(self, R: Matrix) -> tuple[Wrench, ...]:
-        return tuple(Wrench(Vector(*row[:3]), Vector(*row[3:])) for row in self.matrix)
+        return tuple(map(Wrench.of, self.matrix))
 
     def error(self, R: Matrix, x: Vector) -> tuple[Scalar, ...]:
         return tuple(0 if any(row[:3]) else Vector(*row[3:]).dot(x) for row in self.matrix)

@@ -178,7 +178,7 @@ class Free(JointType):
         return Displacement(Vector(*q[:3]), (Spin(quaternion_matrix(*q[3:])),), Vector.zero())
 
     def rate(self, q: Coordinates, qd: Coordinates) -> Twist:
-        return Twist(Vector(*qd[:3]), Vector(*qd[3:]))
+        return Twist.of(qd)
 
     def rate_change(self, q: Coordinates, qd: Coordinates, u: Coordinates, ud: Coordinates,
                     ) -> Twist:

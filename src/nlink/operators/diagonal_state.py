@@ -129,7 +129,7 @@ def cross(V: Array) -> Array:
 
 
 def _motion(X: Transform) -> Array:
-    units = (Twist(Vector(*row[:3]), Vector(*row[3:])) for row in np.eye(6).tolist())
+    units = map(Twist.of, np.eye(6).tolist())
     return np.array([X.twist_to_child(unit).components for unit in units]).T
 
 

@@ -182,6 +182,16 @@ class Pivot:
     inverse: Scalar
     K: Wrench
 
+    def bear(self, f: Wrench, t: Scalar = 0) -> tuple[Scalar, Wrench]:
+        """Of a wrench that a body needs, with a joint force t: u = t - S . f, by which this rate
+        fails to bear it, and what is left to the rates before it, f + K u.
+
+        Along an exact axis nothing but t is left.
+        """
+        u = t - self.S.dot(f)
+        left = f + self.K * u
+        return u, left if self.axis is None else left.replace(self.axis, t)
+
     def accelerate(self, A: Twist, u: Scalar) -> tuple[Twist, Scalar]:
         """From the acceleration a body would have with this rate held: what it has, and qdd.
 

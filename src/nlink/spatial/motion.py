@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -21,6 +22,11 @@ class Twist:
 
     angular: Vector
     linear: Vector
+
+    @classmethod
+    def of(cls, components: Sequence[Scalar]) -> Self:
+        """From six components."""
+        return cls(Vector(*components[:3]), Vector(*components[3:]))
 
     @classmethod
     def zero(cls) -> Self:
@@ -58,7 +64,7 @@ class Twist:
         """The same but for one component."""
         parts = [value if name == axis else x
                  for name, x in zip(AXES, self.components, strict=True)]
-        return Twist(Vector(*parts[:3]), Vector(*parts[3:]))
+        return Twist.of(parts)
 
     def dot(self, wrench: Wrench) -> Scalar:
         """Power: moment on rotation plus force on translation."""
@@ -71,6 +77,11 @@ class Wrench:
 
     moment: Vector
     force: Vector
+
+    @classmethod
+    def of(cls, components: Sequence[Scalar]) -> Self:
+        """From six components."""
+        return cls(Vector(*components[:3]), Vector(*components[3:]))
 
     @classmethod
     def zero(cls) -> Self:
@@ -97,7 +108,7 @@ class Wrench:
         """The same but for the component dual to a twist's axis."""
         parts = [value if name == axis else x
                  for name, x in zip(AXES, self.components, strict=True)]
-        return Wrench(Vector(*parts[:3]), Vector(*parts[3:]))
+        return Wrench.of(parts)
 
     def shift(self, r: Vector) -> Wrench:
         """The same force system about a point at -r: the origin was at r from there."""
