@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -44,3 +45,32 @@ def _private_kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         del os.environ["NLINK_CACHE"]
     else:
         os.environ["NLINK_CACHE"] = before
+
+
+class Interrupted(Exception):
+    """What stops a simulation that looks at its progress."""
+
+
+@pytest.fixture
+def until_done() -> Callable[..., tuple[Any, list[float]]]:
+    """A run that is stopped at every n-th look at its progress and asked for again until it is
+    done: simulate(progress), n, and what to check after each stop, given all looks so far.
+    Gives the run, and the looks."""
+
+    def until_done(simulate: Callable[..., Any], n: int,
+                   between: Callable[[list[float]], None]) -> tuple[Any, list[float]]:
+        looks: list[float] = []
+
+        def interrupt(share: float) -> None:
+            looks.append(share)
+            if len(looks) % n == 0:
+                raise Interrupted
+
+        for _ in range(10_000):
+            try:
+                return simulate(interrupt), looks
+            except Interrupted:
+                between(looks)
+        raise AssertionError("the run does not end")
+
+    return until_done

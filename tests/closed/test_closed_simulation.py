@@ -178,33 +178,21 @@ def test_what_cannot_be_is_refused_in_a_sentence(options, words):
     assert "\n" not in str(refusal.value)
 
 
-class Stop(Exception):
-    pass
-
-
 @pytest.mark.parametrize("closing", ["project", 15.0])
-def test_an_interrupted_run_goes_on_to_the_same_bits(tmp_path, monkeypatch, closing):
+def test_an_interrupted_run_goes_on_to_the_same_bits(tmp_path, monkeypatch, until_done, closing):
     monkeypatch.setattr("nlink.simulation.integration.SLICE", 1e-5)
     q0, qd0 = starts(FOUR_BAR, 9)
     options = {"t": 2.0, "every": 0.05, "closing": closing}
     whole = nlink.simulate(FOUR_BAR, q0, qd0, **options)
-    calls = []
 
-    def interrupt(share):
-        calls.append(share)
-        if len(calls) % 3 == 0:
-            raise Stop
+    def so_far(_looks):
+        part = nlink.load_run(tmp_path / "run")
+        known = np.isfinite(part.q)
+        assert np.array_equal(part.q[known], whole.q[known])
 
-    for _ in range(1000):
-        try:
-            run = nlink.simulate(FOUR_BAR, q0, qd0, save=tmp_path / "run", progress=interrupt,
-                                 **options)
-            break
-        except Stop:
-            part = nlink.load_run(tmp_path / "run")
-            known = np.isfinite(part.q)
-            assert np.array_equal(part.q[known], whole.q[known])
-    assert len(calls) > 3
+    run, looks = until_done(lambda progress: nlink.simulate(
+        FOUR_BAR, q0, qd0, save=tmp_path / "run", progress=progress, **options), 3, so_far)
+    assert len(looks) > 3
     assert np.array_equal(run.q, whole.q)
     assert np.array_equal(nlink.load_run(tmp_path / "run").qd, whole.qd)
 

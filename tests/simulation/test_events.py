@@ -192,13 +192,9 @@ def test_trajectories_of_an_ensemble_have_their_own_events(method):
         assert np.array_equal(alone.events.q, one.events.of(k).q)
 
 
-class Stop(Exception):
-    pass
-
-
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", METHODS)
-def test_an_interrupted_run_has_the_same_events(tmp_path, monkeypatch, method):
+def test_an_interrupted_run_has_the_same_events(tmp_path, monkeypatch, until_done, method):
     """However often it is stopped, in the midst of locating one or of a full buffer."""
     robot = slider(low=-1.0)
     q0, qd0 = np.linspace(0.0, 0.5, 5)[:, None], np.array([1.0])
@@ -207,22 +203,13 @@ def test_an_interrupted_run_has_the_same_events(tmp_path, monkeypatch, method):
     whole = nlink.simulate(robot, q0, qd0, **how)
     monkeypatch.setattr("nlink.simulation.integration.SLICE", 0.0)
     monkeypatch.setattr("nlink.simulation.event_log.MANY", 2)
-    calls = []
 
-    def interrupt(share):
-        calls.append(share)
-        if len(calls) % 7 == 0:
-            raise Stop
+    def so_far(_looks):
+        assert len(nlink.load_run(tmp_path / "run").events) <= len(whole.events)
 
-    for _ in range(10000):
-        try:
-            pieces = nlink.simulate(robot, q0, qd0, save=tmp_path / "run", progress=interrupt,
-                                    **how)
-            break
-        except Stop:
-            partial = nlink.load_run(tmp_path / "run")
-            assert len(partial.events) <= len(whole.events)
-    assert len(calls) > 50
+    pieces, looks = until_done(lambda progress: nlink.simulate(
+        robot, q0, qd0, save=tmp_path / "run", progress=progress, **how), 7, so_far)
+    assert len(looks) > 50
     assert np.array_equal(pieces.q, whole.q)
     assert np.array_equal(pieces.rates, whole.rates)
     for name in ("trajectory", "t", "which", "q", "qd"):

@@ -83,7 +83,8 @@ class Stop(Exception):
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["run", "run.npz", "run.zarr"])
 @pytest.mark.parametrize("method", ["rkf45", "dop853", "abm", "symplectic"])
-def test_an_interrupted_run_goes_on_to_the_same_bits(tmp_path, monkeypatch, method, name):
+def test_an_interrupted_run_goes_on_to_the_same_bits(tmp_path, monkeypatch, until_done, method,
+                                                     name):
     if name.endswith(".zarr"):
         pytest.importorskip("zarr")
     monkeypatch.setattr("nlink.simulation.integration.SLICE", 1e-5)
@@ -92,29 +93,22 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(tmp_path, monkeypatch, meth
     options = OPTIONS | {"method": method, "every": 0.01}
     options["tau"] = lambda t, q, qd: [nlink.sin(t) - v for v in qd]
     whole = nlink.simulate(PUMA, q0, qd0, **options)
-    calls = []
-
-    def interrupt(share):
-        calls.append(share)
-        if len(calls) % 3 == 0:
-            raise Stop
-
     path = tmp_path / name
-    for _ in range(1000):
-        try:
-            run = nlink.simulate(PUMA, q0, qd0, save=path, progress=interrupt, **options)
-            break
-        except Stop:
-            part = nlink.load_run(path)
-            q = np.asarray(part.q)
-            known = np.isfinite(q)
-            assert np.array_equal(q[known], whole.q[known])
-            assert "running" in part.status or calls[-1] == 1.0
-    assert len(calls) > 3
+
+    def so_far(looks):
+        part = nlink.load_run(path)
+        q = np.asarray(part.q)
+        known = np.isfinite(q)
+        assert np.array_equal(q[known], whole.q[known])
+        assert "running" in part.status or looks[-1] == 1.0
+
+    run, looks = until_done(lambda progress: nlink.simulate(
+        PUMA, q0, qd0, save=path, progress=progress, **options), 3, so_far)
+    assert len(looks) > 3
     assert np.array_equal(run.q, whole.q)
     assert np.array_equal(nlink.load_run(path).qd, whole.qd)
     assert np.array_equal(nlink.load_run(path).tau, whole.tau)
-    assert calls == sorted(calls)
+    assert looks == sorted(looks)
 
 
 def test_a_run_interrupted_before_its_first_output_keeps_its_start(tmp_path, monkeypatch):
