@@ -9,28 +9,29 @@ import ctypes
 import itertools
 import struct
 from concurrent.futures import wait
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nlink.compiler.kernel import Compiled, Room, pool
 
-INTEGRATE = "nlink_integrate"
+if TYPE_CHECKING:
+    from nlink.iterations.text import Layout
+
+ENTRY = "nlink_integrate"
 WORDS = ("records", "count", "out", "times", "outputs", "held", "held_stride", "held_row",
          "rtol", "atol", "least", "largest", "most", "budget", "log", "log_rows", "data", "room",
          "scratch")
 """The words of the argument: addresses, counts, byte strides, and doubles."""
-DOUBLES = ("rtol", "atol", "least", "largest")
+DOUBLES = ("rtol", "atol", "least", "largest", "most")
 POINTERS = ("records", "out", "times", "held", "log", "data", "room", "scratch")
 
-RECORD = ("status", "next", "steps", "rejects", "sweeps", "events", "fill", "t", "h")
-"""The head of a trajectory's record, eight bytes each; its state follows.
+HEAD = ("status", "next", "events", "fill")
+"""How a process's record begins, eight bytes each; its cells and columns follow.
 
-`next` is the number of the next output, `sweeps` counts iterations of implicit methods,
-`events` all events so far and `fill` those of them that the log still holds.
+`next` is the number of the next output, `events` counts all log entries so far and `fill` those
+of them that the log still holds.
 """
-STATUS = {"running": 0, "done": 1, "not finite": 2, "step too small": 3, "too many steps": 4,
-          "event": 5, "limit reached": 6, "at rest on a limit": 7, "not closed": 8}
-"""A running trajectory can be taken up again."""
 
 RATE = 3e9
 """Operations a core does in a second, about, on one vector: what a budget is reckoned by."""
@@ -38,10 +39,19 @@ RATE = 3e9
 _TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
-def record_type(size: int, memory: int = 0) -> np.dtype:
-    """What a trajectory remembers between calls: its state, and what its method keeps."""
-    return np.dtype([*((name, "f8" if name in ("t", "h") else "i8") for name in RECORD),
-                     ("y", "f8", (size,)), ("memory", "f8", (memory,))])
+def record_type(layout: Layout, size: int, own: int = 0) -> np.dtype:
+    """What a process remembers between calls: the state that its layout names, its columns of
+    so many elements, and what it has of its own."""
+    return np.dtype([*((name, "i8") for name in HEAD), *((name, "f8") for name in layout.cells),
+                     *((name, "f8", (size,)) for name in layout.columns), ("own", "f8", (own,))])
+
+
+def new_records(count: int, layout: Layout, size: int, own: int = 0) -> np.ndarray:
+    """Records of processes that have not started."""
+    records = np.zeros(count, record_type(layout, size, own))
+    for name, value in layout.cells.items():
+        records[name] = value
+    return records
 
 
 class Integrator:
@@ -55,7 +65,7 @@ class Integrator:
         self._image = Image(compiled.code)
         self._data = Room(len(compiled.data))
         self._data.bytes[:] = np.frombuffer(compiled.data, np.uint8)
-        self._code = _TYPE(self._image.address(INTEGRATE))
+        self._code = _TYPE(self._image.address(ENTRY))
 
     def run(self, records: np.ndarray, out: np.ndarray, times: np.ndarray, held: np.ndarray | None,
             *, rtol: float, atol: float, least: float, most: int, largest: float = np.inf,
@@ -92,7 +102,7 @@ class Integrator:
                 struct.pack("d" if name in DOUBLES else "q", words[name]) for name in WORDS))
             self._code(ctypes.addressof(packed))
 
-        first, *others = _spans(records["status"] == STATUS["running"], threads, self.width)
+        first, *others = _spans(records["status"] == 0, threads, self.width)
         futures = [pool().submit(span, *each) for each in others]
         try:
             span(*first)

@@ -27,7 +27,7 @@ MEMORY = "ptr noalias %data, ptr noalias %room"
 
 
 @dataclass(frozen=True, slots=True)
-class LoopRates:
+class RolledRates:
     """The rates of a long chain, in three parts: what does not grow with it stays small.
 
     y = (q, qd), ydot = (velocity(y), accelerations(q, qd, tau)), tau = forces(t, y, u).
@@ -51,15 +51,11 @@ class Rates:
     data: bytes = b""
 
 
-def emit_rates(program: Program | LoopRates, target: Target) -> Rates:
+def emit_rates(program: Program | RolledRates, target: Target) -> Rates:
     """The function `rates` of a program with inputs t, y, u and the output ydot."""
-    if isinstance(program, LoopRates):
+    if isinstance(program, RolledRates):
         return _emit_loops(program, target)
-    f = Function()
-    f.do("call void @whole(ptr %t, ptr %y, ptr %u, ptr %ydot)")
-    f.do("ret void")
-    entry = f.define(f"internal void @rates({PARAMETERS}, {MEMORY})")
-    return Rates("\n".join([straight(program, "whole", target), entry]), _operations(program))
+    return Rates(straight(program, "rates", target), _operations(program))
 
 
 def _operations(program: Program) -> int:
@@ -68,8 +64,12 @@ def _operations(program: Program) -> int:
 
 def straight(program: Program, name: str, target: Target) -> str:
     """A straight-line program as a function of t, y, u and its output."""
-    code = optimize(lower(program.results), fma=target.fma)
-    row = 8 * target.width
+    results, row = program.results, 8 * target.width
+    # a result that is the same element of y is copied, all of them in one loop if most are
+    copied = {k for k, node in enumerate(results) if node.name == f"y[{k}]"}
+    copied = copied if 2 * len(copied) > len(results) else set()
+    computed = [k for k in range(len(results)) if k not in copied]
+    code = optimize(lower([results[k] for k in computed]), fma=target.fma)
     functions = []
     for width in dict.fromkeys((target.width, 1)):
         lanes = Lanes(Function(), width, target.fma)
@@ -84,7 +84,7 @@ def straight(program: Program, name: str, target: Target) -> str:
             return values[name]
 
         def done(k: int, value: str, f: Function = f, lanes: Lanes = lanes) -> None:
-            f.store(lanes.real, value, "%ydot", row * k)
+            f.store(lanes.real, value, "%ydot", row * computed[k])
 
         flag = "false"
         for large in emit(code, lanes, read, done):
@@ -97,6 +97,8 @@ def straight(program: Program, name: str, target: Target) -> str:
             f"internal i1 @{name}_{kind}({PARAMETERS}) alignstack({stack})"))
     f = Function()
     pointers = ("%t", "%y", "%u", "%ydot")
+    if copied:
+        copy_column(f, target, "%y", "%ydot", len(results))
     large = f.let(f"call i1 @{name}_all({', '.join(f'ptr {p}' for p in pointers)})")
     if target.width > 1:
         f.branch(large, "again", "end", unlikely=True)
@@ -107,10 +109,22 @@ def straight(program: Program, name: str, target: Target) -> str:
         f.go("end")
         f.begin("end")
     f.do("ret void")
-    return "\n".join([*functions, f.define(f"internal void @{name}({PARAMETERS})")])
+    return "\n".join([*functions, f.define(f"internal void @{name}({PARAMETERS}, {MEMORY})")])
 
 
-def _emit_loops(program: LoopRates, target: Target) -> Rates:
+def copy_column(f: Function, target: Target, source: str, to: str, size: int) -> None:
+    """A loop that copies so many vectors."""
+    kind = Lanes(f, target.width, target.fma).real
+
+    def copy(k: str, _: list[str]) -> list[str]:
+        at = f.let(f"mul i64 {k}, {8 * target.width}")
+        f.store(kind, f.load(kind, source, at), to, at)
+        return []
+
+    loop(f, size, [], copy)
+
+
+def _emit_loops(program: RolledRates, target: Target) -> Rates:
     """`rates` of a long chain: forces, velocities, then the loops over its joints."""
     chain, row = program.accelerations, 8 * target.width
     layout = plan(chain, fma=target.fma)
@@ -120,20 +134,13 @@ def _emit_loops(program: LoopRates, target: Target) -> Rates:
     parts.append(straight(program.forces, "forces", target))
     f = Function()
     scratch = f.offset("%room", n * row)
-    f.do("call void @forces(ptr %t, ptr %y, ptr %u, ptr %room)")
+    f.do("call void @forces(ptr %t, ptr %y, ptr %u, ptr %room, ptr %data, ptr %room)")
     qd, qdd = f.offset("%y", nq * row), f.offset("%ydot", nq * row)
     if program.velocity is not None:
         parts.append(straight(program.velocity, "velocity", target))
-        f.do("call void @velocity(ptr %t, ptr %y, ptr %u, ptr %ydot)")
+        f.do("call void @velocity(ptr %t, ptr %y, ptr %u, ptr %ydot, ptr %data, ptr %room)")
     else:
-        kind = Lanes(f, target.width, target.fma).real
-
-        def copy(k: str, _: list[str]) -> list[str]:
-            at = f.let(f"mul i64 {k}, {row}")
-            f.store(kind, f.load(kind, qd, at), "%ydot", at)
-            return []
-
-        loop(f, n, [], copy)
+        copy_column(f, target, qd, "%ydot", n)
     pointers = ("%y", qd, "%room", qdd)
     arguments = "".join(f"ptr {p}, i64 0, " for p in pointers)
     large = f.let(f"call i1 @block({arguments}ptr %data, ptr {scratch})")

@@ -56,27 +56,6 @@ class Tableau:
                 raise ValueError(f"{self.name}: row {i} of a sums to {sum(row)}, "
                                  f"expected c = {node}")
 
-    @property
-    def explicit(self) -> bool:
-        return len(self.a[0]) == 0
-
-    @property
-    def adaptive(self) -> bool:
-        return bool(self.errors)
-
-    @property
-    def evaluations(self) -> int:
-        """Evaluations of f that one attempted step costs, besides the sweeps of implicit ones."""
-        return len(self.b) if self.explicit else 1
-
-    @property
-    def stages(self) -> int:
-        return len(self.b)
-
-    def memory(self, size: int) -> list[float]:
-        """What a trajectory remembers from step to step besides its state: nothing."""
-        return []
-
     def order_defect(self, order: int, b: Sequence[Number] | None = None) -> Number:
         """The largest violation of the order conditions up to an order, of b or other weights."""
         weights = self.b if b is None else b
@@ -94,28 +73,14 @@ class Tableau:
         return values
 
 
-@dataclass(frozen=True, slots=True)
-class Adams:
-    """Adams-Bashforth-Moulton in PECE mode, of orders from one up to `order`."""
+def fraction_row(text: str) -> tuple[Fraction, ...]:
+    """Fractions, separated by blanks."""
+    return tuple(map(Fraction, text.split()))
 
-    name: str
-    order: int
-    adaptive: bool = True
-    evaluations: int = 2
-    stages: int = 0
 
-    @property
-    def kept_cells(self) -> tuple[str, ...]:
-        """What a trajectory must remember between steps besides its differences."""
-        return (*(f"psi{j}" for j in range(1, self.order + 1)), "order", "used", "alike", "size",
-                "failures", "starting")
-
-    def memory(self, size: int) -> list[float]:
-        """The memory of a trajectory that has not started, its state of so many elements."""
-        first = {"order": 1.0, "used": 1.0, "starting": 1.0}
-        cells = [1.0 if name.startswith("psi") else first.get(name, 0.0)
-                 for name in self.kept_cells]
-        return [0.0] * ((self.order + 1) * size) + cells
+def fraction_rows(text: str) -> tuple[tuple[Fraction, ...], ...]:
+    """Rows of fractions, a line each."""
+    return tuple(map(fraction_row, text.strip("\n").split("\n")))
 
 
 @cache

@@ -1,0 +1,251 @@
+"""Events: functions g(t, y) watched for a change of sign, whatever the method.
+
+Where the sign of a g differs at the two ends of a step, the step is not taken yet. It is
+tried again with other sizes, always from the state it starts from, which brackets the first
+crossing between a size before it and one after it: regula falsi with the weights of the
+Illinois method, bisection if that is slow. So an event is found as exactly as the method
+integrates, and no interpolant is needed. At last a step lands on the event: just past it, by
+`least` seconds at most.
+
+A limit may be passed and passed again within a step. Its g is an element of the state, whose
+rates at both ends are known: where the cubic through these dips below zero, a step to its
+lowest point is tried first, of several limits to the lowest point that comes first.
+
+An event that is only recorded is marked and the whole step taken after all: the trajectory is
+what it is without events. A terminal event ends it there. At a limit that bounces, the next
+step begins with the state after the impact, and the method starts anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from nlink.iterations.text import State, equal, when
+from nlink.scalars.functions import Scalar, less, less_equal, maximum, minimum, sqrt, where
+
+if TYPE_CHECKING:
+    from nlink.iterations.integration import Attempt, Method, Trial
+
+ORDINARY, PROBING, LANDING, LOOKING = 0.0, 1.0, 2.0, 3.0
+"""What a step is: like any other; to narrow a bracket; to land; to a limit's lowest point."""
+ENDS = {"stop": 5.0, "limit": 6.0}
+"""Actions that end a trajectory, and its status then."""
+AT_REST = 7.0
+PROBES = 20
+"""Tries after which a search bisects."""
+TOUCHING = 1e-300
+"""g of a limit that is touched from inside: positive, so that going out counts."""
+SHORTEST = 1e4
+"""Flights between impacts shorter than so many times `least` are rest on the limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """When a watched function of the state counts as an event, and what happens then."""
+
+    direction: int
+    """1 where it rises through zero, -1 where it falls, 0 for both."""
+    action: str
+    """"record", "stop" (the trajectory ends), "limit" (it ends at a limit) or "bounce"."""
+    element: int = -1
+    """Of a limit: the element of the state that it bounds,"""
+    sign: float = 1.0
+    """from below if 1, from above if -1."""
+
+    @property
+    def bounds(self) -> bool:
+        """Whether it is a limit, positive inside."""
+        return self.action in ("limit", "bounce")
+
+    def crossed(self, before: Scalar, after: Scalar) -> Any:
+        """Whether the sign of two values differs, in a direction that counts."""
+        rising = less(before, 0.0) & less_equal(0.0, after)
+        falling = less(0.0, before) & less_equal(after, 0.0)
+        return {1: rising, -1: falling}.get(self.direction, rising | falling)
+
+
+class Events:
+    """What an integration does about events.
+
+    `given.watch(t, y)` gives all g, `given.limited(t, y)` the elements that limits bound, and
+    `given.impact(t, y, acts)` the state after an impact on the limit whose act is 1.
+    """
+
+    def __init__(self, triggers: Sequence[Trigger]) -> None:
+        self.triggers = tuple(triggers)
+        self.limits = [i for i, each in enumerate(self.triggers) if each.bounds]
+        self.bounces = any(each.action == "bounce" for each in self.triggers)
+        self.marks = tuple(f"act{i}" for i in range(len(self.triggers)))
+        search = ("phase", "examined", "near", "far", "tfar", "probe", "tprobe", "probes", "side",
+                  "bounced", *self.marks)
+        self.cells = dict.fromkeys(search, 0.0) | {
+            f"{name}{i}": math.nan for name in ("base", "low", "high", "impact")
+            for i in range(len(self.triggers))}
+
+    def start(self, s: State, fresh: Any, given: Any) -> State:
+        """The values of g where a trajectory begins."""
+        changes = {}
+        for i, (each, g) in enumerate(zip(self.triggers, given.watch(s.t, s.y), strict=True)):
+            base = s[f"base{i}"]
+            first = where(equal(g, 0.0), TOUCHING, g) if each.bounds else g
+            changes[f"base{i}"] = where(fresh & ~equal(base, base), first, base)
+        return s.replace(**changes)
+
+    def ordinary(self, s: State) -> Any:
+        """Whether the last try was a step like any other."""
+        return equal(s.phase, ORDINARY)
+
+    def aimed(self, s: State, trial: Trial) -> Trial:
+        """The step to try where an event is being located, else the one given."""
+        usual = self.ordinary(s)
+        return replace(trial, size=where(usual, trial.size, s.probe),
+                       time=where(usual, trial.time, s.tprobe))
+
+    def examine(self, s: State, attempt: Attempt, trial: Trial, passed: Any, given: Any,
+                ) -> tuple[State, Any, Any]:
+        """Steps of `passed` without event, and those landings that are steps as well."""
+        g = given.watch(trial.time, attempt.new)
+        hits = [each.crossed(s[f"base{i}"], g[i]) for i, each in enumerate(self.triggers)]
+        hit = _either(hits)
+        looked = equal(s.phase, LOOKING) & attempt.ready
+        s, through = self._look(s, attempt, trial, g, passed, looked & ~hit, given)
+        crossing, plain = (through | looked) & hit, through & ~hit
+        probing = equal(s.phase, PROBING) & attempt.ready
+        landing = equal(s.phase, LANDING) & attempt.ready
+        s = s.replace(examined=where(plain, 0.0, s.examined), **{
+            f"base{i}": where(plain, g[i], s[f"base{i}"]) for i in range(len(g))},
+            **dict.fromkeys(self.marks, 0.0), bounced=0.0, marked=0.0)
+        s = when(crossing | probing, s, lambda s: self._bracket(s, trial, g, crossing, probing,
+                                                                hit, given))
+        s = when(landing, s, lambda s: self._land(s, attempt, trial, g, hits, landing, given))
+        # a landing is a step if it ends the trajectory or an impact follows
+        stepping = landing & (less(0.0, s.bounced) | less(0.0, s.status))
+        return s, plain, stepping
+
+    def _look(self, s: State, attempt: Attempt, trial: Trial, g: Sequence[Scalar], passed: Any,
+              looked: Any, given: Any) -> tuple[State, Any]:
+        """Steps of `passed` but for those with a lowest point that is yet to be looked at; where
+        there was nothing (`looked`), the step is examined up to there."""
+        if not self.limits:
+            return s, passed
+        s = s.replace(**{f"base{i}": where(looked, g[i], s[f"base{i}"]) for i in range(len(g))})
+        ends = [given.limited(trial.time, x) for x in (s.y, s.k0, attempt.new, attempt.rate)]
+        first: Scalar = math.inf
+        for i, *values in zip(self.limits, *ends, strict=True):
+            dips, share = self._dip(s[f"base{i}"], g[i], self.triggers[i].sign, trial.size, *values)
+            lowest = share * trial.size
+            ahead = dips & less(s.examined, lowest)
+            first = minimum(where(ahead, lowest, math.inf), first)
+        below = passed & less(first, math.inf)
+        s = s.replace(
+            examined=where(looked, trial.size, s.examined),
+            phase=where(below, LOOKING, where(looked, ORDINARY, s.phase)),
+            probe=where(below, first, s.probe), tprobe=where(below, s.t + first, s.tprobe))
+        return s, passed & ~below
+
+    def _dip(self, base: Scalar, end: Scalar, sign: float, h: Scalar, y: Scalar, k0: Scalar,
+             new: Scalar, rate: Scalar) -> tuple[Any, Scalar]:
+        """Whether the cubic g + a s + b s^2 + c s^3, s = 0 to 1 over the step, dips below zero
+        between ends that are above, and where it is lowest: -a / (b + sqrt(b^2 - 3 a c)). It is
+        that of the whole step, however much of it has been examined."""
+        a, last, rise = h * sign * k0, h * sign * rate, sign * (new - y)
+        c = a + last - 2.0 * rise
+        b = rise - a - c
+        s = -a / (b + sqrt(b * b - 3.0 * (a * c)))
+        low = ((c * s + b) * s + a) * s + (end - rise)
+        inside = less(0.0, base) & less(0.0, end)
+        return inside & less(a, 0.0) & less(0.0, last) & less_equal(low, 0.0), s
+
+    def _bracket(self, s: State, trial: Trial, g: Sequence[Scalar], crossing: Any, probing: Any,
+                 hit: Any, given: Any) -> State:
+        """Narrow the bracket (near, far) by what the last try showed, and choose the next."""
+        farther, nearer = crossing | (probing & hit), probing & ~hit
+        side = where(crossing, 0.0, s.side)
+        # Illinois: an end that stays twice in a row counts half
+        stale_low, stale_high = farther & less(0.0, side), nearer & less(side, 0.0)
+        near = where(crossing, s.examined, where(nearer, trial.size, s.near))
+        far, tfar = where(farther, trial.size, s.far), where(farther, trial.time, s.tfar)
+        probes = where(crossing, 0.0, where(probing, s.probes + 1.0, s.probes))
+        width = far - near
+        guess, middle, ends = far, near + 0.5 * width, {}
+        for i, each in enumerate(self.triggers):
+            low = where(crossing, s[f"base{i}"], where(nearer, g[i], s[f"low{i}"]))
+            high = where(farther, g[i], s[f"high{i}"])
+            low = ends[f"low{i}"] = where(stale_low, 0.5 * low, low)
+            high = ends[f"high{i}"] = where(stale_high, 0.5 * high, high)
+            root = near + width * (low / (low - high))
+            if each.bounds:  # just off a limit g says nothing of the way back
+                root = where(less_equal(low, TOUCHING), middle, root)
+            guess = where(each.crossed(s[f"base{i}"], high) & less(root, guess), root, guess)
+        guess = where(less(float(PROBES), probes), middle, guess)
+        # a try next to an end closes the bracket, if the guess was good
+        nudge = 0.5 * given.least
+        guess = maximum(minimum(guess, far - nudge), near + nudge)
+        found, seeking = less_equal(width, given.least), crossing | probing
+        phase = where(found, LANDING, PROBING)
+        changes = dict(
+            side=where(farther, where(crossing, 0.0, 1.0), where(nearer, -1.0, s.side)),
+            probe=where(found, far, guess), tprobe=where(found, tfar, s.t + guess),
+            phase=phase)
+        return s.replace(near=near, far=far, tfar=tfar, probes=probes, **ends, **{
+            name: where(seeking, value, s[name]) for name, value in changes.items()})
+
+    def _land(self, s: State, attempt: Attempt, trial: Trial, g: Sequence[Scalar],
+              hits: Sequence[Any], landing: Any, given: Any) -> State:
+        """Which events happen at a landing, and what they do.
+
+        Of several impacts at once the first is computed, and the others follow from the next
+        step on, where they have still to be crossed.
+        """
+        bounced, status, changes = 0.0, s.status, {}
+        for i, (each, hit) in enumerate(zip(self.triggers, hits, strict=True)):
+            act, base, value = landing & hit, s[f"base{i}"], g[i]
+            moved = landing
+            if each.action == "bounce":
+                free = equal(bounced, 0.0)
+                moved, act = landing & ~(act & ~free), act & free
+                bounced = where(act, 1.0, bounced)
+                resting = less(trial.time - s[f"impact{i}"], SHORTEST * given.least)
+                status = where(act & resting, AT_REST, status)
+                changes[f"impact{i}"] = where(act, trial.time, s[f"impact{i}"])
+                value = where(act, TOUCHING, value)
+            elif each.action in ENDS:
+                status = where(act, ENDS[each.action], status)
+            changes[f"act{i}"] = where(act, 1.0, s[f"act{i}"])
+            changes[f"base{i}"] = where(moved, value, base)
+        stepping = landing & (less(0.0, bounced) | less(0.0, status))
+        return s.replace(
+            **changes, bounced=where(landing, bounced, s.bounced), status=status,
+            examined=where(landing, where(stepping, 0.0, trial.size), s.examined),
+            phase=where(landing, ORDINARY, s.phase),
+            fresh=where(landing & less(0.0, bounced), 1.0, s.fresh),
+            mark=attempt.new, mark_time=trial.time, marked=where(landing, 1.0, s.marked))
+
+    def rebound(self, s: State, method: Method, given: Any) -> State:
+        """The state after the impact that the last step landed on, if it did, and all that was
+        known of the motion before it forgotten."""
+        if not self.bounces:
+            return s
+        bounced = less(0.0, s.bounced)
+
+        def jump(s: State) -> State:
+            after = given.impact(s.t, s.y, [s[name] for name in self.marks])
+            s = s.replace(y=where(bounced, after, s.y))
+            if method.adaptive:
+                s = s.replace(h=where(bounced, 0.0, s.h))
+            s, g = method.forget(s, bounced), given.watch(s.t, s.y)
+            return s.replace(bounced=0.0, **{
+                f"base{i}": where(bounced, g[i], s[f"base{i}"])
+                for i, each in enumerate(self.triggers) if not each.bounds})
+
+        return when(bounced, s, jump)
+
+
+def _either(truths: Sequence[Any]) -> Any:
+    either = truths[0]
+    for truth in truths[1:]:
+        either = either | truth
+    return either

@@ -1,0 +1,288 @@
+"""An integration as an iteration: what surrounds the steps of every method.
+
+A step is aimed (its size, no further than where it must stop), tried by the method, judged by
+its error over the tolerance, and its size changed by that. What is watched (`events`) may look
+at a step before it is taken. Each method says in its own file how it steps; see `Method`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from nlink.iterations.events import Events
+from nlink.iterations.text import Column, Layout, State, equal, kept, total, totals, when
+from nlink.scalars.functions import (
+    Scalar,
+    float_bits,
+    from_float_bits,
+    less,
+    less_equal,
+    maximum,
+    sqrt,
+    where,
+)
+
+STATUS = {"running": 0, "done": 1, "not finite": 2, "step too small": 3, "too many steps": 4,
+          "event": 5, "limit reached": 6, "at rest on a limit": 7, "not closed": 8,
+          "not converged": 9}
+"""Why a trajectory ended; a running one can be taken up again."""
+STRETCH = 1 + 1e-8
+"""A step that ends so near before a stop ends at it."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A step to be tried."""
+
+    size: Scalar
+    time: Scalar
+    """When it ends."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What a method made of a trial."""
+
+    state: State
+    """The state before the step, but for what the method notes of its own work."""
+    new: Column
+    rate: Column
+    """The rate at the new state."""
+    error: Scalar
+    """Over the tolerance; nan where a number is not finite."""
+    stages: tuple[Column, ...] = ()
+    """Rates on the way, for the method's interpolant."""
+    ready: Any = True
+    """Whether the attempt is complete; an implicit method needs several steps of the text."""
+    unsolved: Any = False
+    """Whether the equations of an implicit method could not be solved."""
+    trial: Trial | None = None
+    """The step really tried, if the method decides that itself."""
+
+
+class Method(Protocol):
+    """A method of integration.
+
+    1. `columns`, `cells`, `brief_columns`, `brief_cells` are what it keeps besides y, the state,
+       k0, its rate, and the cells of every integration; see `Layout`.
+    2. `attempt(s, trial, given)` tries a step from s.y, s.k0.
+    3. `control(s, attempt, trial, accepted, rejected, given)` gives the state with `h`, the size
+       of the next step, if it is `adaptive`.
+    4. `commit(s, attempt, accepted)` gives the columns after an accepted step.
+    5. `forget(s, jumped)` is the state of a trajectory that has jumped: nothing is known of the
+       motion before.
+    6. `interpolant(s, attempt, trial, given)` prepares `output(s, given)`, the state at a time
+       within the last step, if it `interpolates`.
+    """
+
+    name: str
+    adaptive: bool
+    interpolates: bool
+    error_order: int
+    """The error shrinks as h^(error_order + 1)."""
+    evaluations: int
+    """Evaluations of the rates that a step costs, besides those in sweeps."""
+    stages: int
+    """Evaluations in one sweep of an implicit method."""
+    columns: tuple[str, ...]
+    cells: Mapping[str, float]
+    brief_columns: tuple[str, ...]
+    brief_cells: tuple[str, ...]
+
+    def attempt(self, s: State, trial: Trial, given: Any) -> Attempt: ...
+
+    def control(self, s: State, attempt: Attempt, trial: Trial, accepted: Any, rejected: Any,
+                given: Any) -> State: ...
+
+    def commit(self, s: State, attempt: Attempt, accepted: Any) -> State: ...
+
+    def forget(self, s: State, jumped: Any) -> State: ...
+
+    def interpolant(self, s: State, attempt: Attempt, trial: Trial, given: Any) -> State: ...
+
+    def output(self, s: State, given: Any) -> Column: ...
+
+
+class OneStep:
+    """What methods have in common that know no step before the one they make: fixed steps, and
+    no interpolant, unless a method says otherwise."""
+
+    adaptive = interpolates = False
+    error_order = stages = 0
+    columns: tuple[str, ...] = ()
+    brief_columns: tuple[str, ...] = ()
+    brief_cells: tuple[str, ...] = ()
+    cells: Mapping[str, float] = MappingProxyType({})
+
+    def control(self, s: State, attempt: Attempt, trial: Trial, accepted: Any, rejected: Any,
+                given: Any) -> State:
+        return s
+
+    def commit(self, s: State, attempt: Attempt, accepted: Any) -> State:
+        return s.replace(y=where(accepted, attempt.new, s.y), k0=where(accepted, attempt.rate, s.k0))
+
+    def forget(self, s: State, jumped: Any) -> State:
+        return s
+
+    def interpolant(self, s: State, attempt: Attempt, trial: Trial, given: Any) -> State:
+        raise NotImplementedError
+
+    def output(self, s: State, given: Any) -> Column:
+        raise NotImplementedError
+
+
+class Integration:
+    """The iteration of a method; `dense` if outputs lie within steps, else steps end there.
+
+    `restores` says that `given.restore` takes a new state back to where it belongs.
+    """
+
+    def __init__(self, method: Method, *, dense: bool, restores: bool = False,
+                 events: Events | None = None) -> None:
+        self.method, self.dense, self.restores, self.events = method, dense, restores, events
+        cells = {"t": 0.0, "h": 0.0, "fresh": 1.0, "steps": 0.0, "rejects": 0.0, "sweeps": 0.0,
+                 **method.cells, **(events.cells if events else {})}
+        self.layout = Layout(
+            ("y", "k0", *method.columns), cells,
+            (*method.brief_columns, *(("mark",) if events else ())),
+            ("status", *method.brief_cells, *(("marked", "mark_time") if events else ())),
+            events.marks if events else ())
+
+    def step(self, s: State, given: Any) -> State:
+        """One attempt."""
+        s = s.replace(status=0.0)
+        s = when(less(0.0, s.fresh), s, lambda s: self._begin(s, given))
+        trial = self._aim(s, given)
+        attempt = self.method.attempt(s, trial, given)
+        s, trial = attempt.state, attempt.trial or trial
+        good = less_equal(attempt.error, 1.0)
+        judged = attempt.ready
+        if self.events:
+            judged = judged & self.events.ordinary(s)
+        accepted = plain = judged & good
+        rejected = judged & ~good
+        if self.events:
+            s, plain, landed = self.events.examine(s, attempt, trial, plain, given)
+            accepted = plain | landed
+        failed = rejected
+        if self.method.adaptive:
+            before = s.h
+            s = self.method.control(s, attempt, trial, plain, rejected, given)
+            failed = rejected & ~less_equal(given.least, s.h)
+            s = s.replace(h=where(plain | rejected, s.h, before))
+        s = self._count(s, attempt, trial, accepted, rejected, failed, given)
+        if self.dense:
+            due = accepted & less_equal(given.due, trial.time)
+            s = when(due, s, lambda s: self.method.interpolant(s, attempt, trial, given))
+        s = self.method.commit(s, attempt, accepted)
+        return s.replace(t=where(accepted, trial.time, s.t))
+
+    def output(self, s: State, given: Any) -> Column:
+        """The state at the time that is due."""
+        if not self.dense:
+            return s.y
+        column = self.method.output(s, given)
+        return given.restore(given.due, column) if self.restores else column
+
+    def _begin(self, s: State, given: Any) -> State:
+        """The rate at a state to start from, and the size of the first step if none is known
+        [Hairer, Norsett, Wanner I, II.4]: from the sizes of the state, of its rate, and of a
+        difference of rates."""
+        fresh = less(0.0, s.fresh)
+        if self.events:
+            s = self.events.rebound(s, self.method, given)
+        rate = given.rates(s.t, s.y)
+        if self.events:
+            s = self.events.start(s, fresh, given)
+        s = s.replace(k0=kept(where(fresh, rate, s.k0)), fresh=0.0)
+        if not self.method.adaptive:
+            return s
+        scale = tolerance(given, s.y)
+        y, slope = s.y / scale, s.k0 / scale
+        d0, d1 = (mean_root(x, given) for x in totals(y * y, slope * slope))
+        unknown = fresh & equal(s.h, 0.0)
+        return when(unknown, s, lambda s: self._first(s, unknown, d0, d1, given))
+
+    def _first(self, s: State, unknown: Any, d0: Scalar, d1: Scalar, given: Any) -> State:
+        small = less(d0, 1e-5) | less(d1, 1e-5)
+        h0 = smaller(where(small, 1e-6, 0.01 * d0 / d1), given.stop - s.t)
+        further = given.rates(s.t + h0, s.y + h0 * s.k0)
+        change = (further - s.k0) / tolerance(given, s.y)
+        d2 = mean_root(total(change * change), given) / h0
+        most = larger(d1, d2)
+        h1 = where(less_equal(most, 1e-15), maximum(1e-6, 1e-3 * h0),
+                   inverse_root(100.0 * most, self.method.error_order + 1))
+        return s.replace(h=where(unknown, smaller(100.0 * h0, h1), s.h))
+
+    def _aim(self, s: State, given: Any) -> Trial:
+        """The step to try: the size wanted, or what is left to the stop."""
+        h, left = smaller(s.h, given.largest), given.stop - s.t
+        final = less_equal(left, h * STRETCH)
+        size = h
+        if self.method.adaptive:  # two equal steps rather than a large and a small one
+            half = 0.5 * left
+            size = where(less_equal(half, h), half, h)
+        size = where(final, left, size)
+        trial = Trial(size, where(final, given.stop, s.t + size))
+        return self.events.aimed(s, trial) if self.events else trial
+
+    def _count(self, s: State, attempt: Attempt, trial: Trial, accepted: Any, rejected: Any,
+               failed: Any, given: Any) -> State:
+        """Steps and rejections, and what ends a trajectory."""
+        tried = (attempt.ready & ~accepted) if self.events else rejected
+        s = s.replace(steps=s.steps + where(accepted, 1.0, 0.0),
+                      rejects=s.rejects + where(tried, 1.0, 0.0))
+        ahead = less(where(accepted, trial.time, s.t), given.final)
+        many = less_equal(given.most, s.steps + s.rejects) & ahead
+        lost = where(equal(attempt.error, attempt.error), STATUS["step too small"],
+                     STATUS["not finite"])
+        lost = where(attempt.unsolved, STATUS["not converged"], lost)
+        status = where(failed, lost, where(many, STATUS["too many steps"], s.status))
+        return s.replace(status=status)
+
+
+def tolerance(given: Any, *columns: Column) -> Column:
+    """atol + rtol max |columns|, element by element."""
+    size = abs(columns[0])
+    for column in columns[1:]:
+        size = maximum(size, abs(column))
+    return given.rtol * size + given.atol
+
+
+def mean_root(square: Scalar, given: Any) -> Scalar:
+    """The root of the mean, from the sum over all elements."""
+    return sqrt(square * given.share)
+
+
+def smaller(a: Scalar, b: Scalar) -> Scalar:
+    """The smaller one, b where a is nan."""
+    return where(less(a, b), a, b)
+
+
+def larger(a: Scalar, b: Scalar) -> Scalar:
+    """The larger one, b where a is nan."""
+    return where(less(b, a), a, b)
+
+
+def not_finite(column: Column) -> Column:
+    """0, or nan where an element is not finite."""
+    return where(less(abs(column), math.inf), 0.0, math.nan)
+
+
+def inverse_root(x: Scalar, q: int) -> Scalar:
+    """About x^(-1/q) for x between 1e-10 and 1e10, where nan counts as large: from its exponent,
+    then by Newton's r += r (1 - x r^q) / q."""
+    x = larger(smaller(x, 1e10), 1e-10)
+    # the bits of a double, as an integer, are about 2^52 (log2 x + 1023)
+    bias = 1022.96 * 2.0**52
+    r = from_float_bits(float_bits(x) * (-1 / q) + bias * (1 + 1 / q))
+    for _ in range(4):
+        power = x
+        for _ in range(q):
+            power = power * r
+        r = r + r * ((1.0 - power) * (1 / q))
+    return r

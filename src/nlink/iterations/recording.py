@@ -1,0 +1,230 @@
+"""An iteration, run once on graph nodes: what remains is a short list of statements.
+
+    Pass    columns get elementwise expressions, cells are sums or maxima of such: one pass
+    Call    a program maps a cell, a column and further cells to a column or to cells
+    When    statements that may be skipped where no process needs them
+
+Everything else is expressions: a node that depends on a column is one element of it, any other
+node is a cell. A back end that can print these three and scalar expressions runs every
+iteration. A column is never overwritten before all that reads it has been computed, but by
+`when`; reading the old one after that is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nlink.iterations.text import Iteration, Layout, State
+from nlink.scalars.graph import Graph, Node, reachable
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass over the elements."""
+
+    stores: list[tuple[Node, Node]]
+    """Columns, and the expressions of their elements."""
+    reductions: list[tuple[Node, str, Node]]
+    """Cells, "sum" or "max", and what is reduced."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """results = name(time, column, cells); without cells it gets the inputs of the process."""
+
+    name: str
+    time: Node
+    column: Node
+    cells: tuple[Node, ...]
+    results: tuple[Node, ...]
+    """One column, or cells."""
+
+
+@dataclass(frozen=True)
+class When:
+    """The body, unless `truth` holds for no process that runs."""
+
+    truth: Node
+    body: list[Statement]
+    merged: list[tuple[Node, Node, Node]]
+    """Cells, with their values after the body and without it."""
+
+
+Statement = Pass | Call | When
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The statements of a text, and where its results are."""
+
+    graph: Recorder
+    body: list[Statement]
+    cells: Mapping[str, Node]
+    """New values of the state's cells that change."""
+
+
+class Recorder(Graph):
+    """The graph of one text, which keeps statements besides nodes."""
+
+    def __init__(self, layout: Layout, name: str) -> None:
+        super().__init__()
+        self.layout, self.name = layout, name
+        self.body: list[Statement] = []
+        self.columns: dict[int, str] = {}
+        """Nodes that are a column in memory, by index, and the name of that memory."""
+        self.stale: set[int] = set()
+        """Nodes of columns that have been overwritten."""
+        self._pending: list[tuple[Node, Node]] = []
+        self._elementwise: dict[int, bool] = {}
+        self._count = 0
+
+    def start(self) -> State:
+        """The state before a step."""
+        layout = self.layout
+        cells = {name: self.input(f"cell {name}")
+                 for name in (*layout.cells, *layout.brief_cells)}
+        return State(cells | {name: self._column(name)
+                              for name in (*layout.columns, *layout.brief_columns)})
+
+    def _column(self, memory: str) -> Node:
+        """A node for what is in some column's memory now."""
+        self._count += 1
+        node = self.input(f"column {memory} {self._count}")
+        self.columns[node.index] = memory
+        return node
+
+    def fresh_cell(self) -> Node:
+        self._count += 1
+        return self.input(f"value {self._count}")
+
+    def elementwise(self, node: Node) -> bool:
+        """Whether a node is an element of a column."""
+        known = self._elementwise
+        if node.index not in known:
+            known[node.index] = node.index in self.columns or node.name == "index" or any(
+                self.elementwise(a) for a in node.args)
+        return known[node.index]
+
+    def keep(self, column: Any) -> Node:
+        """Memory of its own for a column, filled by the next pass."""
+        column = self.lift(column)
+        if column.index in self.columns:
+            return column
+        node = self._column(f"{self.name} {self._count}")
+        self._pending.append((node, column))
+        return node
+
+    def reduce(self, how: str, columns: Sequence[Any]) -> tuple[Node, ...]:
+        cells = tuple(self.fresh_cell() for _ in columns)
+        self._pass([(cell, how, self.lift(x)) for cell, x in zip(cells, columns, strict=True)])
+        return cells
+
+    def _pass(self, reductions: Sequence[tuple[Node, str, Node]] = ()) -> None:
+        stores, self._pending = self._pending, []
+        if stores or reductions:
+            self._add(Pass(stores, list(reductions)))
+
+    def _add(self, statement: Statement) -> None:
+        for node in reachable(reads(statement)):
+            if node.index in self.stale:
+                raise ValueError(f"{node.name}: read after it was overwritten")
+        self.body.append(statement)
+
+    def call(self, name: str, time: Any, column: Any, cells: Sequence[Any] = (), *,
+             results: int = 0) -> Any:
+        """Call a program that gives a column, or so many cells."""
+        column = self.keep(column)
+        self._pass()
+        given = tuple(self.lift(x) for x in cells)
+        if results:
+            values = tuple(self.fresh_cell() for _ in range(results))
+        else:
+            values = (self._column(f"{self.name} {self._count}"),)
+        self._add(Call(name, self.lift(time), column, given, values))
+        return list(values) if results else values[0]
+
+    def settle(self, state: State) -> State:
+        """All columns of a state in their own memory."""
+        self._pass()
+        moved = {name: node for name, node in self._columns(state).items()
+                 if self.columns.get(node.index) != name}
+        if not moved:
+            return state
+        # both sides of a pass are read before anything is written, element by element
+        old = [node for node, memory in list(self.columns.items()) if memory in moved]
+        fresh = {name: self._column(name) for name in moved}
+        self._add(Pass([(fresh[name], node) for name, node in moved.items()], []))
+        self.stale.update(old)
+        return state.replace(**fresh)
+
+    def _columns(self, state: State) -> dict[str, Node]:
+        return {name: self.lift(state[name])
+                for name in (*self.layout.columns, *self.layout.brief_columns)}
+
+    def when(self, truth: Node, state: State, change: Callable[[State], State]) -> State:
+        if truth.op == "const":
+            return change(state) if truth.value else state
+        state = self.settle(state)
+        outer, self.body = self.body, []
+        after = self.settle(change(state))
+        cells = [name for name in state if after[name] is not state[name]
+                 and name not in self._columns(state)]
+        values = {name: self.fresh_cell() for name in cells}
+        body, self.body = self.body, outer
+        self._add(When(truth, body, [
+            (values[name], self.lift(after[name]), self.lift(state[name])) for name in cells]))
+        return after.replace(**values)
+
+    def finish(self, state: State) -> Recording:
+        """What has been recorded, with this state at the end."""
+        before = {name: f"cell {name}" for name in (*self.layout.cells, *self.layout.brief_cells)}
+        cells = {name: self.lift(state[name]) for name in before}
+        self.settle(state)
+        return Recording(self, self.body, {name: node for name, node in cells.items()
+                                           if node.name != before[name]})
+
+
+def reads(statement: Statement) -> list[Node]:
+    """All expressions that a statement computes, without those of a body."""
+    match statement:
+        case Pass(stores, reductions):
+            return [*(value for _, value in stores), *(value for _, _, value in reductions)]
+        case Call(_, time, column, cells, _):
+            return [time, column, *cells]
+        case When(truth, _, merged):
+            return [truth, *(x for _, inside, outside in merged for x in (inside, outside))]
+
+
+class Given:
+    """What a recorded text is given: nodes for numbers, calls for programs."""
+
+    def __init__(self, recorder: Recorder, programs: Mapping[str, int]) -> None:
+        self._recorder, self._programs = recorder, programs
+
+    def __getattr__(self, name: str) -> Any:
+        recorder, programs = self._recorder, self._programs
+        if name == "index":
+            return recorder.input("index")
+        if name == "restore" and name not in programs:  # states stay where they belong
+            return lambda time, column: column
+        if name not in programs:
+            return recorder.input(f"given {name}")
+        return lambda time, column, *cells: recorder.call(
+            name, time, column, *cells, results=programs[name])
+
+
+def record_step(iteration: Iteration, programs: Mapping[str, int]) -> Recording:
+    """The statements of a step; `programs` are those it may call, with the number of cells that
+    they give, 0 for a column."""
+    recorder = Recorder(iteration.layout, "step")
+    return recorder.finish(iteration.step(recorder.start(), Given(recorder, programs)))
+
+
+def record_output(iteration: Iteration, programs: Mapping[str, int]) -> tuple[Recording, str]:
+    """The statements that lead to the column of an output, and the memory it is in."""
+    recorder = Recorder(iteration.layout, "output")
+    state = recorder.start()
+    column = recorder.keep(iteration.output(state, Given(recorder, programs)))
+    return recorder.finish(state), recorder.columns[column.index]

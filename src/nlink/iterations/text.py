@@ -1,0 +1,141 @@
+"""The second kind of text: what goes on until it is done, on columns and cells.
+
+A sweep goes along the tree; an iteration goes along time, or towards a solution. Its state has
+named *cells*, a scalar each, and *columns*, a vector of the size of the problem each. `step`
+makes one attempt and gives the next state; whether the attempt is accepted is a `where`, never
+an `if`. Columns know `+ - * /`, the functions of `nlink.scalars`, and the reductions below;
+a column beside a cell means that cell for every element.
+
+Two drivers run a text. `iterations.driver` runs it on floats and NumPy arrays, one process at a
+time. `Recorder` (in `iterations.recording`) runs it once on graph nodes and keeps statements,
+which the compiler turns into lanes: many processes side by side, each with its own state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from nlink.scalars.functions import Scalar, less_equal
+
+Column = Any
+"""A vector of the problem's size: a NumPy array, or a node that stands for one element."""
+
+
+class State(Mapping[str, Any]):
+    """Cells and columns by name. A state is never changed, only replaced."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        object.__setattr__(self, "_values", dict(values))
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._values[name]
+        except KeyError:
+            raise AttributeError(f"the state has no {name!r}, only {', '.join(self)}") from None
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{name}: a state is replaced, not changed")
+
+    def replace(self, **changes: Any) -> State:
+        """The same state but for some cells and columns."""
+        unknown = changes.keys() - self._values.keys()
+        if unknown:
+            raise KeyError(f"the state has no {sorted(unknown)[0]!r}")
+        return State(self._values | changes)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the state of an iteration consists of."""
+
+    columns: tuple[str, ...]
+    """Kept from step to step, and in the record of a process that waits."""
+    cells: Mapping[str, float]
+    """The same for cells, with their values before the first step."""
+    brief_columns: tuple[str, ...] = ()
+    """Left by a step for the output after it, and forgotten then."""
+    brief_cells: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    """Cells; where the brief cell `marked` is positive after a step, each of them that is
+    positive is an entry of the log, with the time `mark_time` and the column `mark`."""
+
+
+class Iteration(Protocol):
+    """A text that drivers run.
+
+    1. `layout` names the state. There is a cell `t`, the time or count that outputs are due by,
+       and a brief cell `status`, zero while the process runs.
+    2. `step(state, given)` is one attempt. `given` has what stays (tolerances, bounds), what
+       the driver sets (`due`, the time of the next output, `stop`, where steps must end, and
+       `final`, where all ends), and the programs that may be called, like `rates`.
+    3. `output(state, given)` is the column to be written for the time `given.due`.
+    """
+
+    layout: Layout
+
+    def step(self, state: State, given: Any) -> State: ...
+
+    def output(self, state: State, given: Any) -> Column: ...
+
+
+def totals(*columns: Column) -> tuple[Scalar, ...]:
+    """The sums over the elements of columns, in one pass."""
+    recorder = _recorder(columns)
+    if recorder is not None:
+        return recorder.reduce("sum", columns)
+    return tuple(np.float64(np.sum(x)) for x in columns)
+
+
+def total(column: Column) -> Scalar:
+    """The sum over the elements of a column."""
+    return totals(column)[0]
+
+
+def largest(column: Column) -> Scalar:
+    """The largest element of a column of numbers >= 0; nan is passed over."""
+    recorder = _recorder((column,))
+    if recorder is not None:
+        return recorder.reduce("max", (column,))[0]
+    return np.fmax.reduce(column, initial=0.0)
+
+
+def kept(column: Column) -> Column:
+    """A column that is computed once, in the next pass over the elements, and read after."""
+    recorder = _recorder((column,))
+    return column if recorder is None else recorder.keep(column)
+
+
+def when(truth: Scalar, state: State, change: Callable[[State], State]) -> State:
+    """`change(state)`, which changes nothing where `truth` does not hold: a driver may skip it."""
+    recorder = _recorder((truth,))
+    if recorder is not None:
+        return recorder.when(truth, state, change)
+    return change(state) if truth else state
+
+
+def equal(a: Scalar, b: Scalar) -> Any:
+    """Whether two numbers are equal: a truth; nan equals nothing."""
+    return less_equal(a, b) & less_equal(b, a)
+
+
+def _recorder(values: tuple[Any, ...]) -> Any:
+    for value in values:
+        graph = getattr(value, "graph", None)
+        if graph is not None:
+            return graph
+    return None
