@@ -11,7 +11,7 @@ import sympy
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from nlink.scalars.functions import cos, sign, sin, sqrt
+from nlink.scalars.functions import cos, less, maximum, minimum, sign, sin, sqrt, where
 from nlink.scalars.graph import Graph, evaluate, reachable, substitute
 from nlink.scalars.tables import Table
 
@@ -61,7 +61,23 @@ FOLDING = {
     "cos(-x) = cos x": lambda x, y: (cos(-x), cos(x)),
     "x + y = y + x": lambda x, y: (x + y, y + x),
     "x y = y x": lambda x, y: (x * y, y * x),
-    "x sign x = |x|": lambda x, y: (abs(x), x * sign(x)),
+    "|-x| = |x|": lambda x, y: (abs(-x), abs(x)),
+    "||x|| = |x|": lambda x, y: (abs(abs(x)), abs(x)),
+    "min(x, x) = x": lambda x, y: (minimum(x, x), x),
+    "max(x, x) = x": lambda x, y: (maximum(x, x), x),
+    "x > y is y < x": lambda x, y: (x > y, less(y, x)),
+    "where(c, x, x) = x": lambda x, y: (where(x < y, x, x), x),
+    "where(true, x, y) = x": lambda x, y: (where(True, x, y), x),
+    "where(x < x, x, y) = y": lambda x, y: (where(x < x, x, y), y),
+    "where(~c, x, y) = where(c, y, x)": lambda x, y: (where(~(x < y), x, y), where(x < y, y, x)),
+    "c & c = c": lambda x, y: ((x < y) & (x < y), x < y),
+    "c & true = c": lambda x, y: (True & (x < y), x < y),
+    "c & false = false": lambda x, y: ((x < y) & (x < x), y < y),
+    "c | false = c": lambda x, y: ((x < y) | (np.float64(2) < 1), x < y),
+    "c | true = true": lambda x, y: ((x < y) | True, ~(y < y)),
+    "c & d = d & c": lambda x, y: ((x < y) & (x <= y), (x <= y) & (x < y)),
+    "~~c = c": lambda x, y: (~~(x < y), x < y),
+    "where(c, d, c) = c & d": lambda x, y: (where(x < y, x <= y, False), (x < y) & (x <= y)),
 }
 
 

@@ -24,7 +24,9 @@ _HOMES = {
     "nlink.exports": ("export_c", "symbolic"),
     "nlink.robot": ("Robot", "load"),
     "nlink.scalars.counting": ("Count",),
-    "nlink.scalars.functions": ("cos", "sign", "sin", "sqrt"),
+    "nlink.scalars.functions": (
+        "abs", "atan2", "clip", "cos", "exp", "floor", "less", "less_equal", "log", "maximum",
+        "minimum", "pow", "sign", "sin", "sqrt", "tanh", "where"),
     "nlink.simulation.events": ("Event",),
     "nlink.simulation.files": ("load_run",),
     "nlink.simulation.integration": ("simulate",),
@@ -64,10 +66,23 @@ if TYPE_CHECKING:
     from nlink.robot import Robot as Robot
     from nlink.robot import load as load
     from nlink.scalars.counting import Count as Count
+    from nlink.scalars.functions import abs as abs
+    from nlink.scalars.functions import atan2 as atan2
+    from nlink.scalars.functions import clip as clip
     from nlink.scalars.functions import cos as cos
+    from nlink.scalars.functions import exp as exp
+    from nlink.scalars.functions import floor as floor
+    from nlink.scalars.functions import less as less
+    from nlink.scalars.functions import less_equal as less_equal
+    from nlink.scalars.functions import log as log
+    from nlink.scalars.functions import maximum as maximum
+    from nlink.scalars.functions import minimum as minimum
+    from nlink.scalars.functions import pow as pow
     from nlink.scalars.functions import sign as sign
     from nlink.scalars.functions import sin as sin
     from nlink.scalars.functions import sqrt as sqrt
+    from nlink.scalars.functions import tanh as tanh
+    from nlink.scalars.functions import where as where
     from nlink.simulation.events import Event as Event
     from nlink.simulation.files import load_run as load_run
     from nlink.simulation.integration import simulate as simulate

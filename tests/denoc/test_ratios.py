@@ -73,10 +73,10 @@ def test_what_is_zero_in_every_state_is_no_divisor():
         a / zero
 
 
-@pytest.mark.parametrize("function", ["sign", "sqrt"])
+@pytest.mark.parametrize("function", [nlink.sign, nlink.sqrt, nlink.exp, nlink.abs])
 def test_what_is_no_ratio_is_refused(function):
     with pytest.raises(ArithmeticError, match="not a ratio of trigonometric polynomials"):
-        getattr(scalars()[0], function)()
+        function(scalars()[0])
 
 
 def test_the_angle_must_be_a_combination_of_symbols():

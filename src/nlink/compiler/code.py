@@ -13,16 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nlink.scalars.functions import Scalar
 from nlink.scalars.graph import Node, operation, reachable
-
-FUSED = {
-    "fma": lambda a, b, c: a * b + c,
-    "fms": lambda a, b, c: a * b - c,
-    "fnma": lambda a, b, c: c - a * b,
-    "fnms": lambda a, b, c: -(a * b) - c,
-}
-"""The meaning of the fused operations on any scalar, rounding aside."""
+from nlink.scalars.primitives import Scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +65,7 @@ class Code:
             elif i.op == "input":
                 values.append(bindings[i.name])
             else:
-                apply = FUSED.get(i.op) or operation(i.op).apply
-                values.append(apply(*(values[a] for a in i.args)))
+                values.append(operation(i.op).apply(*(values[a] for a in i.args)))
         return [values[r] for r in self.results]
 
 

@@ -9,6 +9,7 @@ same operations in one lane and so to the last bit the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from nlink.compiler.code import Code, lower
 from nlink.compiler.ir import Function, Lanes, Target
@@ -16,8 +17,9 @@ from nlink.compiler.memory import Reader, Rows, Writer
 from nlink.compiler.passes import optimize
 from nlink.compiler.sincos import SinCos, sincos
 from nlink.compiler.tables import integer_parts, look_up
+from nlink.scalars.graph import operation
 from nlink.scalars.program import Port, Program
-from nlink.scalars.tables import TABLES
+from nlink.scalars.tables import Table
 
 
 def emit(code: Code, lanes: Lanes, read: Callable[[str], str],
@@ -30,53 +32,45 @@ def emit(code: Code, lanes: Lanes, read: Callable[[str], str],
     for k, r in enumerate(code.results):
         wanted.setdefault(r, []).append(k)
     values: list[str] = []
-    angles: dict[int, SinCos] = {}
-    places: dict[int, str] = {}
+    block = Block(lanes.function, lanes.width, lanes.fma)
     for index, i in enumerate(code.instructions):
-        args = [values[a] for a in i.args]
         if i.op == "const":
             value = lanes.const(i.value)
         elif i.op == "input":
             value = read(i.name)
-        elif i.op in ("sin", "cos"):
-            angle = angles.get(i.args[0])
-            if angle is None:
-                angle = angles[i.args[0]] = sincos(lanes, args[0])
-            value = angle.sin if i.op == "sin" else angle.cos
-        elif i.op in TABLES:
-            place = places.get(i.args[0])
-            if place is None:
-                place = places[i.args[0]] = integer_parts(lanes, args[0])
-            value = look_up(lanes, TABLES[i.op], args[0], place)
         else:
-            value = EMIT[i.op](lanes, *args)
+            value = operation(i.op).llvm(block, *(values[a] for a in i.args))
         values.append(value)
         for k in wanted.get(index, ()):
             done(k, value)
-    return [a.large for a in angles.values() if a.large is not None]
+    return [a.large for a in block.angles.values() if a.large is not None]
 
 
-def _sign(lanes: Lanes, a: str) -> str:
-    zero = lanes.const(0.0)
-    # a itself where it is neither above nor below zero: 0 or nan
-    below = lanes.select(lanes.compare("olt", a, zero), lanes.const(-1.0), a)
-    return lanes.select(lanes.compare("ogt", a, zero), lanes.const(1.0), below)
+@dataclass(slots=True)
+class Block(Lanes):
+    """Lanes in one straight line of code, where functions of one argument share their work.
 
+    The LLVM column of the primitives is written with its methods and those of `Lanes`.
+    """
 
-EMIT: dict[str, Callable[..., str]] = {
-    "add": Lanes.add,
-    "sub": Lanes.sub,
-    "mul": Lanes.mul,
-    "div": lambda lanes, a, b: lanes.binary("fdiv", a, b),
-    "neg": Lanes.neg,
-    "sqrt": lambda lanes, a: lanes.intrinsic("sqrt", a),
-    "sign": _sign,
-    "fma": Lanes.muladd,
-    "fms": lambda lanes, a, b, c: lanes.muladd(a, b, lanes.neg(c)),
-    "fnma": lambda lanes, a, b, c: lanes.muladd(lanes.neg(a), b, c),
-    "fnms": lambda lanes, a, b, c: lanes.muladd(lanes.neg(a), b, lanes.neg(c)),
-}
-"""How each operation of straight-line code is written."""
+    angles: dict[str, SinCos] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
+
+    def sin(self, x: str) -> str:
+        return self._angle(x).sin
+
+    def cos(self, x: str) -> str:
+        return self._angle(x).cos
+
+    def _angle(self, x: str) -> SinCos:
+        if x not in self.angles:
+            self.angles[x] = sincos(self, x)
+        return self.angles[x]
+
+    def look_up(self, table: Table, x: str) -> str:
+        if x not in self.places:
+            self.places[x] = integer_parts(self, x)
+        return look_up(self, table, x, self.places[x])
 
 
 def parameters(ports: Sequence[Port], *, width: int) -> str:

@@ -5,13 +5,16 @@ llvmlite is imported here and nowhere else, and this module when a kernel is nee
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import sys
 from dataclasses import dataclass
 
 import llvmlite
 import llvmlite.binding as llvm
 
-from nlink.compiler.ir import Target, once
+from nlink.compiler.ir import LIBRARY, Target, once
+from nlink.scalars.primitives import PRIMITIVES
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +71,34 @@ def assembly(ir: str) -> str:
     return _machine().emit_assembly(llvm.parse_assembly(once(ir)))
 
 
+@functools.cache
+def resolve_library() -> None:
+    """Tell LLVM where the functions of the mathematics library are in this process.
+
+    The symbols are nlink's own, so object code means the same functions wherever it is loaded,
+    whatever the platform's linker would have found.
+    """
+    names = ("ucrtbase", "msvcrt") if sys.platform == "win32" else (None, "libm.so.6")
+    for row in PRIMITIVES.values():
+        if row.library:
+            llvm.add_symbol(LIBRARY + row.library, _address(row.library, names))
+
+
+def _address(function: str, libraries: tuple[str | None, ...]) -> int:
+    for library in libraries:
+        try:
+            found = getattr(ctypes.CDLL(library), function)
+        except (OSError, AttributeError):
+            continue
+        return ctypes.cast(found, ctypes.c_void_p).value or 0
+    raise LookupError(f"this process has no function {function!r} of the mathematics library")
+
+
 class Image:
     """Object code loaded into this process, for as long as this object lives."""
 
     def __init__(self, code: bytes) -> None:
+        resolve_library()
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()

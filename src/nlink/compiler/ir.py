@@ -10,7 +10,11 @@ import struct
 from dataclasses import dataclass, field
 
 ATTRIBUTES = 'nounwind "no-stack-arg-probe" "no-trapping-math"="true"'
-"""No unwinding and no stack probe: object code that refers to no symbol outside itself."""
+"""No unwinding and no stack probe: object code that refers to no symbol outside itself, but for
+the functions of the mathematics library."""
+
+LIBRARY = "nlink_library_"
+"""Before the name of a function of the mathematics library: a symbol that `host` resolves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +84,11 @@ class Function:
 
 
 def once(ir: str) -> str:
-    """A module in which constants that several functions define are defined once."""
+    """A module in which what several functions define or declare is there once."""
     seen: set[str] = set()
     lines = []
     for line in ir.split("\n"):
-        name = line.partition(" = ")[0] if line.startswith("@") else ""
+        name = line.partition(" = ")[0] if line.startswith(("@", "declare")) else ""
         if not name or name not in seen:
             lines.append(line)
         seen.add(name)
@@ -180,6 +184,32 @@ class Lanes:
     def select(self, condition: str, a: str, b: str) -> str:
         return self.function.let(
             f"select {self.truth} {condition}, {self.real} {a}, {self.real} {b}")
+
+    def logic(self, op: str, a: str, b: str) -> str:
+        """An operation on truths."""
+        return self.function.let(f"{op} {self.truth} {a}, {b}")
+
+    def library(self, name: str, *args: str) -> str:
+        """A function of the mathematics library, called for one lane after the other."""
+        f, symbol = self.function, f"{LIBRARY}{name}"
+        f.constants[symbol] = (f"declare double @{symbol}"
+                               f"({', '.join(['double'] * len(args))}) nounwind")
+        found = "poison"
+        for k in range(self.width):
+            each = [a if self.width == 1 else f.let(f"extractelement {self.real} {a}, i32 {k}")
+                    for a in args]
+            value = f.let(f"call double @{symbol}({', '.join(f'double {a}' for a in each)})")
+            found = value if self.width == 1 else f.let(
+                f"insertelement {self.real} {found}, double {value}, i32 {k}")
+        return found
+
+    def to_real(self, a: str) -> str:
+        """Integers as the doubles nearest to them."""
+        return self.function.let(f"sitofp {self.integer} {a} to {self.real}")
+
+    def to_integer(self, a: str) -> str:
+        """Doubles without what is behind the point."""
+        return self.function.let(f"fptosi {self.real} {a} to {self.integer}")
 
     def bits(self, op: str, a: str, b: str) -> str:
         """An integer operation."""

@@ -14,7 +14,7 @@ def integer_parts(lanes: Lanes, x: str) -> str:
     zero, most = lanes.const(0.0), lanes.const(LARGEST)
     x = lanes.select(lanes.compare("ogt", x, zero), x, zero)
     x = lanes.select(lanes.compare("olt", x, most), x, most)
-    return lanes.function.let(f"fptosi {lanes.real} {x} to {lanes.integer}")
+    return lanes.to_integer(x)
 
 
 def look_up(lanes: Lanes, table: Table, x: str, place: str) -> str:

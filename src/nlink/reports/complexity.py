@@ -49,7 +49,7 @@ def _count_written(algorithm: Algorithm, mechanism: Mechanism, options: Options,
     mechanism = algorithm.prepare(mechanism)
     inputs, _ = ports(algorithm, mechanism, wrenches=False)
     run(algorithm, mechanism, options, [[Counted(tally)] * port.size for port in inputs])
-    return Count(tally.mul, tally.add, tally.div, tally.sqrt, tally.trig, tally.sign)
+    return Count(**vars(tally))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from nlink.scalars.graph import operation
+from nlink.scalars.primitives import Primitive
 from nlink.scalars.program import Program
-
-_KINDS = {"mul": "mul", "add": "add", "sub": "add", "div": "div", "sqrt": "sqrt",
-          "sin": "trig", "cos": "trig", "sign": "sign"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,10 @@ class Count:
     div: int = 0
     sqrt: int = 0
     trig: int = 0
+    """Sines, cosines and the other functions of a mathematics library."""
     sign: int = 0
+    compare: int = 0
+    """Comparisons, choices, absolute values and roundings; truths combine for nothing."""
 
     @property
     def total(self) -> int:
@@ -43,8 +45,9 @@ class Count:
 
 def count_program(program: Program) -> Count:
     """The operations of a traced program that depend on the state."""
-    kinds = Counter(_KINDS[node.op] for node in program.live()
-                    if node.op in _KINDS and not node.offline)
+    kinds = Counter(counts for node in program.live()
+                    if node.op not in ("const", "input") and not node.offline
+                    and (counts := operation(node.op).counts))
     return Count(**kinds)
 
 
@@ -58,6 +61,7 @@ class Tally:
     sqrt: int = 0
     trig: int = 0
     sign: int = 0
+    compare: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,16 +80,17 @@ class Counted:
 
     __array_ufunc__ = None
 
-    def _operate(self, kind: str, other: Any) -> Counted:
-        if not isinstance(other, Counted | int | float | np.number):
+    def _operate(self, kind: str | None, *others: Any) -> Counted:
+        if not all(isinstance(x, Counted | int | float | np.number | np.bool_) for x in others):
             return NotImplemented
-        offline = self.offline and (not isinstance(other, Counted) or other.offline)
-        if not offline:
+        offline = all(x.offline for x in (self, *others) if isinstance(x, Counted))
+        if kind and not offline:
             setattr(self.tally, kind, getattr(self.tally, kind) + 1)
         return Counted(self.tally, offline)
 
-    def _function(self, kind: str) -> Counted:
-        return self._operate(kind, 0.0)
+    def apply_primitive(self, row: Primitive, *arguments: Any) -> Counted:
+        """Any function of `nlink`, its truths too."""
+        return self._operate(row.counts, *arguments)
 
     def __add__(self, other: Any) -> Counted:
         return self if _literal(other, 0) else self._operate("add", other)
@@ -109,16 +114,18 @@ class Counted:
     __radd__ = __sub__ = __rsub__ = __add__
     __rmul__ = __mul__
 
-    def sin(self) -> Counted:
-        return self._function("trig")
+    def _compare(self, other: Any) -> Counted:
+        return self._operate("compare", other)
 
-    cos = sin
+    def _combine(self, other: Any) -> Counted:
+        return self._operate(None, other)
 
-    def sqrt(self) -> Counted:
-        return self._function("sqrt")
+    __lt__ = __le__ = __gt__ = __ge__ = _compare
+    __and__ = __rand__ = __or__ = __ror__ = _combine
+    __invert__ = __neg__
 
-    def sign(self) -> Counted:
-        return self._function("sign")
+    def __abs__(self) -> Counted:
+        return self._operate("compare")
 
     def __bool__(self) -> bool:
         raise TypeError("a counting scalar has no truth value: branch on structure, not on values")

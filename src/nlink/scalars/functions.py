@@ -1,50 +1,17 @@
 """The functions an algorithm may apply to a scalar, whatever the scalar is.
 
-A scalar that knows a function answers with a method of that name (graph nodes,
-counting scalars); numbers and NumPy arrays go to NumPy; SymPy expressions to SymPy.
-Control laws written by users import these names from `nlink`.
+Numbers and NumPy arrays give numbers and arrays, traced values give traced values, SymPy's give
+SymPy's; arrays and lists of traced values work element by element. Controllers and events
+written by users import these names from `nlink`; docs/adding-a-scalar.md has a table of them.
 """
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from nlink.scalars.primitives import Scalar, divide, on
 
-import numpy as np
-
-Scalar = Any
-"""Anything with + - * / and the functions below; see docs/adding-a-scalar.md."""
-
-
-def _apply(name: str, x: Scalar) -> Scalar:
-    if isinstance(x, (float, int)):
-        return _MATH[name](x)
-    method = getattr(x, name, None)
-    if method is not None:
-        return method()
-    if hasattr(x, "free_symbols"):
-        import sympy
-
-        return getattr(sympy, name)(x)
-    return getattr(np, name)(x)
-
-
-def _nan_on_domain_error(function):
-    def total(x: float) -> float:
-        try:
-            return function(x)
-        except ValueError:  # math.sin(inf), math.sqrt(-1): NumPy and the kernels say nan
-            return math.nan
-
-    return total
-
-
-_MATH = {
-    "sin": _nan_on_domain_error(math.sin),
-    "cos": _nan_on_domain_error(math.cos),
-    "sqrt": _nan_on_domain_error(math.sqrt),
-    "sign": lambda x: math.nan if math.isnan(x) else math.copysign(1.0, x) if x else 0.0,
-}
+__all__ = ["Scalar", "abs", "atan2", "clip", "cos", "divide", "exp", "floor", "less",
+           "less_equal", "literal", "log", "maximum", "minimum", "pow", "sign", "sin", "sqrt",
+           "tanh", "where"]
 
 
 def literal(x: Scalar) -> float | None:
@@ -57,29 +24,94 @@ def literal(x: Scalar) -> float | None:
     return x.value if getattr(x, "op", None) == "const" else None
 
 
-def divide(a: Scalar, b: Scalar) -> Scalar:
-    """a / b with IEEE results for floats: 1/0 is inf and 0/0 is nan, as in arrays and kernels."""
-    try:
-        return a / b
-    except ZeroDivisionError:
-        return math.copysign(math.inf, a) * math.copysign(1.0, b) if a else math.nan
-
-
 def sin(x: Scalar) -> Scalar:
     """Sine of any scalar."""
-    return _apply("sin", x)
+    return on("sin", x)
 
 
 def cos(x: Scalar) -> Scalar:
     """Cosine of any scalar."""
-    return _apply("cos", x)
+    return on("cos", x)
 
 
 def sqrt(x: Scalar) -> Scalar:
     """Square root of any scalar."""
-    return _apply("sqrt", x)
+    return on("sqrt", x)
+
+
+def exp(x: Scalar) -> Scalar:
+    """e to the power of any scalar."""
+    return on("exp", x)
+
+
+def log(x: Scalar) -> Scalar:
+    """Natural logarithm of any scalar; -inf of 0, nan below."""
+    return on("log", x)
+
+
+def tanh(x: Scalar) -> Scalar:
+    """Hyperbolic tangent of any scalar: a sign without the jump."""
+    return on("tanh", x)
+
+
+def atan2(y: Scalar, x: Scalar) -> Scalar:
+    """The angle of the point (x, y), from -pi to pi."""
+    return on("atan2", y, x)
+
+
+def pow(x: Scalar, exponent: Scalar) -> Scalar:
+    """x to any power; for whole ones x**3 is multiplied out and faster."""
+    return on("pow", x, exponent)
+
+
+def floor(x: Scalar) -> Scalar:
+    """The whole number at or below any scalar."""
+    return on("floor", x)
 
 
 def sign(x: Scalar) -> Scalar:
     """-1, 0 or 1 of any scalar."""
-    return _apply("sign", x)
+    return on("sign", x)
+
+
+def abs(x: Scalar) -> Scalar:
+    """The absolute value of any scalar."""
+    return on("abs", x)
+
+
+def minimum(a: Scalar, b: Scalar) -> Scalar:
+    """The smaller of two scalars; nan if one is."""
+    return on("minimum", a, b)
+
+
+def maximum(a: Scalar, b: Scalar) -> Scalar:
+    """The larger of two scalars; nan if one is."""
+    return on("maximum", a, b)
+
+
+def clip(x: Scalar, low: Scalar, high: Scalar) -> Scalar:
+    """x, but not below `low` nor above `high`; nan if one is.
+
+    >>> clip(3.0, -1.0, 2.0)
+    2.0
+    """
+    return minimum(maximum(x, low), high)
+
+
+def less(a: Scalar, b: Scalar) -> Scalar:
+    """Whether a < b, as a truth for `where`; truths combine by & | ~, and nan is never less.
+
+    >>> where(less(1.0, 2.0) & ~less(3.0, 2.0), 10.0, 20.0)
+    10.0
+    """
+    return on("less", a, b)
+
+
+def less_equal(a: Scalar, b: Scalar) -> Scalar:
+    """Whether a <= b, as a truth for `where`."""
+    return on("less_equal", a, b)
+
+
+def where(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
+    """a where the condition holds, else b; the other one does not matter, even if it is nan."""
+    return on("where", condition, a, b)

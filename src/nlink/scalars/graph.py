@@ -5,7 +5,8 @@ equal expressions are one node, zeros, ones and constants are gone, and signs ha
 moved outwards into additions and subtractions. All simplification happens in the
 constructor of a node, so there is nothing to run afterwards and nothing to forget.
 
-A node refuses `bool()`: an algorithm branches on structure, never on values.
+A node refuses `bool()`: an algorithm branches on structure, never on values. A comparison of
+nodes is a node too, a truth, which `where` takes.
 
 >>> g = Graph()
 >>> x, y = g.input("x"), g.input("y")
@@ -16,59 +17,45 @@ A node refuses `bool()`: an algorithm branches on structure, never on values.
 from __future__ import annotations
 
 import math
+import operator as python
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from nlink.scalars import functions
-from nlink.scalars.functions import Scalar
+from nlink.scalars.primitives import FUSED, PRIMITIVES, Primitive, Scalar, elementwise
 from nlink.scalars.tables import TABLES, Table
 
-
-@dataclass(frozen=True, slots=True)
-class Op:
-    """A primitive: its name, number of arguments, and meaning on any scalar."""
-
-    name: str
-    arity: int
-    apply: Callable[..., Scalar]
-    commutes: bool = False
+_MANY = (np.ndarray, list, tuple)
 
 
-OPS: dict[str, Op] = {
-    op.name: op
-    for op in (
-        Op("add", 2, lambda a, b: a + b, commutes=True),
-        Op("sub", 2, lambda a, b: a - b),
-        Op("mul", 2, lambda a, b: a * b, commutes=True),
-        Op("div", 2, functions.divide),
-        Op("neg", 1, lambda a: -a),
-        Op("sin", 1, functions.sin),
-        Op("cos", 1, functions.cos),
-        Op("sqrt", 1, functions.sqrt),
-        Op("sign", 1, functions.sign),
-    )
-}
-"""The closed set of primitives. `const` and `input` are the two kinds of leaves."""
+def operation(name: str) -> Primitive | Table:
+    """An operation by its name: a primitive, a fused one, or a table."""
+    return PRIMITIVES.get(name) or FUSED.get(name) or TABLES[name]
 
 
-def operation(name: str) -> Op | Table:
-    """A primitive by its name, tables included."""
-    return OPS.get(name) or TABLES[name]
+def _operator(name: str, *, swapped: bool = False) -> Callable[[Node, Any], Any]:
+    """The method of a binary operator; beside an array or a list it works element by element."""
+
+    def method(self: Node, other: Any) -> Any:
+        if isinstance(other, _MANY):
+            return elementwise(lambda x: method(self, x), other)
+        pair = (other, self) if swapped else (self, other)
+        return self.graph.primitive(name, *pair)
+
+    return method
 
 
 class Node:
     """One value of a graph: a leaf, or a primitive applied to earlier nodes.
 
-    `op` is "const", "input" or a key of `OPS`; `args` are nodes. A constant has its
+    `op` is "const", "input" or a primitive's name; `args` are nodes. A constant has its
     `value`, an input its `name`. `offline` says that nothing but constants and
     parameters went into the node, so it can be computed before any state is known.
+    `is_truth` says that it is no number but a truth, the value of a comparison.
     """
 
-    __slots__ = ("args", "graph", "index", "name", "offline", "op", "value")
-    __array_ufunc__ = None  # NumPy's numbers and arrays defer to the operators below
+    __slots__ = ("args", "graph", "index", "is_truth", "name", "offline", "op", "value")
 
     graph: Graph
     index: int
@@ -77,54 +64,24 @@ class Node:
     value: float
     name: str
     offline: bool
+    is_truth: bool
 
-    def __add__(self, other):
-        if isinstance(other, _MANY):
-            return _each(other, lambda x: self + x)
-        return self.graph.add(self, self.graph.lift(other))
+    __add__, __radd__ = _operator("add"), _operator("add", swapped=True)
+    __sub__, __rsub__ = _operator("sub"), _operator("sub", swapped=True)
+    __mul__, __rmul__ = _operator("mul"), _operator("mul", swapped=True)
+    __truediv__, __rtruediv__ = _operator("div"), _operator("div", swapped=True)
+    __lt__, __gt__ = _operator("less"), _operator("less", swapped=True)
+    __le__, __ge__ = _operator("less_equal"), _operator("less_equal", swapped=True)
+    __and__ = __rand__ = _operator("logical_and")
+    __or__ = __ror__ = _operator("logical_or")
+    __rpow__ = _operator("pow", swapped=True)
 
-    def __radd__(self, other):
-        if isinstance(other, _MANY):
-            return _each(other, lambda x: x + self)
-        return self.graph.add(self.graph.lift(other), self)
-
-    def __sub__(self, other):
-        if isinstance(other, _MANY):
-            return _each(other, lambda x: self - x)
-        return self.graph.sub(self, self.graph.lift(other))
-
-    def __rsub__(self, other):
-        if isinstance(other, _MANY):
-            return _each(other, lambda x: x - self)
-        return self.graph.sub(self.graph.lift(other), self)
-
-    def __mul__(self, other):
-        if isinstance(other, _MANY):
-            return _each(other, lambda x: self * x)
-        return self.graph.mul(self, self.graph.lift(other))
-
-    def __rmul__(self, other):
-        if isinstance(other, _MANY):
-            return _each(other, lambda x: x * self)
-        return self.graph.mul(self.graph.lift(other), self)
-
-    def __truediv__(self, other):
-        if isinstance(other, _MANY):
-            return _each(other, lambda x: self / x)
-        return self.graph.div(self, self.graph.lift(other))
-
-    def __rtruediv__(self, other):
-        if isinstance(other, _MANY):
-            return _each(other, lambda x: x / self)
-        return self.graph.div(self.graph.lift(other), self)
-
-    def __pow__(self, exponent):
-        """Whole powers, by repeated squares."""
+    def __pow__(self, exponent: Any) -> Any:
+        """Whole powers by repeated squares, others by `pow`."""
         if isinstance(exponent, _MANY):
-            return _each(exponent, lambda x: self ** x)
+            return elementwise(lambda x: self ** x, exponent)
         if not isinstance(exponent, int | float | np.number) or not float(exponent).is_integer():
-            raise TypeError(f"a graph node to the power {exponent!r}, expected a whole number; "
-                            "there is nlink.sqrt")
+            return self.graph.primitive("pow", self, exponent)
         power, square, rest = self.graph.const(1.0), self, abs(int(exponent))
         while rest:
             power = power * square if rest % 2 else power
@@ -132,37 +89,60 @@ class Node:
             square = square * square if rest else square
         return 1 / power if exponent < 0 else power
 
-    def __neg__(self):
-        return self.graph.neg(self)
+    def __neg__(self) -> Node:
+        return self.graph.primitive("neg", self)
 
-    def __pos__(self):
+    def __pos__(self) -> Node:
         return self
 
-    def __abs__(self):
-        return self * self.sign()
+    def __abs__(self) -> Node:
+        return self.graph.primitive("abs", self)
 
-    def sin(self):
-        return self.graph.sin(self)
+    def __invert__(self) -> Node:
+        return self.graph.primitive("logical_not", self)
 
-    def cos(self):
-        return self.graph.cos(self)
+    def apply_primitive(self, row: Primitive, *args: Any) -> Node:
+        """A primitive of this node and others: what the functions of `nlink` call."""
+        return self.graph.primitive(row.name, *args)
 
-    def sqrt(self):
-        return self.graph.unary("sqrt", self)
+    def table(self, table: Table) -> Node:
+        return self.graph.apply(TABLES.setdefault(table.name, table).name, self)
 
-    def sign(self):
-        return self.graph.unary("sign", self)
+    def __getattr__(self, name: str) -> Callable[..., Node]:
+        """The functions as methods: `np.sin` of an array of nodes asks each for its `sin`."""
+        if name in PRIMITIVES and not name.startswith("_"):
+            return lambda *others: self.graph.primitive(name, self, *others)
+        raise AttributeError(f"a traced value has no attribute {name!r}")
 
-    def table(self, table: Table):
-        return self.graph.unary(TABLES.setdefault(table.name, table).name, self)
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """Operators between NumPy's numbers or arrays and nodes; its functions are refused."""
+        if method == "__call__" and ufunc.__name__ in _OPERATORS:
+            operate = _OPERATORS[ufunc.__name__]
+            result = elementwise(lambda a, b: operate(_python_number(a), _python_number(b)),
+                                 *inputs)
+            (out,) = options.get("out", (None,))
+            if out is None or out.dtype != object:
+                return result
+            out[...] = result  # an array of nodes, changed in place
+            return out
+        ours = _FUNCTIONS.get(ufunc.__name__)
+        raise TypeError(f"numpy.{ufunc.__name__} has no value for {self!r}, a traced value: "
+                        f"use {f'nlink.{ours}, or' if ours else 'functions of nlink, or'} "
+                        "traced=False")
 
-    def __bool__(self):
-        raise TypeError("a graph node has no truth value: branch on structure, not on values")
+    def __bool__(self) -> NoReturn:
+        raise TypeError(
+            "a traced value has no truth value to branch on (if, and, or, min, max, numpy.clip): "
+            "compare with nlink.less, combine truths with & | ~, choose with nlink.where, "
+            "nlink.minimum, nlink.maximum or nlink.clip, or use traced=False")
 
-    def __float__(self):
+    def __float__(self) -> float:
         if self.op == "const":
             return self.value
-        raise TypeError(f"{self!r} is an expression, not a number")
+        raise TypeError(f"{self!r} is a traced value, not a number: use nlink.sin, nlink.sqrt and "
+                        "the other functions of nlink instead of those of math, or traced=False")
+
+    __int__ = __index__ = __float__  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         if self.op == "const":
@@ -172,16 +152,20 @@ class Node:
         return f"%{self.index} = {self.op}({', '.join(_short(a) for a in self.args)})"
 
 
-_MANY = (np.ndarray, list, tuple)
+def _python_number(x: Any) -> Any:
+    """Not NumPy's, whose operators come here."""
+    return x.item() if isinstance(x, np.generic) else x
 
 
-def _each(many: Any, operate: Callable[[Any], Any]) -> Any:
-    """A node beside an array or a list: the operation element by element, as NumPy has it."""
-    elements = np.asarray(many, dtype=object)
-    result = np.empty(elements.size, dtype=object)
-    for k, x in enumerate(elements.ravel()):
-        result[k] = operate(x)
-    return result.reshape(elements.shape)[()]
+_OPERATORS = {"add": python.add, "subtract": python.sub, "multiply": python.mul,
+              "divide": python.truediv, "power": python.pow, "less": python.lt,
+              "less_equal": python.le, "greater": python.gt, "greater_equal": python.ge,
+              "bitwise_and": python.and_, "bitwise_or": python.or_}
+"""Operators by the names of NumPy's functions for them."""
+_FUNCTIONS = {name: name for name in PRIMITIVES} | {
+    row.arrays.__name__: name for name, row in PRIMITIVES.items()
+    if isinstance(row.arrays, np.ufunc)} | {"clip": "clip"}
+"""The functions of nlink by the names of NumPy's."""
 
 
 def _short(node: Node) -> str:
@@ -194,15 +178,17 @@ class Graph:
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self._table: dict[tuple, Node] = {}
-        self._operations: dict[str, Op | Table] = {}  # tables live as long as what reads them
+        self._tables: dict[str, Table] = {}  # tables live as long as what reads them
 
     def _node(self, key: tuple, op: str, args: tuple[Node, ...] = (), *,
-              value: float = math.nan, name: str = "", offline: bool = True) -> Node:
+              value: float = math.nan, name: str = "", offline: bool = True,
+              is_truth: bool = False) -> Node:
         node = self._table.get(key)
         if node is None:
             node = Node()
             node.graph, node.index, node.op, node.args = self, len(self.nodes), op, args
             node.value, node.name, node.offline = value, name, offline
+            node.is_truth = is_truth
             self.nodes.append(node)
             self._table[key] = node
         return node
@@ -225,29 +211,53 @@ class Graph:
         if isinstance(x, Node):
             if x.graph is not self:
                 raise ValueError("nodes of two graphs do not mix")
+            if x.is_truth:
+                raise TypeError(f"{x!r} is a truth, expected a number: "
+                                "nlink.where(c, 1.0, 0.0) makes one")
             return x
         if isinstance(x, (int, float, np.floating, np.integer)):
             return self.const(float(x))
         raise TypeError(f"a {type(x).__name__} cannot become a graph node")
 
+    def truth(self, x: Any) -> Node:
+        """The node of a truth, or the node itself."""
+        if isinstance(x, bool | np.bool_):
+            return self.apply("true" if x else "false")
+        if not isinstance(x, Node) or not x.is_truth:
+            raise TypeError(f"{x!r} is no truth, expected one such as nlink.less(a, b)")
+        if x.graph is not self:
+            raise ValueError("nodes of two graphs do not mix")
+        return x
+
+    def primitive(self, name: str, *args: Any) -> Node:
+        """The node of a primitive of numbers, truths and nodes."""
+        truths = PRIMITIVES[name].truths
+        if name == "where" and any(_is_truth(x) for x in args[1:]):  # a choice of truths
+            c, a, b = (self.truth(x) for x in args)
+            return c & a | ~c & b
+        return self.apply(name, *(self.truth(x) if k < truths else self.lift(x)
+                                  for k, x in enumerate(args)))
+
     def apply(self, op: str, *args: Node) -> Node:
-        """The node of a primitive, simplified."""
-        simplify = getattr(self, op, None)
-        return simplify(*args) if simplify is not None else self.unary(op, *args)
+        """The node of an operation on nodes of the right kinds, simplified."""
+        rule = _RULES.get(op)
+        return self._plain(op, *args) if rule is None else rule(self, *args)
 
-    def unary(self, op: str, a: Node) -> Node:
-        if op not in self._operations:
-            self._operations[op] = operation(op)
-        if a.op == "const":
-            return self.const(self._operations[op].apply(a.value))
-        return self._node((op, a.index), op, (a,), offline=a.offline)
-
-    def _binary(self, op: str, a: Node, b: Node) -> Node:
-        if a.op == "const" and b.op == "const":
-            return self.const(OPS[op].apply(a.value, b.value))
-        if OPS[op].commutes and (b.op == "const" or (a.index > b.index and a.op != "const")):
-            a, b = b, a  # one order for both: a constant first, then by age
-        return self._node((op, a.index, b.index), op, (a, b), offline=a.offline and b.offline)
+    def _plain(self, op: str, *args: Node) -> Node:
+        """The node of an operation; that of constants is a constant."""
+        row = operation(op)
+        if isinstance(row, Table):
+            self._tables[op] = row
+        if args and all(a.op == "const" for a in args):
+            value = row.floats(*(a.value for a in args))
+            return self.truth(value) if row.is_truth else self.const(value)
+        if row.commutes:
+            a, b = args
+            if b.op == "const" or (a.index > b.index and a.op != "const"):
+                args = b, a  # one order for both: a constant first, then by age
+        offline = all(a.offline for a in args)
+        return self._node((op, *(a.index for a in args)), op, args, offline=offline,
+                          is_truth=row.is_truth)
 
     def add(self, a: Node, b: Node) -> Node:
         if _is(a, 0):
@@ -258,7 +268,7 @@ class Graph:
             return self.sub(a, b.args[0])
         if a.op == "neg":
             return self.sub(b, a.args[0])
-        return self._binary("add", a, b)
+        return self._plain("add", a, b)
 
     def sub(self, a: Node, b: Node) -> Node:
         if _is(b, 0):
@@ -272,11 +282,11 @@ class Graph:
         if a.op == "neg":
             return self.neg(self.add(a.args[0], b))
         if ("sub", b.index, a.index) in self._table:  # x - y is there: y - x is its negative
-            return self.neg(self._binary("sub", b, a))
-        return self._binary("sub", a, b)
+            return self.neg(self._plain("sub", b, a))
+        return self._plain("sub", a, b)
 
     def neg(self, a: Node) -> Node:
-        return a.args[0] if a.op == "neg" else self.unary("neg", a)
+        return a.args[0] if a.op == "neg" else self._plain("neg", a)
 
     def mul(self, a: Node, b: Node) -> Node:
         if b.op == "const":
@@ -292,7 +302,7 @@ class Graph:
             return self.neg(self.mul(a.args[0], b))
         if b.op == "neg":
             return self.neg(self.mul(a, b.args[0]))
-        return self._binary("mul", a, b)
+        return self._plain("mul", a, b)
 
     def div(self, a: Node, b: Node) -> Node:
         if _is(a, 0) and not _is(b, 0):
@@ -303,17 +313,61 @@ class Graph:
             return self.neg(self.div(a.args[0], b))
         if b.op == "neg":
             return self.neg(self.div(a, b.args[0]))
-        return self._binary("div", a, b)
+        return self._plain("div", a, b)
 
     def sin(self, a: Node) -> Node:
-        return self.neg(self.unary("sin", a.args[0])) if a.op == "neg" else self.unary("sin", a)
+        return self.neg(self._plain("sin", a.args[0])) if a.op == "neg" else self._plain("sin", a)
 
     def cos(self, a: Node) -> Node:
-        return self.unary("cos", a.args[0] if a.op == "neg" else a)
+        return self._plain("cos", a.args[0] if a.op == "neg" else a)
+
+    def abs(self, a: Node) -> Node:
+        return a if a.op == "abs" else self._plain("abs", a.args[0] if a.op == "neg" else a)
+
+    def minimum(self, a: Node, b: Node) -> Node:
+        return a if a is b else self._plain("minimum", a, b)
+
+    def maximum(self, a: Node, b: Node) -> Node:
+        return a if a is b else self._plain("maximum", a, b)
+
+    def less(self, a: Node, b: Node) -> Node:
+        return self.truth(False) if a is b else self._plain("less", a, b)
+
+    def where(self, c: Node, a: Node, b: Node) -> Node:
+        if a is b or c.op == "true":
+            return a
+        if c.op == "false":
+            return b
+        return self.where(c.args[0], b, a) if c.op == "logical_not" else self._plain(
+            "where", c, a, b)
+
+    def logical_and(self, a: Node, b: Node) -> Node:
+        if a is b or b.op == "true" or a.op == "false":
+            return a
+        return b if a.op == "true" or b.op == "false" else self._plain("logical_and", a, b)
+
+    def logical_or(self, a: Node, b: Node) -> Node:
+        if a is b or b.op == "false" or a.op == "true":
+            return a
+        return b if a.op == "false" or b.op == "true" else self._plain("logical_or", a, b)
+
+    def logical_not(self, a: Node) -> Node:
+        if a.op in ("true", "false"):
+            return self.truth(a.op == "false")
+        return a.args[0] if a.op == "logical_not" else self._plain("logical_not", a)
+
+
+_RULES: dict[str, Callable[..., Node]] = {
+    name: getattr(Graph, name) for name in PRIMITIVES if hasattr(Graph, name)}
+"""What simplifies more than constants, by the name of the primitive."""
 
 
 def _is(node: Node, value: float) -> bool:
     return node.op == "const" and node.value == value
+
+
+def _is_truth(x: Any) -> bool:
+    return x.is_truth if isinstance(x, Node) else isinstance(x, bool | np.bool_)
 
 
 def reachable(results: Iterable[Node]) -> list[Node]:

@@ -16,6 +16,7 @@ from math import gcd, lcm
 from typing import Any
 
 from nlink.scalars.harmonics import Harmonics
+from nlink.scalars.primitives import Primitive
 
 Exponents = tuple[int, ...]
 Complex = tuple[Fraction, Fraction]
@@ -126,11 +127,10 @@ class Ratio:
     def sin(self) -> Ratio:
         return Ratio(self._angle().sin(), {}, self.factors)
 
-    def sqrt(self) -> Ratio:
-        raise ArithmeticError("a root is not a ratio of trigonometric polynomials")
-
-    def sign(self) -> Ratio:
-        raise ArithmeticError("a sign is not a ratio of trigonometric polynomials")
+    def apply_primitive(self, row: Primitive, *arguments: Any) -> Ratio:
+        if row.name in ("sin", "cos"):
+            return getattr(self, row.name)()
+        raise ArithmeticError(f"{row.name} is not a ratio of trigonometric polynomials")
 
     def _angle(self) -> Harmonics:
         if self.powers:

@@ -19,7 +19,7 @@ from nlink.scalars.closed_forms import (
     symbol_name,
     sympy_module,
 )
-from nlink.scalars.graph import OPS, Node, evaluate
+from nlink.scalars.graph import Node, evaluate, operation
 from nlink.scalars.latex import latex_page, subscript
 from nlink.scalars.program import Port, Program
 
@@ -101,7 +101,7 @@ class Symbolic:
             return sp.Symbol(symbol_name(node.name))
         if node.op == "const":
             return number(node.value)
-        return OPS[node.op].apply(*(values[a.index] for a in node.args))
+        return operation(node.op).apply(*(values[a.index] for a in node.args))
 
     def __str__(self) -> str:
         lines = [*self.definitions, *self.equations]

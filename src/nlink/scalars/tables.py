@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from nlink.scalars.functions import Scalar
+from nlink.scalars.primitives import Scalar, c_number
 
 PREFIX = "table_"
 TABLES: WeakValueDictionary[str, Table] = WeakValueDictionary()
@@ -25,9 +25,13 @@ TABLES: WeakValueDictionary[str, Table] = WeakValueDictionary()
 
 
 class Table:
-    """values[k] for k <= x < k + 1, the first value before and the last behind; nan for nan."""
+    """values[k] for k <= x < k + 1, the first value before and the last behind; nan for nan.
 
-    arity, commutes = 1, False
+    It has the columns of a `Primitive`, so that what reads that table reads this row too.
+    """
+
+    arity, truths, is_truth, commutes = 1, 0, False, False
+    counts = partials = None
 
     def __init__(self, values: Any) -> None:
         self.values = np.array(values, dtype=float)
@@ -35,13 +39,17 @@ class Table:
             raise ValueError(f"values: shape {self.values.shape}, expected (k,), k >= 1")
         self.values.flags.writeable = False
         self.name = PREFIX + sha256(self.values.tobytes()).hexdigest()[:32]
-
-    def __call__(self, x: Scalar) -> Scalar:
-        table = getattr(x, "table", None)
-        return self.apply(x) if table is None else table(self)
+        self.c = f"nlink_{self.name}({{}})"
 
     def apply(self, x: Scalar) -> Scalar:
-        """The meaning of the operation, on numbers and arrays."""
+        """The value on any scalar."""
+        table = getattr(x, "table", None)
+        return self.floats(x) if table is None else table(self)
+
+    __call__ = apply
+
+    def floats(self, x: Scalar) -> Scalar:
+        """The value on numbers and arrays."""
         last = len(self.values) - 1
         if isinstance(x, (int, float)):
             return math.nan if math.isnan(x) else float(self.values[int(min(max(x, 0.0), last))])
@@ -52,3 +60,15 @@ class Table:
                             "number, an array of numbers or a graph node") from None
         at = np.clip(np.where(np.isnan(x), 0.0, x), 0.0, last).astype(int)
         return np.where(np.isnan(x), x, self.values[at])
+
+    def llvm(self, block: Any, x: str) -> str:
+        return block.look_up(self, x)
+
+    @property
+    def c_helper(self) -> str:
+        values = ", ".join(map(c_number, self.values.tolist()))
+        last = len(self.values) - 1
+        return (f"static double nlink_{self.name}(double x)\n{{\n"
+                f"    static const double values[] = {{{values}}};\n"
+                f"    return x != x ? x : values[x > 0.0 ? x < {last}.0 ? (int)x : {last} : 0];"
+                "\n}\n")
