@@ -29,10 +29,8 @@ from nlink.model.description import (
     Loop,
     Physical,
 )
-from nlink.model.joint_types import JOINT_TYPES
-from nlink.model.joints import JointType
+from nlink.model.joints import JOINT_TYPES, Helical, JointType
 from nlink.model.mimics import Mimic
-from nlink.model.multi_rate import Helical
 from nlink.model.names import base_name
 from nlink.model.pose import DH, Convention, Mount, Placement, Pose
 
