@@ -16,9 +16,9 @@ _HOMES = {
     "nlink.model.description": (
         "Description", "Frame", "Friction", "Joint", "Limits", "Link", "Loop",
         "NonPhysicalWarning"),
-    "nlink.model.joints": ("Fixed", "JointType", "Prismatic", "Revolute"),
+    "nlink.model.joints": ("AxialJoint", "Displacement", "Fixed", "Free", "Helical", "JointType",
+                           "Planar", "Prismatic", "Revolute", "Spherical", "Universal"),
     "nlink.model.mimics": ("Mimic",),
-    "nlink.model.multi_rate": ("Free", "Helical", "Planar", "Spherical", "Universal"),
     "nlink.model.pose": ("DH", "Mount", "Pose"),
     "nlink.reports.complexity": ("count",),
     "nlink.exports": ("export_c", "symbolic"),
@@ -49,16 +49,18 @@ if TYPE_CHECKING:
     from nlink.model.description import Link as Link
     from nlink.model.description import Loop as Loop
     from nlink.model.description import NonPhysicalWarning as NonPhysicalWarning
+    from nlink.model.joints import AxialJoint as AxialJoint
+    from nlink.model.joints import Displacement as Displacement
     from nlink.model.joints import Fixed as Fixed
+    from nlink.model.joints import Free as Free
+    from nlink.model.joints import Helical as Helical
     from nlink.model.joints import JointType as JointType
+    from nlink.model.joints import Planar as Planar
     from nlink.model.joints import Prismatic as Prismatic
     from nlink.model.joints import Revolute as Revolute
+    from nlink.model.joints import Spherical as Spherical
+    from nlink.model.joints import Universal as Universal
     from nlink.model.mimics import Mimic as Mimic
-    from nlink.model.multi_rate import Free as Free
-    from nlink.model.multi_rate import Helical as Helical
-    from nlink.model.multi_rate import Planar as Planar
-    from nlink.model.multi_rate import Spherical as Spherical
-    from nlink.model.multi_rate import Universal as Universal
     from nlink.model.pose import DH as DH
     from nlink.model.pose import Mount as Mount
     from nlink.model.pose import Pose as Pose

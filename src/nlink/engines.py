@@ -6,7 +6,7 @@ a function of the user's arrays that behaves like a NumPy gufunc.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
@@ -143,22 +143,17 @@ def first_or(request: Request, first: Function, second: Callable[[], Function]) 
     return function
 
 
-def jointwise(mechanism: Mechanism, method: str, first: tuple[str, Any, str],
-              second: tuple[str, Any, str], width: str) -> np.ndarray:
-    """A NumPy method of the joint types, joint by joint, on arrays of any leading shape.
+def columnwise(method: Callable[..., Sequence[Any]], *, width: int,
+               **arguments: tuple[Any, int]) -> np.ndarray:
+    """A method of scalars on arrays of any leading shape: (array, size) by the argument's name.
 
-    Arguments are (name, array, "nq" or "nv"); the result has `width` numbers a joint.
+    The method takes one sequence of `size` columns for each argument and gives `width`.
     """
-    ports = [Port(name, (getattr(mechanism, size),)) for name, _, size in (first, second)]
+    ports = [Port(name, (size,)) for name, (_, size) in arguments.items()]
 
     def compute(inputs: Flat, outputs: Flat, _count: int) -> None:
-        at = {"nq": 0, "nv": 0}
-        for joint in mechanism.joints:
-            ends = {key: at[key] + getattr(joint.type, key) for key in at}
-            blocks = [x[:, at[size]:ends[size]]
-                      for x, (_, _, size) in zip(inputs, (first, second), strict=True)]
-            outputs[0][:, at[width]:ends[width]] = getattr(joint.type, method)(*blocks)
-            at = ends
+        for k, column in enumerate(method(*(tuple(x.T) for x in inputs))):
+            outputs[0][:, k] = column
 
-    result = Port(width, (getattr(mechanism, width),))
-    return call(ports, [result], [first[1], second[1]], None, compute)
+    return call(ports, [Port("result", (width,))], [x for x, _ in arguments.values()], None,
+                compute)

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from nlink.balance import RANK, balance, rate_names
 from nlink.compiler.calling import call
 from nlink.model.constraints import ASKEW
-from nlink.model.manifold import normalized
 from nlink.scalars.program import Port
 
 if TYPE_CHECKING:
@@ -411,15 +410,11 @@ def _index(what: str, name: str, names: list[str]) -> int:
 
 
 def _unit(name: str, robot: Robot, q: Array) -> Array:
-    """Quaternions of any length but zero, made unit."""
-    parts = []
-    for joint, own in zip(robot.mechanism.joints, robot.mechanism.split(q, "nq"), strict=True):
-        if joint.type.nq != joint.type.nv:
-            if not np.any(own[-4:]):
-                raise ValueError(f"{name}: a quaternion of length zero, expected a rotation")
-            own = (*own[:-4], *normalized(np.array(own[-4:])))
-        parts.append(own)
-    return np.concatenate(parts)
+    """Coordinates brought into their spaces: quaternions of any length but zero, made unit."""
+    valid = np.array(robot.mechanism.space.normalize(q.tolist()))
+    if not np.isfinite(valid).all():
+        raise ValueError(f"{name}: a quaternion of length zero, expected a rotation")
+    return valid
 
 
 def _one(name: str, given: ArrayLike, *shape: int) -> Array:

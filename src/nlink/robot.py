@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 
 from nlink.compiler.calling import call
 from nlink.computations import Computations, How
-from nlink.engines import jointwise
+from nlink.engines import columnwise
 from nlink.formats.dh import from_rows, read_loops, to_toml
 from nlink.formats.files import write_text
 from nlink.formats.load import load_description
 from nlink.model.description import Description, Joint, Link, Physical
-from nlink.model.multi_rate import Free
+from nlink.model.joints import Free
 from nlink.model.pose import Convention
 from nlink.scalars.program import Port
 
@@ -82,7 +82,7 @@ class Robot(Computations):
 
     @cached_property
     def nq(self) -> int:
-        """The number of coordinates; differs from `n` where a joint has a quaternion."""
+        """The number of coordinates; differs from `n` where a joint's space is not flat."""
         return self._mechanism.nq
 
     @property
@@ -110,7 +110,7 @@ class Robot(Computations):
         """A valid configuration: the author's home, or the joints' zeros."""
         if self.description.home:
             return np.array(self.description.home)
-        return np.array([x for joint in self._mechanism.joints for x in joint.type.neutral])
+        return np.array(self._mechanism.space.neutral)
 
     @cached_property
     def loops(self) -> Loops:
@@ -143,35 +143,29 @@ class Robot(Computations):
 
     def random_state(self, rng: np.random.Generator | int | None = None,
                      shape: tuple[int, ...] = ()) -> tuple[Array, Array]:
-        """q and qd at random: q within the joint limits (or a turn, or a metre), quaternions of
-        any direction, qd normal. With loops, closed states around home."""
+        """q and qd at random: q within the joint limits (or a turn, or a metre) and anywhere in
+        spaces that end nowhere, qd normal. With loops, closed states around home."""
         rng = np.random.default_rng(rng)
         if self._mechanism.closures:
             return self.loops.random_state(rng, shape)
         q = np.empty((*shape, self.nq))
-        at = 0
-        for joint in self.joints:
-            low, high = _span(joint)
-            angles = joint.type.nq - (4 if joint.type.nq != joint.type.nv else 0)
-            for _ in range(angles):
-                q[..., at] = rng.uniform(low, high, shape)
-                at += 1
-            if angles != joint.type.nq:
-                quaternion = rng.normal(size=(*shape, 4))
-                q[..., at:at + 4] = quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True)
-                at += 4
+        for k, x in enumerate(x for joint in self.joints for x in joint.type.space.random(
+                rng, shape, joint.limits.position)):
+            q[..., k] = x
         return q, rng.normal(size=(*shape, self.n))
 
     def integrate(self, q: ArrayLike, v: ArrayLike) -> Array:
-        """The configuration that rates v lead to in a unit of time, on the manifold.
+        """The configuration that rates v lead to in a unit of time.
 
         For coordinates that are plain numbers it is q + v; quaternions stay unit.
         """
-        return jointwise(self._mechanism, "integrate", ("q", q, "nq"), ("v", v, "nv"), "nq")
+        space = self._mechanism.space
+        return columnwise(space.integrate, q=(q, space.nq), v=(v, space.nv), width=space.nq)
 
     def difference(self, q0: ArrayLike, q1: ArrayLike) -> Array:
         """The rates that lead from q0 to q1 in a unit of time: integrate(q0, it) is q1."""
-        return jointwise(self._mechanism, "difference", ("q0", q0, "nq"), ("q1", q1, "nq"), "nv")
+        space = self._mechanism.space
+        return columnwise(space.difference, q0=(q0, space.nq), q1=(q1, space.nq), width=space.nv)
 
     def to_toml(self, path: str | Path | None = None) -> str:
         """The robot as TOML text that reads back to an equal one; written to `path` if given."""
@@ -373,15 +367,6 @@ def expect_robot(robot: object) -> Robot:
 
 def _copy(inputs: list[Array], outputs: list[Array], _count: int) -> None:
     outputs[0][:] = inputs[0]
-
-
-def _span(joint: Joint) -> tuple[float, float]:
-    """A joint's limits; where they are none, or so wide that none is meant, a turn or a metre."""
-    low, high = joint.limits.position
-    if high - low <= 1e3:
-        return low, high
-    reach = np.pi if joint.type.name == "revolute" else 1.0
-    return min(max(low, -reach), high), max(min(high, reach), low)
 
 
 def load(name_or_path: str | Path, *, physical: Physical = "warn",

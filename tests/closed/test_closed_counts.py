@@ -9,8 +9,7 @@ import nlink
 from nlink import Robot
 from nlink.model.constraints import CONSTRAINTS
 from nlink.model.description import Description, Frame, Joint, Link, Loop
-from nlink.model.joints import Revolute
-from nlink.model.multi_rate import Free
+from nlink.model.joints import Free, Revolute
 from nlink.model.pose import DH, Mount, Pose
 
 

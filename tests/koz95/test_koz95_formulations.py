@@ -8,7 +8,7 @@ from koz95_case import assert_same
 
 import nlink
 from nlink.algorithms.trace import run as text
-from nlink.model.joint_types import JOINT_TYPES
+from nlink.model.joints import JOINT_TYPES
 from nlink.testing import random_robot, samples
 
 FORMS = ("diagonalized", "diagonalized-xi")

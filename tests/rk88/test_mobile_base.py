@@ -11,7 +11,8 @@ import pytest
 import nlink
 from nlink.formats.bridges import pinocchio_order, to_pinocchio
 from nlink.model.description import Joint
-from nlink.model.multi_rate import Free, quaternion_matrix
+from nlink.model.joints import Free
+from nlink.model.quaternions import quaternion_matrix
 from nlink.testing import random_description
 
 FORMULATIONS = ("fd1", "fd2", "fd3", "fd4")
@@ -71,7 +72,7 @@ def test_quaternion_rates():
     rng = np.random.default_rng(0)
     q = rng.normal(size=4)
     q /= np.linalg.norm(q)
-    columns = [joint.type.velocity((0, 0, 0, *q), (*e, 0, 0, 0))[3:] for e in np.eye(3)]
+    columns = [joint.type.space.tangent((0, 0, 0, *q), (*e, 0, 0, 0))[3:] for e in np.eye(3)]
     Lambda = np.array(columns).T
     s, x, y, z = q
     cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])

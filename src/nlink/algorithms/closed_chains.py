@@ -32,7 +32,7 @@ from nlink.algorithms.operational import cross_mobility, mobilities
 from nlink.algorithms.sweep import Column, Unrolled
 from nlink.model.constraints import ASKEW
 from nlink.model.mechanism import Joint
-from nlink.scalars.functions import Scalar, sign, sqrt
+from nlink.scalars.functions import Scalar, sign
 from nlink.spatial import Twist, Wrench
 
 DEPENDENT = (3 * ASKEW) ** 2
@@ -235,10 +235,6 @@ def project(mechanism: Unrolled, q: Column, qd: Column) -> tuple[Column, Column]
 
 
 def _step(joint: Joint, q, change):
-    """q + change, a quaternion made unit again."""
-    moved = [x + v for x, v in zip(q, joint.velocity(q, change), strict=True)]
-    if joint.type.nq == joint.type.nv:
-        return tuple(moved)
-    *place, w, x, y, z = moved
-    length = 1 / sqrt(w * w + x * x + y * y + z * z)
-    return (*place, w * length, x * length, y * length, z * length)
+    """q + change, brought back into the space of the joint."""
+    space = joint.type.space
+    return space.normalize([x + v for x, v in zip(q, space.tangent(q, change), strict=True)])

@@ -24,8 +24,8 @@ from nlink.algorithms.closed_chains import (
 from nlink.algorithms.closures import wrenches
 from nlink.algorithms.matrices import Factors, path
 from nlink.algorithms.sweep import Column, Unrolled
+from nlink.model.joints import Free
 from nlink.model.mechanism import Mechanism
-from nlink.model.multi_rate import Free
 from nlink.scalars.functions import Scalar, sign, sqrt
 from nlink.spatial import Twist
 

@@ -13,8 +13,16 @@ from typing import Any
 import numpy as np
 
 from nlink.model.description import Description, Joint
-from nlink.model.joints import Fixed, Prismatic, Revolute
-from nlink.model.multi_rate import Free, Helical, Planar, Spherical, Universal
+from nlink.model.joints import (
+    Fixed,
+    Free,
+    Helical,
+    Planar,
+    Prismatic,
+    Revolute,
+    Spherical,
+    Universal,
+)
 from nlink.model.pose import Pose
 
 

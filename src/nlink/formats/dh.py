@@ -10,13 +10,20 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any, cast
 
 import numpy as np
 
 from nlink.formats.files import LARGEST
-from nlink.formats.rows import DH_KEYS, ROW_KEYS, check_keys, expanded
+from nlink.formats.rows import (
+    DH_KEYS,
+    ROW_KEYS,
+    check_keys,
+    expanded,
+    joint_fields,
+    joint_keys,
+)
 from nlink.model.canonical import align
 from nlink.model.constraints import CONSTRAINTS, Rows, Screw
 from nlink.model.description import (
@@ -29,10 +36,8 @@ from nlink.model.description import (
     Loop,
     Physical,
 )
-from nlink.model.joint_types import JOINT_TYPES
-from nlink.model.joints import JointType
+from nlink.model.joints import DEFINED, JOINT_TYPES, JointType
 from nlink.model.mimics import Mimic
-from nlink.model.multi_rate import Helical
 from nlink.model.names import base_name
 from nlink.model.pose import DH, Convention, Mount, Placement, Pose
 
@@ -72,7 +77,7 @@ def _base(tables: Sequence[Any], *names: str) -> str:
 
 def _read_row(row: Mapping[str, Any], convention: Convention, known: list[str],
               ) -> tuple[Link, Joint]:
-    check_keys(row, ROW_KEYS)
+    check_keys(row, ROW_KEYS | joint_keys(row))
     link = Link(
         name=row["name"],
         mass=_number(row, "mass"),
@@ -100,18 +105,30 @@ def _read_row(row: Mapping[str, Any], convention: Convention, known: list[str],
 
 def _joint_type(row: Mapping[str, Any]) -> JointType:
     kind = row.get("joint", "revolute")
-    if not isinstance(kind, str) or kind not in JOINT_TYPES:
-        raise ValueError(f"joint {kind!r}, expected one of {', '.join(JOINT_TYPES)}")
-    options: dict[str, Any] = {}
-    if "axis" in row:
-        options["axis"] = _vector("axis", row["axis"])
-    if "pitch" in row:
-        options["pitch"] = _number(row, "pitch")
-    known = {field.name for field in fields(JOINT_TYPES[kind])}  # type: ignore[arg-type]
-    for key in options:
-        if key not in known:
+    if not isinstance(kind, str) or kind not in DEFINED:
+        raise ValueError(f"joint {kind!r}, expected one of {', '.join(JOINT_TYPES)}, or a type of "
+                         "your own that has been defined before")
+    known = joint_fields(DEFINED[kind])
+    for key, field in known.items():
+        if key not in row and field.default is MISSING and field.default_factory is MISSING:
+            raise ValueError(f"a {kind} joint needs {key}")
+    for key in ("axis", "pitch"):
+        if key in row and key not in known:
             raise ValueError(f"a {kind} joint has no {key}")
-    return JOINT_TYPES[kind](**options)
+    return DEFINED[kind](**{key: _parameter(row, key, field.type)
+                            for key, field in known.items() if key in row})
+
+
+def _parameter(row: Mapping[str, Any], key: str, kind: Any) -> Any:
+    """A parameter of a joint type: of the simple kind its field declares, a vector, or a number."""
+    for simple in (str, bool, int):
+        if kind in (simple, simple.__name__):
+            if type(row[key]) is not simple:
+                raise TypeError(f"{key}: {row[key]!r}, expected {simple.__name__}")
+            return row[key]
+    if key == "axis":
+        return _vector(key, row[key])
+    return _row_of(key, row[key]) if isinstance(row[key], list | tuple) else _number(row, key)
 
 
 def _mimic(row: Mapping[str, Any]) -> Mimic | None:
@@ -367,13 +384,16 @@ def _write_row(number: int, link: Link, joint: Joint, names: list[str]) -> list[
     lines = [f"name = {_quote(link.name)}"]
     if joint.name != f"joint{number}":
         lines.append(f"joint_name = {_quote(joint.name)}")
+    if DEFINED.get(joint.type.name) is not type(joint.type):
+        raise ValueError(f"joint {joint.name!r}: files know another type as {joint.type.name!r}, "
+                         f"expected a name of its own for {type(joint.type).__name__}")
     lines.append(f"joint = {_quote(joint.type.name)}")
     if joint.parent != number - 1:
         lines.append(f"parent = {_quote(names[joint.parent])}")
-    if joint.type.axis not in (None, (0.0, 0.0, 1.0)):
-        lines.append(f"axis = {_list(joint.type.axis)}")
-    if isinstance(joint.type, Helical):
-        lines.append(f"pitch = {joint.type.pitch!r}")
+    for key, field in joint_fields(type(joint.type)).items():
+        value = getattr(joint.type, key)
+        if key != "axis" or value != field.default:
+            lines.append(f"{key} = {_write_parameter(joint, key, value)}")
     place = joint.placement
     if isinstance(place, DH):
         lines += [f"a = {place.a!r}", f"b = {place.b!r}",
@@ -402,6 +422,18 @@ def _write_row(number: int, link: Link, joint: Joint, names: list[str]) -> list[
         lines.append(f"mimic = {{ joint = {_quote(joint.mimic.joint)}, multiplier = "
                      f"{joint.mimic.multiplier!r}, offset = {joint.mimic.offset!r} }}")
     return lines
+
+
+def _write_parameter(joint: Joint, key: str, value: Any) -> str:
+    if isinstance(value, str):
+        return _quote(value)
+    if isinstance(value, bool | int):
+        return repr(value).lower()
+    try:
+        return _list(value) if isinstance(value, list | tuple) else repr(float(value))
+    except (TypeError, ValueError):
+        raise ValueError(f"joint {joint.name!r}: {key} = {value!r}, expected a number, numbers or "
+                         "text for a file") from None
 
 
 def _write_pose(pose: Pose) -> list[str]:

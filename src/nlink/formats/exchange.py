@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 
 from nlink.formats.bridges import mujoco_order, pinocchio_order
 from nlink.model.description import Description
-from nlink.model.multi_rate import Free, Planar, quaternion_matrix
+from nlink.model.joints import Free, Planar
+from nlink.model.quaternions import quaternion_matrix
 
 Array = np.ndarray
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from nlink.formats.dh import parse_toml
 from nlink.formats.files import read_text
 from nlink.model.description import Description, Joint, Physical
-from nlink.model.joints import Fixed
-from nlink.model.multi_rate import Free
+from nlink.model.joints import Fixed, Free
 
 _BUNDLED = resources.files("nlink.formats") / "robots"
 SUFFIXES = (".toml", ".urdf", ".xml")

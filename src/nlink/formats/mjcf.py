@@ -29,10 +29,10 @@ from nlink.model.description import (
     Loop,
     Physical,
 )
-from nlink.model.joints import Fixed, JointType, Prismatic, Revolute
-from nlink.model.multi_rate import Free, Spherical, quaternion_matrix
+from nlink.model.joints import Fixed, Free, JointType, Prismatic, Revolute, Spherical
 from nlink.model.names import fresh
 from nlink.model.pose import Mount, Pose
+from nlink.model.quaternions import quaternion_matrix
 
 MAX_DEPTH = 1000
 """Bodies nest in MJCF, so a chain of links is as deep as it is long."""

@@ -18,8 +18,7 @@ import numpy as np
 from nlink.formats.urdf_writer import loop_losses, some
 from nlink.model.constraints import Ball, Rigid
 from nlink.model.description import Description, Frame, Joint, Link, Loop
-from nlink.model.joints import Fixed, Prismatic, Revolute
-from nlink.model.multi_rate import Free, Planar, Spherical, Universal
+from nlink.model.joints import Fixed, Free, Planar, Prismatic, Revolute, Spherical, Universal
 from nlink.model.names import fresh
 from nlink.model.pose import DH, Pose
 

@@ -6,7 +6,10 @@ A row whose `joint` is a list of joints is a composite: a massless link for each
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import Field, fields
 from typing import Any
+
+from nlink.model.joints import DEFINED, JointType
 
 PART_KEYS = {"joint", "joint_name", "axis", "pitch", "friction", "armature", "limits", "mimic",
              "actuated"}
@@ -50,7 +53,7 @@ def _parts(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         raise ValueError(f"{min(unfit)!r}: a composite joint has a placement, not DH parameters")
     parts = []
     for k, joint in enumerate(joints, 1):
-        check_keys(joint, PART_KEYS)
+        check_keys(joint, PART_KEYS | joint_keys(joint))
         if isinstance(joint.get("joint"), list | tuple):
             raise ValueError(f"joint: part {k} of a composite joint is a list, expected the name "
                              "of a joint type")
@@ -60,6 +63,22 @@ def _parts(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     parts[0] |= {key: row[key] for key in ("placement", "parent") if key in row}
     parts[-1] |= {key: row[key] for key in LINK_KEYS if key in row}
     return parts
+
+
+def joint_fields(kind: type[JointType]) -> dict[str, Field[Any]]:
+    """The parameters of a joint type, which are keys of its row."""
+    own = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
+    taken = sorted(set(own) & (ROW_KEYS - {"axis", "pitch"}))
+    if taken:
+        raise ValueError(f"a {kind.name} joint has a parameter {taken[0]!r}, which means something "
+                         "else in a file, expected another name")
+    return own
+
+
+def joint_keys(row: Mapping[str, Any]) -> set[str]:
+    """The keys that a row has because of its joint type."""
+    name = row.get("joint")
+    return set(joint_fields(DEFINED[name])) if isinstance(name, str) and name in DEFINED else set()
 
 
 def check_keys(table: Mapping[str, Any], keys: set[str]) -> None:

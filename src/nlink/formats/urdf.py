@@ -31,9 +31,8 @@ from nlink.model.description import (
     Loop,
     Physical,
 )
-from nlink.model.joints import Fixed, JointType, Prismatic, Revolute, unit_axis
+from nlink.model.joints import Fixed, Free, JointType, Planar, Prismatic, Revolute, unit_axis
 from nlink.model.mimics import Mimic
-from nlink.model.multi_rate import Free, Planar
 from nlink.model.names import base_name, fresh
 from nlink.model.pose import Mount, Pose
 

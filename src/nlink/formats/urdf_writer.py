@@ -16,8 +16,7 @@ import numpy as np
 from nlink.formats.files import LARGEST
 from nlink.model.canonical import align
 from nlink.model.description import Description, Friction, Joint, Limits, Link
-from nlink.model.joints import Fixed, Prismatic, Revolute
-from nlink.model.multi_rate import Free, Planar
+from nlink.model.joints import Fixed, Free, Planar, Prismatic, Revolute
 from nlink.model.names import fresh
 from nlink.model.pose import DH, Pose
 

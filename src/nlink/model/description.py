@@ -11,9 +11,8 @@ from typing import Literal
 import numpy as np
 
 from nlink.model.constraints import Constraint
-from nlink.model.joints import Fixed, JointType, Revolute
+from nlink.model.joints import Fixed, Free, JointType, Revolute
 from nlink.model.mimics import Mimic, leads
-from nlink.model.multi_rate import Free
 from nlink.model.names import base_name
 from nlink.model.pose import Mount, Placement, Pose
 

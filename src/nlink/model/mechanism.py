@@ -12,6 +12,7 @@ from typing import Any
 
 from nlink.model.constraints import Constraint
 from nlink.model.joints import Coordinates, JointType
+from nlink.model.spaces import Product, Space
 from nlink.scalars.functions import Scalar, sign
 from nlink.spatial import Matrix, RigidInertia, Rotation, Transform, Turn, Twist, Vector, Wrench
 
@@ -23,7 +24,8 @@ class Joint:
     """A joint and the body it carries, in frames that lie on the joint.
 
     From the parent's frame: shift by p, the fixed turns (about z, then x), the joint's motion
-    by q + zero, then a constant turn `last` about z and a `rise` along it.
+    by q + zero, then a constant turn `last` about z and a `rise` along it. Only coordinates of
+    a flat space have a zero other than 0.
     """
 
     type: JointType
@@ -73,10 +75,6 @@ class Joint:
         """S^T f."""
         f = Wrench(self.last.to_parent(f.moment), self.last.to_parent(f.force))
         return self.type.project(self._coordinates(q), f)
-
-    def velocity(self, q: Coordinates, qd: Coordinates) -> Coordinates:
-        """The rates of the coordinates."""
-        return self.type.velocity(self._coordinates(q), qd)
 
     def friction(self, qd: Coordinates) -> Coordinates:
         """The joint force that friction takes: viscous qd + coulomb sign(qd)."""
@@ -128,6 +126,11 @@ class Mechanism:
     links: tuple[Attachment, ...]
     closures: tuple[Closure, ...] = ()
     size: float = 1.0
+
+    @property
+    def space(self) -> Space:
+        """Where q lives: the product of the spaces of the joints."""
+        return Product(tuple(joint.type.space for joint in self.joints))
 
     @property
     def nq(self) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from nlink.model.joints import Revolute
 from nlink.model.mechanism import NO_TURN, Joint, Mechanism
 from nlink.scalars.functions import Scalar, cos, sin
 from nlink.spatial import RigidInertia, Symmetric, Turn, Vector
@@ -21,7 +20,8 @@ Make = Callable[[str], Scalar]
 def generic(mechanism: Mechanism, make: Make) -> Mechanism:
     """Every parameter a mechanism of this shape may have, with ideal joints.
 
-    The joint variable of a revolute joint is the DH angle itself, as in the papers.
+    What a joint type takes into the zero of its coordinates is what its `absorb` does with a
+    turn and a rise; an angle is the DH angle itself, as in the papers.
     """
     seen: set[int] = set()
     joints = []
@@ -54,10 +54,11 @@ def _generic_seat(joint: Joint, symbol: Make, root: bool, first: bool, leaf: boo
     if joint.type.axis is None:
         spin = Turn("z", symbol("ct"), symbol("st"))
         return replace(joint, p=p, fixed=(swing, tilt, spin), last=NO_TURN, rise=0, zero=zero)
-    if isinstance(joint.type, Revolute):
-        return replace(joint, p=p, fixed=(swing, tilt), last=NO_TURN, rise=rise, zero=zero)
-    last = NO_TURN if leaf else Turn("z", symbol("ct"), symbol("st"))
-    return replace(joint, p=p, fixed=(swing, tilt), last=last, rise=0, zero=(rise,))
+    _, turned, _ = joint.type.absorb(Turn("z", 0.6, 0.8), 0.0)
+    raised, _, left = joint.type.absorb(NO_TURN, 1.0)
+    last = NO_TURN if leaf or turned.s == 0 else Turn("z", symbol("ct"), symbol("st"))
+    return replace(joint, p=p, fixed=(swing, tilt), last=last, rise=rise if left else 0,
+                   zero=tuple(rise if x else 0 for x in raised))
 
 
 def named(mechanism: Mechanism, make: Make) -> Mechanism:

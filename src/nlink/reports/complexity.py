@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from nlink.algorithms.catalogue import Algorithm, Options, find
 from nlink.algorithms.trace import ports, run, trace
-from nlink.model.joint_types import JOINT_TYPES
+from nlink.model.joints import JOINT_TYPES
 from nlink.model.mechanism import NO_TURN, Attachment, Joint, Mechanism
 from nlink.model.parameters import generic
 from nlink.robot import Robot, expect_robot

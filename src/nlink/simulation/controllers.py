@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nlink.model.multi_rate import Free
+from nlink.model.joints import Free
 from nlink.scalars.functions import Scalar
 from nlink.simulation.splines import Spline
 from nlink.simulation.system import apply
@@ -72,7 +72,7 @@ class _Tracking:
     kd: Any
 
     def __post_init__(self) -> None:
-        if self.robot.nq != self.robot.n:
+        if not self.robot.mechanism.space.flat:
             raise ValueError(f"robot: {self.robot.name} has {self.robot.nq} coordinates and "
                              f"{self.robot.n} rates; this law needs as many of both")
         if not callable(self.desired):

@@ -127,7 +127,7 @@ def _limits(robot: Robot, action: str) -> Iterator[Watched]:
         low, high = joint.limits.position
         bounds = [(side, bound, sign) for side, bound, sign in (
             ("lower", low, 1.0), ("upper", high, -1.0)) if math.isfinite(bound)]
-        if bounds and joint.type.nq != joint.type.nv:
+        if bounds and not joint.type.space.flat:
             raise ValueError(f"limits: joint {joint.name!r} is {joint.type.name} and has position "
                              "limits, expected them only where coordinates are as many as rates")
         for k in range(joint.type.nq):

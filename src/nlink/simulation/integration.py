@@ -251,11 +251,11 @@ def _table(tau: Any, outputs: int, n: int) -> Array:
 
 
 def _unit(robot: Robot, y: Array) -> Array:
-    """Quaternions of any length but zero, made unit."""
-    y = y.copy()
-    for at in System(robot).shape.units:
-        with np.errstate(all="ignore"):
-            y[:, at:at + 4] /= np.linalg.norm(y[:, at:at + 4], axis=1, keepdims=True)
+    """States with q brought into its space: quaternions of any length but zero, made unit."""
+    y, nq = y.copy(), robot.nq
+    with np.errstate(all="ignore"):
+        for k, x in enumerate(robot.mechanism.space.normalize(tuple(y[:, :nq].T.copy()))):
+            y[:, k] = x
     return y
 
 
@@ -345,7 +345,7 @@ def _compute(problem: _Problem, name: str, *columns: Array) -> Array:
 def _momenta(problem: _Problem) -> Array:
     """(q, p) with p = M qd, for Hamilton's equations."""
     robot, y = problem.robot, problem.y0.copy()
-    if robot.nq != robot.n:
+    if not robot.mechanism.space.flat:
         raise ValueError(f"method: 'symplectic' needs as many coordinates as rates, and "
                          f"{robot.name} has {robot.nq} and {robot.n}")
     M = _compute(problem, "mass_matrix", y[:, :robot.nq])

@@ -113,22 +113,16 @@ def rates(problem: _Problem, table: Array | None, algorithm: str | None, own: Ar
 
 
 def coordinate_rates(robot: Any, q: Array, qd: Array) -> Array:
-    """qdot: the rates themselves, or those of quaternions."""
-    mechanism = robot.mechanism
-    if robot.nq == robot.n:
-        return qd
-    return np.array([x for joint, own, rate in zip(
-        mechanism.joints, mechanism.split(q, "nq"), mechanism.split(qd, "nv"), strict=True)
-        for x in joint.velocity(own, rate)], dtype=float)
+    """qdot: the rates themselves in a flat space."""
+    space = robot.mechanism.space
+    return qd if space.flat else np.array(space.tangent(q, qd), dtype=float)
 
 
 def _restore(robot: Any) -> Callable[[Array], Array]:
-    units = System(robot).shape.units
+    space, nq = robot.mechanism.space, robot.nq
 
     def restore(y: Array) -> Array:
-        for at in units:
-            y[at:at + 4] /= np.linalg.norm(y[at:at + 4])
-        return y
+        return y if space.flat else np.array([*space.normalize(y[:nq]), *y[nq:]])
 
     return restore
 

@@ -1,6 +1,6 @@
 """A robot under a control law as a system of first order: ydot = f(t, y), traced.
 
-The state is y = (q, qd) with qdot = velocity(q, qd) of each joint (a quaternion's rate for
+The state is y = (q, qd) with qdot the tangent of the space of q (a quaternion's rate for
 spherical and free joints) and qdd from forward dynamics; the law's tau = law(t, q, qd) is
 traced into the same graph, so that it shares sines, poses and whatever else it has in
 common with the dynamics.
@@ -29,6 +29,7 @@ from nlink.algorithms.catalogue import stabilized
 from nlink.algorithms.trace import run
 from nlink.compiler.rates import LoopRates
 from nlink.compiler.states import Shape
+from nlink.model.spaces import Placements, Rotations
 from nlink.scalars.functions import Scalar
 from nlink.scalars.graph import Graph, Node, reachable
 from nlink.scalars.program import LoopProgram, Port, Program
@@ -133,7 +134,7 @@ class System:
         units, at = [], 0
         for joint in robot.mechanism.joints:
             at += joint.type.nq
-            if joint.type.nq != joint.type.nv:
+            if isinstance(joint.type.space, Rotations | Placements):
                 units.append(at - 4)
         return Shape(robot.nq + robot.n, 2 * robot.n if self.table else 0, tuple(units),
                      self.varied.width, self._projects,
@@ -254,9 +255,8 @@ class System:
         mechanism = self.varied.mechanism(robot, own)
         q, qd = self._joint_rates(y, mechanism)
         tau = self._forces(graph, t, q, qd, own)
-        velocity = [x for joint, own, rate in zip(
-            robot.mechanism.joints, robot.mechanism.split(q, "nq"),
-            robot.mechanism.split(qd, "nv"), strict=True) for x in joint.velocity(own, rate)]
+        space = robot.mechanism.space
+        velocity = space.tangent(q, qd)
 
         def part(name: str, values: Sequence[Scalar]) -> Program:
             return Program(name, (Port("t", (1,)), Port("y", (shape.size,)),
@@ -266,7 +266,7 @@ class System:
         if request.rolled and self.velocity == "qd" and not self.varied.mechanical:
             loops = request.program()
             assert isinstance(loops, LoopProgram)
-            return LoopRates(part("forces", tau), None if robot.nq == robot.n else part(
+            return LoopRates(part("forces", tau), None if space.flat else part(
                 "velocity", velocity), loops)
         change = self._momentum_rates(mechanism, q, qd, tau) if self.velocity == "p" else perform(
             replace(request, mechanism=mechanism), q, rates, tau)[-robot.n:]

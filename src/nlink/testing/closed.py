@@ -10,8 +10,7 @@ import numpy as np
 
 from nlink.model.constraints import CONSTRAINTS, Constraint, Rows, Screw
 from nlink.model.description import Description, Frame, Joint, Loop
-from nlink.model.joints import Prismatic, Revolute
-from nlink.model.multi_rate import Free
+from nlink.model.joints import Free, Prismatic, Revolute
 from nlink.model.pose import DH, Mount, Pose
 from nlink.robot import Robot
 from nlink.testing.mechanisms import _link, _rotation, _vector

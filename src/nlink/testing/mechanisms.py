@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nlink.model.description import Description, Frame, Friction, Joint, Link
-from nlink.model.joint_types import JOINT_TYPES
-from nlink.model.joints import Fixed, JointType
+from nlink.model.joints import JOINT_TYPES, Fixed, JointType
 from nlink.model.pose import Mount, Pose
 from nlink.robot import Robot
 

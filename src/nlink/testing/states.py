@@ -151,11 +151,8 @@ def difference(a: Any, b: Any, *magnitudes: float) -> float:
 
 
 def coordinate_rates(robot: Robot, q: Array, qd: Array) -> Array:
-    """The rates of the coordinates themselves, which differ from qd for quaternions."""
-    joints = robot.mechanism.joints
-    split = zip(joints, robot.mechanism.split(np.moveaxis(q, -1, 0), "nq"),
-                robot.mechanism.split(np.moveaxis(qd, -1, 0), "nv"), strict=True)
-    rates = [rate for joint, q_i, qd_i in split for rate in joint.velocity(q_i, qd_i)]
+    """The rates of the coordinates themselves, which are qd in a flat space."""
+    rates = robot.mechanism.space.tangent(np.moveaxis(q, -1, 0), np.moveaxis(qd, -1, 0))
     return np.stack(np.broadcast_arrays(*rates), -1) if rates else np.zeros_like(q)
 
 

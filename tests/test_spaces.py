@@ -1,4 +1,4 @@
-"""Configurations are added to and subtracted on their manifold, as Pinocchio does it."""
+"""Configurations are added to and subtracted in their spaces, as Pinocchio does it."""
 
 import pickle
 
@@ -40,15 +40,15 @@ def test_integrate_and_difference_are_pinocchios(seed):
 
 @pytest.mark.parametrize("size", [0.0, 1e-12, 1e-6, 1e-3, 0.99e-2, 1.01e-2])
 def test_small_steps_lose_no_digits(size):
-    """Series and closed forms meet: the screw of a small rotation, against many small ones."""
-    joint = nlink.Free()
-    q = np.array(joint.neutral)
+    """The screw of a small rotation, against many small ones."""
+    space = nlink.Free().space
+    q = np.array(space.neutral)
     v = np.array([size, -2 * size, size, 1.0, 2.0, 3.0])
     parts = q
     for _ in range(64):
-        parts = joint.integrate(parts, v / 64)
-    np.testing.assert_allclose(joint.integrate(q, v), parts, atol=1e-13)
-    np.testing.assert_allclose(joint.difference(q, parts), v, atol=1e-13)
+        parts = space.integrate(parts, v / 64)
+    np.testing.assert_allclose(space.integrate(q, v), parts, atol=1e-13)
+    np.testing.assert_allclose(space.difference(q, parts), v, atol=1e-13)
 
 
 def test_wrong_shapes_are_named():
