@@ -13,7 +13,6 @@ records, budgets, outputs and logs; it knows no method, no event and no mechanic
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nlink.compiler.integrator import DOUBLES, ENTRY, HEAD, POINTERS, WORDS
@@ -24,6 +23,7 @@ from nlink.compiler.rolled import loop
 from nlink.compiler.sincos import large_reduction
 from nlink.compiler.statements import Memory, Writer
 from nlink.iterations.recording import record_output, record_step
+from nlink.iterations.text import Shape
 
 if TYPE_CHECKING:
     from nlink.iterations.text import Iteration
@@ -31,30 +31,6 @@ if TYPE_CHECKING:
 
 OWN = ("due", "stop", "active", "job", *HEAD[1:])
 """Cells of the machine: times, whether a lane is taken, by which job, and counts of the record."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The sizes of a process, besides what its layout says."""
-
-    size: int
-    """Elements of a column."""
-    held: int = 0
-    """Values that the inputs hold from one output time to the next, the two times not counted."""
-    own: int = 0
-    """Values of a process's own that never change; they end its inputs and its record."""
-    coordinates: int = 0
-    """How many elements, the first ones, are coordinates rather than velocities."""
-
-    @property
-    def timed(self) -> int:
-        """Inputs that change: the output times before and after t, and the held values."""
-        return self.held + 2 if self.held else 0
-
-    @property
-    def inputs(self) -> int:
-        """Inputs of the programs that are called, besides time and state."""
-        return self.timed + self.own
 
 
 def compile_iteration(iteration: Iteration, programs: Mapping[str, Program | RolledRates],
@@ -84,8 +60,9 @@ class Machine:
     def __init__(self, iteration: Iteration, programs: Mapping[str, Program | RolledRates],
                  shape: Shape, target: Target, *, dense: bool) -> None:
         self.layout, self.shape, self.target, self.dense = iteration.layout, shape, target, dense
-        counts = {name: 0 if isinstance(program, RolledRates)
-                  or program.outputs[0].size == shape.size else program.outputs[0].size
+        # a program whose output is called "cells" gives those, any other a column
+        counts = {name: program.outputs[0].size if name != "rates"
+                  and program.outputs[0].name == "cells" else 0
                   for name, program in programs.items()}
         self.step = record_step(iteration, counts)
         self.row_output, self.row_memory = record_output(iteration, counts)

@@ -110,29 +110,25 @@ class Writer:
     def write(self, recording: Recording) -> None:
         """All statements, then the cells of the new state."""
         self.graph, self.values = recording.graph, {}
-        self.fused = self._fusions(recording)
         self._body(recording.body)
         cells = {name: self.value(node) for name, node in recording.cells.items()}
         for name, value in cells.items():
             self.f.store(self.block.real, value, "%scratch", self.memory.cells[name])
 
-    def _fusions(self, recording: Recording) -> set[int]:
-        """Products that are computed within the sum that is their only use."""
-        if not self.target.fma:
-            return set()
-        wanted = [*recording.cells.values(), *(
-            x for each in flat(recording.body) for x in reads(each))]
-        live = reachable(wanted)
-        uses: dict[int, int] = {}
-        for node in (*wanted, *(a for n in live for a in n.args)):
-            uses[node.index] = uses.get(node.index, 0) + 1
-        fused: set[int] = set()
-        for node in live:
-            if node.op in ("add", "sub"):
-                fits = [a for a in reversed(node.args) if a.op == "mul" and uses[a.index] == 1
-                        and self.graph.elementwise(a) == self.graph.elementwise(node)]
-                fused.update(a.index for a in fits[:1])
-        return fused
+    def _product(self, node: Node) -> int | None:
+        """Which argument of a sum is computed within it, if one is a product: of two, the one
+        that was written last."""
+        if not self.target.fma or node.op not in ("add", "sub"):
+            return None
+        inside = self.graph.elementwise(node)
+        fits = [(a.index, k) for k, a in enumerate(node.args)
+                if a.op == "mul" and self.graph.elementwise(a) == inside]
+        return max(fits)[1] if fits else None
+
+    def _needs(self, node: Node) -> Sequence[Node]:
+        """What a node is computed from."""
+        k = self._product(node)
+        return node.args if k is None else (*node.args[k].args, node.args[1 - k])
 
     def _body(self, body: Sequence[Statement]) -> None:
         for statement in body:
@@ -157,11 +153,9 @@ class Writer:
             node = stack.pop()
             if node.index not in values and node.index not in missing:
                 missing[node.index] = node
-                stack.extend(node.args)
+                stack.extend(self._needs(node))
         for index in sorted(missing):
             node = missing[index]
-            if index in self.fused:
-                continue
             if node.op == "const":
                 values[index] = self.block.const(node.value)
             elif node.op == "input":
@@ -171,13 +165,12 @@ class Writer:
                 values[index] = self._operation(node, values)
 
     def _operation(self, node: Node, values: Mapping[int, str]) -> str:
-        for k, a in reversed(list(enumerate(node.args))):
-            if a.index in self.fused and node.op in ("add", "sub"):
-                x, y = (values[b.index] for b in a.args)
-                other = values[node.args[1 - k].index]
-                if node.op == "sub":
-                    x, other = (self.block.neg(x), other) if k else (x, self.block.neg(other))
-                return self.block.muladd(x, y, other)
+        k = self._product(node)
+        if k is not None:
+            x, y, other = (values[a.index] for a in self._needs(node))
+            if node.op == "sub":
+                x, other = (self.block.neg(x), other) if k else (x, self.block.neg(other))
+            return self.block.muladd(x, y, other)
         return operation(node.op).llvm(self.block, *(values[a.index] for a in node.args))
 
     def _input(self, node: Node) -> str:
@@ -190,10 +183,10 @@ class Writer:
     def _pass(self, statement: Pass) -> None:
         """One loop over the elements: all of an element is read before any of it is written."""
         f, graph, memory = self.f, self.graph, self.memory
-        wanted = reads(statement)
-        outside = [n for n in reachable(wanted) if not graph.elementwise(n)
-                   and n.index not in self.fused]
-        self._compute(outside, self.values)
+        wanted = [value for _, value in statement.stores]
+        for _, how, value in statement.reductions:
+            wanted += value.args if how == "sum" and value.op == "mul" else [value]
+        self._compute(self._outside(wanted), self.values)
         zero = self.block.const(0.0)
 
         def body(k: str, sums: list[str]) -> list[str]:
@@ -205,18 +198,37 @@ class Writer:
                 return f.load(self.block.real, place, memory.columns[graph.columns[node.index]])
 
             inner = dict(self.values)
+            for column, value in statement.stores:
+                self._compute([value], inner, load)
+                inner[column.index] = inner[value.index]  # the next ones may read it
             self._compute(wanted, inner, load)
             for column, value in statement.stores:
                 f.store(self.block.real, inner[value.index], place,
                         memory.columns[graph.columns[column.index]])
-            return [self._reduced(how, old, inner[value.index])
+            return [self._reduced(how, old, value, inner)
                     for old, (_, how, value) in zip(sums, statement.reductions, strict=True)]
 
         results = loop(f, memory.size, [(self.block.real, zero)] * len(statement.reductions), body)
         for (cell, _, _), value in zip(statement.reductions, results, strict=True):
             self.values[cell.index] = value
 
-    def _reduced(self, how: str, old: str, value: str) -> str:
+    def _outside(self, nodes: Sequence[Node]) -> list[Node]:
+        """The cells among what nodes are computed from."""
+        found, seen, stack = [], set(), list(nodes)
+        while stack:
+            node = stack.pop()
+            if node.index not in seen:
+                seen.add(node.index)
+                if self.graph.elementwise(node):
+                    stack.extend(self._needs(node))
+                else:
+                    found.append(node)
+        return found
+
+    def _reduced(self, how: str, old: str, node: Node, values: Mapping[int, str]) -> str:
+        if how == "sum" and node.op == "mul":
+            return self.block.muladd(*(values[a.index] for a in node.args), old)
+        value = values[node.index]
         if how == "sum":
             return self.block.add(old, value)
         return self.block.select(self.block.compare("ogt", value, old), value, old)

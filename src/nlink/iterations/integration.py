@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from nlink.iterations.events import Events
-from nlink.iterations.text import Column, Layout, State, equal, kept, total, totals, when
+from nlink.iterations.text import Column, Layout, State, equal, total, totals, when
 from nlink.scalars.functions import (
     Scalar,
     float_bits,
@@ -198,7 +198,7 @@ class Integration:
         rate = given.rates(s.t, s.y)
         if self.events:
             s = self.events.start(s, fresh, given)
-        s = s.replace(k0=kept(where(fresh, rate, s.k0)), fresh=0.0)
+        s = s.replace(k0=where(fresh, rate, s.k0), fresh=0.0)
         if not self.method.adaptive:
             return s
         scale = tolerance(given, s.y)

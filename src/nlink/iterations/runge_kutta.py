@@ -25,7 +25,7 @@ from nlink.iterations.integration import (
     tolerance,
 )
 from nlink.iterations.tableau import Number, Tableau
-from nlink.iterations.text import Column, State, equal, total, totals
+from nlink.iterations.text import Column, State, equal, kept, total, totals
 from nlink.scalars.functions import Scalar, less, sqrt, where
 
 SAFETY, SHRINK, GROW = 0.9, 0.2, 6.0
@@ -49,7 +49,7 @@ class RungeKutta(OneStep):
         K = [s.k0]
         for row, node in zip(tableau.a[1:], tableau.c[1:], strict=True):
             K.append(given.rates(s.t + float(node) * h, s.y + h * weighted(row, K)))
-        new = given.restore(trial.time, s.y + h * weighted(tableau.b, K))
+        new = kept(given.restore(trial.time, s.y + h * weighted(tableau.b, K)))
         rate = given.rates(trial.time, new)
         error = (self._error(s, [*K, rate], new, h, given) if self.adaptive
                  else total(not_finite(new)))

@@ -75,6 +75,30 @@ class Layout:
     positive is an entry of the log, with the time `mark_time` and the column `mark`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The sizes of a process, besides what its layout says."""
+
+    size: int
+    """Elements of a column."""
+    held: int = 0
+    """Values that the inputs hold from one output time to the next, the two times not counted."""
+    own: int = 0
+    """Values of a process's own that never change; they end its inputs and its record."""
+    coordinates: int = 0
+    """How many elements, the first ones, are coordinates rather than velocities."""
+
+    @property
+    def timed(self) -> int:
+        """Inputs that change: the output times before and after t, and the held values."""
+        return self.held + 2 if self.held else 0
+
+    @property
+    def inputs(self) -> int:
+        """Inputs of the programs that are called, besides time and state."""
+        return self.timed + self.own
+
+
 class Iteration(Protocol):
     """A text that drivers run.
 

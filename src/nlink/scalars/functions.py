@@ -115,3 +115,13 @@ def less_equal(a: Scalar, b: Scalar) -> Scalar:
 def where(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
     """a where the condition holds, else b; the other one does not matter, even if it is nan."""
     return on("where", condition, a, b)
+
+
+def float_bits(x: Scalar) -> Scalar:
+    """The bits of a double as a whole number: about 2^52 (log2 x + 1023), for step-size rules."""
+    return on("float_bits", x)
+
+
+def from_float_bits(y: Scalar) -> Scalar:
+    """The double with these bits: the inverse of `float_bits`."""
+    return on("from_float_bits", y)

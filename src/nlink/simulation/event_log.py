@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nlink.compiler.integrator import STATUS
+from nlink.iterations.integration import STATUS
 from nlink.formats.files import write_bytes
 from nlink.simulation.events import Events, Watched
 from nlink.simulation.system import RATES_FROM

@@ -1,7 +1,7 @@
 """Events: zeros of functions g(t, q, qd) along a trajectory, and the limits of joints.
 
 `simulate(events=..., limits=...)` watches them inside the compiled loop; see
-`nlink.compiler.events` for how they are located.
+`nlink.iterations.events` for how they are located.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nlink.compiler.states import Trigger
+from nlink.iterations.events import Trigger
 from nlink.model.mimics import leads
 from nlink.scalars.functions import Scalar
 

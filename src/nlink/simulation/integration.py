@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nlink.compiler import events as event_cells
-from nlink.compiler.integrator import STATUS, record_type
+from nlink.compiler.integrator import new_records
+from nlink.iterations.integration import STATUS
+from nlink.iterations.methods import METHODS
 from nlink.robot import expect_robot
 from nlink.simulation.closing import check_closing, closed_start
 from nlink.simulation.event_log import EventLog, stop_outside
 from nlink.simulation.events import watched
 from nlink.simulation.files import PART
-from nlink.simulation.methods import METHODS
 from nlink.simulation.run import Run
 from nlink.simulation.store import Store, create
 from nlink.simulation.system import MOTION, RATES_TO, Closing, Law, System, kernel_of
@@ -292,11 +292,10 @@ def _compiled(problem: _Problem, system: System, limits: dict[str, Any], threads
     wide = host().target.width
     kernel = kernel_of(system, problem.method, wide if count > 2 else 2)
     method = METHODS[problem.method]
-    memory = method.memory(problem.y0.shape[1]) + event_cells.memory(len(system.watched))
     own = problem.own
-    records = np.zeros(count, record_type(problem.y0.shape[1], len(memory) + own.shape[1]))
-    records["memory"][:, :len(memory)] = memory
-    records["memory"][:, len(memory):] = own
+    records = new_records(count, system.iteration(problem.method).layout, problem.y0.shape[1],
+                          own.shape[1])
+    records["own"] = own
     records["next"], records["t"], records["h"] = 1, problem.times[0], problem.step
     records["y"] = _initial(problem, system.velocity)
     records["status"][problem.apart] = STATUS["not closed"]
@@ -304,7 +303,7 @@ def _compiled(problem: _Problem, system: System, limits: dict[str, Any], threads
             "velocity": system.velocity, "closing": system.closing,
             "evaluations": method.evaluations, "stages": method.stages,
             "start": 2 if method.adaptive and not problem.step else 1,
-            "nq": problem.robot.nq, "forces": not (problem.law is None and problem.table is None),
+            "nq": problem.robot.nq, "record": records.dtype.descr, "forces": not (problem.law is None and problem.table is None),
             "vary": None if problem.variation is None else problem.variation.head(),
             "events": [each.name for each in system.watched]}
     target = _target(save)

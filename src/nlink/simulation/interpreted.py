@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nlink.compiler.integrator import STATUS
+from nlink.iterations.integration import STATUS
 from nlink.engines import kernel
 from nlink.simulation.closing import restore
 from nlink.simulation.events import Events, Watched
@@ -27,52 +27,83 @@ SCIPY = {"lsoda": "LSODA", "radau": "Radau"}
 
 
 def integrate_in_python(problem: _Problem, algorithm: str | None, watched: tuple[Watched, ...],
-                        restitution: float, *, rtol: float, atol: float, least: float,
-                        largest: float, most: int, closing: Closing = "project") -> Run:
+                        restitution: float, closing: Closing, **bounds: Any) -> Run:
     """One trajectory after another; forward dynamics is compiled, all else is Python."""
-    if problem.method in ("abm", "symplectic"):
-        raise ValueError(f"traced: False does not go with method={problem.method!r}, "
-                         "expected a Runge-Kutta method, lsoda or radau")
-    robot, count = problem.robot, len(problem.y0)
-    system = System(robot, watched=watched, restitution=restitution)
-    watchers = [Watcher(system, least) if watched else None for _ in range(count)]
-    outcomes = []
-    for k in range(count):
-        if problem.apart[k]:
-            outcomes.append(_never(problem, k, "not closed"))
-            continue
-        table = None if problem.table is None else problem.table[k % len(problem.table)]
-        f = rates(problem, table, algorithm, problem.own[k], closing)
-        if problem.method in SCIPY:
-            outcomes.append(_by_scipy(f, problem, k, rtol, atol, largest, most, watchers[k]))
-        else:
-            outcomes.append(integrate(
-                f, problem.y0[k], problem.times, TABLEAUX[problem.method], rtol=rtol, atol=atol,
-                h=problem.step, least=least, largest=largest, most=most,
-                restore=restore(robot, _restore(robot), closing), watcher=watchers[k]))
-    lead, (nq, n) = problem.lead, (robot.nq, robot.n)
-    out = np.reshape([each.out for each in outcomes], (*lead, len(problem.times), nq + n))
+    robot, lead = problem.robot, problem.lead
+    system = System(robot, table=problem.table is not None, velocity=problem.velocity,
+                    algorithm=algorithm, closing=closing, watched=watched, restitution=restitution)
+    outcomes = [_trajectory(problem, system, k, bounds) for k in range(len(problem.y0))]
 
-    def column(name: str) -> Any:
-        return np.array([getattr(each, name) for each in outcomes]).reshape(lead)
+    def column(name: str, kind: type = float) -> Any:
+        return np.array([each[name] for each in outcomes], kind).reshape(lead)[()]
 
-    codes = np.array([STATUS[each.status] for each in outcomes], int).reshape(lead)
-    return Run(robot, problem.times, out[..., :nq], out[..., nq:], codes, column("t"),
-               Stats(*(column(name)[()] for name in ("steps", "rejects", "evaluations"))),
-               problem.method, forces=_forces(problem), variation=problem.variation,
-               log=_log(robot, watched, watchers), closing=closing)
+    out = np.reshape([each["out"] for each in outcomes],
+                     (*lead, len(problem.times), problem.y0.shape[1]))
+    stats = Stats(*(column(name, int) for name in ("steps", "rejects", "evaluations")))
+    return Run(robot, problem.times, out[..., :robot.nq], out[..., robot.nq:],
+               np.array([each["status"] for each in outcomes], int).reshape(lead), column("t"),
+               stats, problem.method, problem.velocity, forces=_forces(problem),
+               variation=problem.variation, log=_log(robot, watched, outcomes), closing=closing)
 
 
-def _never(problem: _Problem, k: int, status: str) -> Outcome:
-    """A trajectory that ends before it starts."""
-    out = np.full((len(problem.times), problem.y0.shape[1]), np.nan)
-    out[0] = problem.y0[k]
-    return Outcome(out, status, float(problem.times[0]), 0, 0, 0)
+def _trajectory(problem: _Problem, system: System, k: int, bounds: dict[str, Any],
+                ) -> dict[str, Any]:
+    """One of them: its outputs, its events, and how it ended."""
+    y, times, table = problem.initial[k], problem.times, problem.table
+    end = {"t": times[0], "steps": 0, "rejects": 0, "evaluations": 0, "log": []}
+    if problem.apart[k] or not (np.isfinite(y).all() and np.isfinite(problem.own[k]).all()):
+        out = np.full((len(times), len(y)), np.nan)
+        out[0] = y
+        why = "not closed" if problem.apart[k] else "not finite"
+        return end | {"out": out, "status": STATUS[why]}
+    f = Counted(rates(problem, None if table is None else table[k % len(table)], system))
+    method = METHODS[problem.method]
+    if isinstance(method, SciPyMethod):
+        method = method.started(problem.step, bounds["largest"])
+    iteration = system.iteration(method)
+    given = bounds | {"rates": f, "coordinates": problem.robot.nq} | programs(system)
+    done = drive(iteration, given, {"t": times[0], "h": problem.step, "y": y}, times,
+                 dense=iteration.dense)
+    return {"out": done.out, "status": done.status, "log": done.log, "evaluations": f.count} | {
+        name: done.state[name] for name in ("t", "steps", "rejects")}
 
 
-def _log(robot: Any, watched: tuple[Watched, ...], watchers: list[Watcher | None],
+@dataclass
+class Counted:
+    """A function that knows how often it was called."""
+
+    function: Callable[..., Array]
+    count: int = 0
+
+    def __call__(self, t: float, y: Array) -> Array:
+        self.count += 1
+        return self.function(float(t), y)
+
+
+def programs(system: System) -> dict[str, Callable[..., Any]]:
+    """What an iteration calls besides the rates, on floats."""
+    robot, nq = system.robot, system.robot.nq
+    found: dict[str, Callable[..., Any]] = {}
+    if system.restores:
+        def restore(t: float, y: Array) -> Array:
+            q = np.array(robot.mechanism.space.normalize(y[:nq]))
+            return np.concatenate(robot.loops.project(q, y[nq:]) if system.projects
+                                  else (q, y[nq:]))
+
+        found["restore"] = restore
+    if system.watched:
+        bounded = [each.trigger.element for each in system.watched if each.trigger.bounds]
+        found["watch"] = lambda t, y: [np.float64(each(float(t), *system.joint_rates(y)))
+                                       for each in system.watched]
+        found["limited"] = lambda t, y: [y[k] for k in bounded]
+        found["impact"] = lambda t, y, acts: np.array(
+            system.after_impact(y.tolist(), [float(x) for x in acts]))
+    return found
+
+
+def _log(robot: Any, watched: tuple[Watched, ...], outcomes: list[dict[str, Any]],
          ) -> Events | None:
-    rows = [(k, *row) for k, each in enumerate(watchers) if each is not None for row in each.rows]
+    rows = [(k, *row) for k, each in enumerate(outcomes) for row in each["log"]]
     if not watched:
         return None
     trajectory, which = (np.array([row[k] for row in rows], int) for k in (0, 2))
@@ -125,75 +156,6 @@ def _restore(robot: Any) -> Callable[[Array], Array]:
         return y if space.flat else np.array([*space.normalize(y[:nq]), *y[nq:]])
 
     return restore
-
-
-@dataclass(frozen=True, slots=True)
-class _Interpolant:
-    """A step of SciPy's from the time `begin`."""
-
-    begin: float
-    dense: Callable[[float], Array]
-    restore: Callable[[Array], Array]
-
-    def state(self, t: float) -> Array:
-        return self.restore(np.array(self.dense(t)))
-
-    def __call__(self, x: float) -> tuple[float, Array]:
-        return self.begin + x, self.state(self.begin + x)
-
-
-def _by_scipy(f: Callable[[float, Array], Array], problem: _Problem, k: int, rtol: float,
-              atol: float, largest: float, most: int, watcher: Watcher | None) -> Outcome:
-    """A solver of SciPy's, started anew after every impact; outputs and events by its own
-    interpolant."""
-    try:
-        from scipy import integrate as scipy_integrate
-    except ImportError:
-        raise ImportError(f"method={problem.method!r} needs scipy: pip install nlink[sim]"
-                          ) from None
-    times, restore = problem.times, _restore(problem.robot)
-    t, y = float(times[0]), problem.y0[k]
-    done = Outcome(np.full((len(times), len(y)), np.nan), "done", t, 0, 0, 0)
-    done.out[0] = y
-    if not (np.isfinite(y).all() and np.isfinite(problem.own[k]).all()):
-        done.status = "not finite"
-        return done
-    if watcher is not None:
-        watcher.start(t, y)
-        done.status = watcher.status or "done"
-    following = 1
-    kind = getattr(scipy_integrate, SCIPY[problem.method])
-    options = {"rtol": max(rtol, 100 * np.finfo(float).eps), "atol": atol, "max_step": largest}
-    while done.status == "done" and following < len(times):
-        first = min(problem.step, times[-1] - t) if problem.step else None
-        solver = kind(f, t, y, times[-1], **options, first_step=first)
-        jump = None
-        while solver.status == "running" and jump is None:
-            with np.errstate(all="ignore"):
-                solver.step()
-            if solver.status == "failed" or solver.t == t:  # LSODA stands still and says nothing
-                done.status = "step too small"
-                break
-            if not np.isfinite(solver.y).all():  # LSODA steps on through nan
-                done.status = "not finite"
-                break
-            done.steps += 1
-            at = _Interpolant(t, solver.dense_output(), restore)
-            t = float(solver.t)
-            if watcher is not None:
-                jump = watcher.step(at, t - at.begin, (t, at.state(t)))
-            t = t if jump is None else jump[0]
-            while following < len(times) and times[following] <= t:
-                done.out[following] = at.state(times[following])
-                following += 1
-            if jump is None and done.steps >= most and following < len(times):
-                done.status = "too many steps"
-                break
-        done.evaluations += solver.nfev
-        if jump is not None and watcher is not None:
-            y, done.status = jump[1], watcher.status or "done"
-    done.t = t
-    return done
 
 
 def _forces(problem: _Problem) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nlink.compiler.integrator import STATUS
+from nlink.iterations.integration import STATUS
 from nlink.simulation.events import Events
 from nlink.simulation.system import RATES_FROM, Closing
 from nlink.simulation.variation import Variation

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nlink.compiler.integrator import STATUS, record_type
+from nlink.iterations.integration import STATUS
 from nlink.formats.dh import parse_toml
 from nlink.formats.files import write_bytes, write_text
 from nlink.simulation.event_log import EVENTS, EventLog
@@ -107,7 +107,7 @@ class Store:
         if head["vary"]:
             width = sum(width for _, width in head["vary"]["columns"])
             variation = Variation.from_head(
-                head["vary"], records["memory"][:, -width:].reshape(*lead, width))
+                head["vary"], records["own"].reshape(*lead, width))
         robot = robot or stored_robot(head["robot"])
         return Run(robot, np.array(head["t"]), shaped(q, lead),
                    shaped(rates, lead), records["status"].reshape(lead),
@@ -152,7 +152,7 @@ class Directory(Store):
             size = np.load(path / "y.npy", mmap_mode="r").shape[2]
             raw = np.load(path / "records.npy", allow_pickle=False)
             head.setdefault("nq", stored_robot(head["robot"]).nq)
-            records = as_records(raw, size)
+            records = as_records(raw, head)
             return cls(records, head, read_log(path, records, head, repair=repair), path)
         except (OSError, ValueError, EOFError, TypeError, AttributeError, IndexError) as error:
             raise ValueError(f"{path}: not a run under way: {error}") from None
@@ -316,9 +316,10 @@ def as_bytes(records: Array) -> Array:
     return records.view(np.uint8).reshape(len(records), records.itemsize)
 
 
-def as_records(raw: Array, size: int) -> Array:
-    memory = raw.shape[1] // 8 - record_type(size).itemsize // 8
-    return np.ascontiguousarray(raw).view(record_type(size, memory)).ravel()
+def as_records(raw: Array, head: dict[str, Any]) -> Array:
+    kind = np.dtype([(name, form, *((tuple(shape[0]),) if shape else ()))
+                     for name, form, *shape in head["record"]])
+    return np.ascontiguousarray(raw).view(kind).ravel()
 
 
 def read_log(path: Path, records: Array, head: dict[str, Any], *, repair: bool) -> EventLog:

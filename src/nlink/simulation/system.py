@@ -27,9 +27,11 @@ import numpy as np
 
 from nlink.algorithms.catalogue import stabilized
 from nlink.algorithms.trace import run
-from nlink.compiler.rates import LoopRates
-from nlink.compiler.states import Shape
-from nlink.model.spaces import Placements, Rotations
+from nlink.compiler.rates import RolledRates
+from nlink.iterations.events import Events
+from nlink.iterations.integration import Integration
+from nlink.iterations.methods import METHODS
+from nlink.iterations.text import Shape
 from nlink.scalars.functions import Scalar
 from nlink.scalars.graph import Graph, Node, reachable
 from nlink.scalars.program import LoopProgram, Port, Program
@@ -131,14 +133,44 @@ class System:
     @property
     def shape(self) -> Shape:
         robot = self.robot
-        units, at = [], 0
-        for joint in robot.mechanism.joints:
-            at += joint.type.nq
-            if isinstance(joint.type.space, Rotations | Placements):
-                units.append(at - 4)
-        return Shape(robot.nq + robot.n, 2 * robot.n if self.table else 0, tuple(units),
-                     self.varied.width, self._projects,
-                     tuple(each.trigger for each in self.watched))
+        return Shape(robot.nq + robot.n, 2 * robot.n if self.table else 0, self.varied.width,
+                     robot.nq)
+
+    def iteration(self, method: str) -> Integration:
+        """What runs in the lanes: a method, around the programs of this system."""
+        # held values, and states that must be closed, want a stop at every output
+        dense = METHODS[method].interpolates and not self.table and not self._projects
+        events = Events([each.trigger for each in self.watched]) if self.watched else None
+        return Integration(METHODS[method], dense=dense, restores=self._restores, events=events)
+
+    def programs(self) -> dict[str, Program | RolledRates]:
+        """All that an iteration calls."""
+        programs = {"rates": self.program()}
+        if self._restores:
+            programs["restore"] = self.restore_program()
+        if self.watched:
+            programs["watch"] = self.watch_program()
+        if any(each.trigger.bounds for each in self.watched):
+            programs["limited"] = self._part("limited", lambda t, y, u: [
+                y[each.trigger.element] for each in self.watched if each.trigger.bounds],
+                gives="cells")
+        if any(each.trigger.action == "bounce" for each in self.watched):
+            programs["impact"] = self.impact_program()
+        return programs
+
+    def _part(self, name: str, function: Callable[..., Sequence[Scalar]], inputs: int | None = None,
+              gives: str = "column") -> Program:
+        """A program of t, y and u."""
+        graph, count = Graph(), self.shape.inputs if inputs is None else inputs
+        y = [graph.input(f"y[{k}]") for k in range(self.shape.size)]
+        u = [graph.input(f"u[{k}]") for k in range(count)]
+        values = tuple(graph.lift(x) for x in function(graph.input("t[0]"), y, u))
+        return Program(name, (Port("t", (1,)), Port("y", (len(y),)), Port("u", (count,))),
+                       (Port(gives, (len(values),)),), values)
+
+    @property
+    def _restores(self) -> bool:
+        return self._projects or not self.robot.mechanism.space.flat
 
     @property
     def _projects(self) -> bool:
@@ -162,7 +194,7 @@ class System:
         watch = _digest(self.watch_program().results) if self.watched else ""
         limits = [(each.g, each.rate) for each in self.watched if each.trigger.bounds]
         parts = ("rates", known[key], self.table, self.velocity, self._projects, law, self.varied,
-                 self.shape.triggers, watch, limits, self.restitution if limits else None)
+                 [each.trigger for each in self.watched], watch, limits, self.restitution if limits else None)
         return sha256(repr(parts).encode()).hexdigest()
 
     def law_program(self) -> Program:
@@ -180,31 +212,19 @@ class System:
         return Program("law", tuple(ports), (Port("tau", (robot.n,)),),
                        tuple(graph.lift(x) for x in tau))
 
-    def event_programs(self) -> list[Program]:
-        """What the loop calls because of events: `watch`, and `impact` if limits bounce."""
-        bounce = any(each.trigger.action == "bounce" for each in self.watched)
-        programs = [self.watch_program()] if self.watched else []
-        return [*programs, self.impact_program()] if bounce else programs
-
     def watch_program(self) -> Program:
         """The functions whose zeros are events, of t and y."""
-        graph, shape = Graph(), self.shape
-        size, own = shape.size, [graph.input(f"u[{k}]") for k in range(shape.timed, shape.inputs)]
-        q, qd = self._joint_rates([graph.input(f"y[{k}]") for k in range(size)],
-                                  self.varied.mechanism(self.robot, own))
-        where = [np.array(x, dtype=object) for x in (q, qd)]
-        values = [each(graph.input("t[0]"), *where) for each in self.watched]
-        return Program("watch", (Port("t", (1,)), Port("y", (size,)),
-                                 Port("u", (self.shape.inputs,))), (Port("g", (len(values),)),),
-                       tuple(graph.lift(x) for x in values))
+
+        def values(t: Node, y: Sequence[Node], u: Sequence[Node]) -> list[Scalar]:
+            q, qd = self._joint_rates(y, self.varied.mechanism(self.robot, u[self.shape.timed:]))
+            where = [np.array(x, dtype=object) for x in (q, qd)]
+            return [each(t, *where) for each in self.watched]
+
+        return self._part("watch", values, gives="cells")
 
     def impact_program(self) -> Program:
         """The state after an impact, of y before it and of which limit it is."""
-        graph, size, count = Graph(), self.shape.size, len(self.watched)
-        after = self.after_impact([graph.input(f"y[{k}]") for k in range(size)],
-                                  [graph.input(f"u[{k}]") for k in range(count)])
-        return Program("impact", (Port("t", (1,)), Port("y", (size,)), Port("u", (count,))),
-                       (Port("after", (size,)),), tuple(graph.lift(x) for x in after))
+        return self._part("impact", lambda t, y, u: self.after_impact(y, u), len(self.watched))
 
     def after_impact(self, y: Sequence[Scalar], acts: Sequence[Scalar]) -> list[Scalar]:
         """The state after an impact on one of the limits that are watched, for which `acts` is
@@ -242,7 +262,7 @@ class System:
         request = self.robot.request(RATES_FROM[self.velocity])
         return q, perform(replace(request, mechanism=mechanism), q, rates)
 
-    def program(self) -> Program | LoopRates:
+    def program(self) -> Program | RolledRates:
         """ydot from t, y and u, the latter (t0, t1, tau0, tau1) if there is a table, and then
         what varies."""
         robot, shape = self.robot, self.shape
@@ -266,24 +286,25 @@ class System:
         if request.rolled and self.velocity == "qd" and not self.varied.mechanical:
             loops = request.program()
             assert isinstance(loops, LoopProgram)
-            return LoopRates(part("forces", tau), None if space.flat else part(
+            return RolledRates(part("forces", tau), None if space.flat else part(
                 "velocity", velocity), loops)
         change = self._momentum_rates(mechanism, q, qd, tau) if self.velocity == "p" else perform(
             replace(request, mechanism=mechanism), q, rates, tau)[-robot.n:]
         return part("rates", (*velocity, *change))
 
-    def close(self) -> Program | None:
-        """y with its loops closed, for a state that left them by an error of integration."""
-        if not self._projects:
-            return None
-        robot, shape, graph = self.robot, self.shape, Graph()
-        y = [graph.input(f"y[{k}]") for k in range(shape.size)]
-        own = [graph.input(f"u[{k}]") for k in range(shape.timed, shape.inputs)]
-        request = replace(robot.request("project"), mechanism=self.varied.mechanism(robot, own))
-        closed = perform(request, y[:robot.nq], y[robot.nq:])
-        return Program("close", (Port("t", (1,)), Port("y", (shape.size,)),
-                                 Port("u", (shape.inputs,))), (Port("y", (shape.size,)),),
-                       tuple(graph.lift(x) for x in closed))
+    def restore_program(self) -> Program:
+        """y with q in its space and loops closed, for a state that left them by an error of
+        integration."""
+
+        def values(t: Node, y: Sequence[Node], u: Sequence[Node]) -> list[Scalar]:
+            robot = self.robot
+            q, rates = robot.mechanism.space.normalize(y[:robot.nq]), y[robot.nq:]
+            if not self._projects:
+                return [*q, *rates]
+            mechanism = self.varied.mechanism(robot, u[self.shape.timed:])
+            return perform(replace(robot.request("project"), mechanism=mechanism), q, rates)
+
+        return self._part("restore", values)
 
     def _forces(self, graph: Graph, t: Node, q: Sequence[Scalar], qd: Sequence[Scalar],
                 own: list[Node]) -> list[Scalar]:
@@ -323,11 +344,11 @@ def kernel_of(system: System, method: str, width: int) -> Integrator:
     if recipe not in _KERNELS:
 
         def compile_now() -> Compiled:
-            from nlink.compiler.integrate import compile_integration
-            from nlink.simulation.methods import METHODS
+            from nlink.compiler.lanes import compile_iteration
 
-            return compile_integration(system.program(), METHODS[method], system.shape, width,
-                                       system.close(), system.event_programs())
+            iteration = system.iteration(method)
+            return compile_iteration(iteration, system.programs(), system.shape, width,
+                                     evaluations=METHODS[method].evaluations, dense=iteration.dense)
 
         while len(_KERNELS) >= KEPT:
             _KERNELS.pop(next(iter(_KERNELS)))

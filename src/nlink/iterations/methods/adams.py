@@ -86,7 +86,7 @@ class Adams:
         sizes = [abs(h * (step.g[j] - step.g[j - 1])) * mean_root(x, given)
                  for j, x in enumerate(totals(*squares), 1)]
         errors = (_pick(k, sizes, 1), _pick(k, [1.0, *sizes], 1), _pick(k, [1.0, 1.0, *sizes], 1))
-        new = given.restore(trial.time, predicted + h * _pick(k, step.g) * top)
+        new = kept(given.restore(trial.time, predicted + h * _pick(k, step.g) * top))
         step = Step(step.g, step.beta, step.psi, errors, predicted)
         return Attempt(s, new, given.rates(trial.time, new), errors[0] + total(not_finite(new)),
                        stages=(step,))

@@ -26,7 +26,7 @@ class SemiImplicitEuler(OneStep):
         h, coordinate = trial.size, less(given.index, given.coordinates)
         faster = kept(s.y + h * where(coordinate, 0.0, s.k0))
         moving = given.rates(s.t, faster)
-        new = given.restore(trial.time, faster + h * where(coordinate, moving, 0.0))
+        new = kept(given.restore(trial.time, faster + h * where(coordinate, moving, 0.0)))
         return Attempt(s, new, given.rates(trial.time, new), total(not_finite(new)))
 
 
