@@ -29,8 +29,10 @@ RECORD = ("status", "next", "steps", "rejects", "sweeps", "events", "fill", "t",
 `events` all events so far and `fill` those of them that the log still holds.
 """
 STATUS = {"running": 0, "done": 1, "not finite": 2, "step too small": 3, "too many steps": 4,
-          "event": 5, "limit reached": 6, "at rest on a limit": 7, "not closed": 8}
-"""A running trajectory can be taken up again."""
+          "event": 5, "limit reached": 6, "at rest on a limit": 7, "not closed": 8,
+          "not converged": 9}
+"""A running trajectory can be taken up again; the iteration of an implicit step may not
+converge."""
 
 RATE = 3e9
 """Operations a core does in a second, about, on one vector: what a budget is reckoned by."""

@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
 ITERATIONS = 100
 """Sweeps of fixed-point iteration an implicit step may take."""
+TIGHT = 2.0**-51
+"""Change, relative to the state, that is rounding: the iteration has converged."""
+PATIENCE = 10
+"""Sweeps without a smaller change than ever before, after which an iteration stops."""
 LOOSE = 1e-9
-"""Change, relative to the state, at which an iteration that stopped improving has failed."""
+"""Change, relative to the state, above which an iteration that stopped has not converged."""
 
 
 class RungeKutta(Loop):
@@ -47,15 +51,19 @@ class RungeKutta(Loop):
         if tableau.explicit:
             for i in range(1, len(tableau.b)):
                 self.stage(self.stages, tableau.a[i], tableau.c[i], h, self.stages[i])
-            failed = None
+            smallest = None
         else:
-            failed = self.solve(h)
+            smallest = self.solve(h)
         self.advance(self.stages, tableau.b, h, "new")
         self.restore("new")
         self.evaluate("tnew", "new", self.new_rate)
         error = self.error(h) if tableau.adaptive else self.bad("new")
-        if failed is not None:
-            error = lanes.select(failed, lanes.const(float("nan")), error)
+        if smallest is not None:
+            # an infinite error says "not converged", nan "not finite": no sweep was finite
+            infinity = lanes.const(float("inf"))
+            lost = lanes.compare("oeq", smallest, infinity)
+            apart = lanes.select(lost, lanes.const(float("nan")), infinity)
+            error = lanes.select(lanes.compare("ogt", smallest, lanes.const(LOOSE)), apart, error)
         self.put("error", error)
 
     def error(self, h: str) -> str:
@@ -88,10 +96,15 @@ class RungeKutta(Loop):
         return lanes.mul(h, ratio)
 
     def solve(self, h: str) -> str:
-        """Stages of an implicit method by fixed-point iteration; where it failed.
+        """Stages of an implicit method by fixed-point iteration; the smallest change of a sweep.
 
-        A lane stops when an iteration changes nothing more than the last one did, which is
-        rounding, unless the change is still large.
+        The change of a sweep is the largest |h (K_new - K_old)| / (|stage| + 1) of all stages
+        and elements, nan if one is not finite. It need not fall from every sweep to the next:
+        where rotations couple the elements it goes up and down while the iteration converges. A
+        lane stops when the change is at most TIGHT (converged) or nan, or when PATIENCE sweeps,
+        or all ITERATIONS, brought no new smallest change: then that is rounding if it is at most
+        LOOSE, else the iteration has not converged. A lane that has stopped keeps its stages.
+        The smallest change stays infinite if not even the first sweep was finite.
         """
         lanes, f, tableau = self.lanes, self.f, self.tableau
 
@@ -103,43 +116,50 @@ class RungeKutta(Loop):
         self.each(begin)
         head, inside, after = f.fresh("iterate"), f.fresh("sweep"), f.fresh("solved")
         before = f.label
-        names = [f"%{f.fresh('it')}" for _ in range(3)]
+        names = [f"%{f.fresh('it')}" for _ in range(4)]
         f.go(head)
         f.begin(head)
         place = len(f.lines)
-        count, last, still = names
+        count, smallest, idle, still = names
         more = f.let(f"icmp slt i64 {count}, {ITERATIONS}")
         f.branch(f.let(f"and i1 {more}, {lanes.any(still)}"), inside, after)
         f.begin(inside)
-        change = lanes.const(0.0)
+        zero, one = lanes.const(0.0), lanes.const(1.0)
+        change, lost = zero, zero
         for i, stage in enumerate(self.stages):
             self.stage(self.stages, tableau.a[i], tableau.c[i], h, self.new_rate)
 
             def body(at: str, sums: list[str], stage: str = stage) -> list[str]:
                 old, new = self.load(at, stage), self.load(at, self.new_rate)
-                size = lanes.add(lanes.intrinsic("fabs", self.load(at, "stage")),
-                                 lanes.const(1.0))
+                size = lanes.add(lanes.intrinsic("fabs", self.load(at, "stage")), one)
                 step = lanes.intrinsic("fabs", lanes.mul(h, lanes.sub(new, old)))
                 self.store(lanes.select(still, new, old), at, stage)
-                return [self.larger(lanes.binary("fdiv", step, size), sums[0])]
+                # 0 new is nan where new is not finite, which a comparison would pass over
+                return [self.larger(lanes.binary("fdiv", step, size), sums[0]),
+                        lanes.muladd(new, zero, sums[1])]
 
-            (change,) = self.each(body, change)
+            change, lost = self.each(body, change, lost)
+        change = lanes.add(change, lost)
         counted = self.widened(self.logic("and", still, self.get_mask("active")))
         self.put("sweeps", lanes.bits("add", self.get("sweeps", "i64"), counted), "i64")
-        better = lanes.compare("olt", change, last)
-        onward = self.logic("and", still, better)
-        # a lane that has stopped remembers the change it stopped with
-        kept = lanes.select(still, self.smaller(change, last), last)
+        # sweeps since the smallest change; a lane that has stopped remembers that change
+        better = lanes.compare("olt", change, smallest)
+        waited = lanes.select(better, zero, lanes.add(idle, one))
+        kept = lanes.select(self.logic("and", still, better), change, smallest)
+        onward = self.logic("and", still, self.logic(
+            "and", lanes.compare("ogt", change, lanes.const(TIGHT)),
+            lanes.compare("olt", waited, lanes.const(float(PATIENCE)))))
         following = f.let(f"add i64 {count}, 1")
         f.lines[place:place] = [
             f"  {count} = phi i64 [ 0, %{before} ], [ {following}, %{f.label} ]",
-            f"  {last} = phi {lanes.real} [ {lanes.const(float('inf'))}, %{before} ], "
-            f"[ {kept}, %{f.label} ]",
-            f"  {still} = phi {lanes.truth} [ {lanes.splat('i1', 'true')}, %{before} ], "
-            f"[ {onward}, %{f.label} ]"]
+            *(f"  {name} = phi {kind} [ {first}, %{before} ], [ {later}, %{f.label} ]"
+              for name, kind, first, later in (
+                  (smallest, lanes.real, lanes.const(float("inf")), kept),
+                  (idle, lanes.real, zero, waited),
+                  (still, lanes.truth, lanes.splat("i1", "true"), onward)))]
         f.go(head)
         f.begin(after)
-        return lanes.compare("ugt", last, lanes.const(LOOSE))
+        return smallest
 
     def control(self, accepted: str, rejected: str) -> str:
         """The size of the next step, SAFETY err^(-1/(q+1)) times that of the last."""

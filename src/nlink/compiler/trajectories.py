@@ -300,8 +300,9 @@ class Loop(Records):
         tries = f.let(f"add i64 {self.lane_get(place, 'steps', 'i64')}, "
                       f"{self.lane_get(place, 'rejects', 'i64')}")
         many = f.let(f"icmp sge i64 {tries}, %most")
-        code = f.let(f"select i1 {lost}, i64 {STATUS['not finite']}, "
-                     f"i64 {STATUS['step too small']}")
+        # a fixed step cannot be made smaller: that its error is infinite says why it failed
+        refused = STATUS["step too small" if self.adaptive else "not converged"]
+        code = f.let(f"select i1 {lost}, i64 {STATUS['not finite']}, i64 {refused}")
         code = f.let(f"select i1 {many}, i64 {STATUS['too many steps']}, i64 {code}")
         self.retire(place, code)
         f.go(go["attended"])

@@ -38,6 +38,8 @@ SLICE = 0.1
 """Seconds of work between looks at the progress bar, the keyboard and the checkpoint."""
 OUTPUTS = 10**8
 """The most output times of a run."""
+LARGEST = 10**18
+"""The most steps, or threads, that can be asked for: what a record has room for."""
 CHECKPOINT = 2.0
 """Seconds between checkpoints, and before a progress bar appears."""
 
@@ -69,9 +71,10 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     law of yours gets as law(t, q, qd, p). One kernel serves them all.
 
     `method` is "rkf45", "dopri5", "verner65", "dop853" or "abm" (error control by rtol and atol,
-    `step` being the first step), "rk4" or "symplectic" (fixed step, `every` if not given), or
-    "lsoda" or "radau" (by SciPy). "dopri5", "dop853", "abm" and SciPy's interpolate outputs
-    within a step; the others stop at every output, as all but SciPy's do with forces in a table.
+    `step` being the first step), "rk4" or "symplectic" (fixed `step`, `every` if not given, cut
+    short at outputs), or "lsoda" or "radau" (by SciPy). "dopri5", "dop853", "abm" and SciPy's
+    interpolate outputs within a step; the others stop at every output, as all but SciPy's do
+    with forces in a table.
 
     `velocity` is what is integrated besides q: "qd", or the quasi-velocities "nu" or "xi" of
     [Koz95], to which rtol and atol then apply (`Run.rates`). q0, qd0, laws and `Run.qd` stay as
@@ -181,7 +184,9 @@ class _Problem:
         fixed = method in METHODS and not METHODS[method].adaptive
         if step is not None and not (np.isfinite(step) and step > 0):
             raise ValueError(f"step: {step}, expected a positive number of seconds")
-        size = step if step is not None else float(np.diff(times).min()) if fixed else 0.0
+        if step is None and fixed:
+            step = _interval(every)
+        size = 0.0 if step is None else step
         y0, apart = closed_start(robot, _unit(robot, y0))
         return _Problem(robot, lead, y0, apart, times, law, table, method, float(size),
                         None if variation is None else variation.spread(lead))
@@ -216,9 +221,7 @@ def _times(t: float | ArrayLike, every: float) -> Array:
         return np.ascontiguousarray(given)
     if given.ndim or not (np.isfinite(given) and given > 0):
         raise ValueError(f"t: {t}, expected a positive number of seconds or a sequence of times")
-    if not (np.isfinite(every) and every > 0):
-        raise ValueError(f"every: {every}, expected a positive number of seconds")
-    end = float(given)
+    every, end = _interval(every), float(given)
     if end / every > OUTPUTS:
         raise ValueError(f"every: {every} gives {end / every:.1e} outputs until t = {end}, "
                          f"expected at most {OUTPUTS:.0e}")
@@ -230,24 +233,35 @@ def _times(t: float | ArrayLike, every: float) -> Array:
     return times
 
 
+def _interval(every: float) -> float:
+    if not (np.isfinite(every) and every > 0):
+        raise ValueError(f"every: {every}, expected a positive number of seconds")
+    return float(every)
+
+
 def _state(name: str, values: ArrayLike, size: int) -> Array:
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise ValueError(f"{name}: rows of several lengths, expected (..., {size})") from None
-    if not np.can_cast(array.dtype, np.float64, "safe"):
-        raise TypeError(f"{name}: dtype {array.dtype} does not convert to float64 safely")
+    array = _numbers(name, values, f"(..., {size})")
     if array.ndim < 1 or array.shape[-1] != size:
         raise ValueError(f"{name}: shape {array.shape}, expected (..., {size})")
-    return array.astype(float)
+    return array
 
 
 def _table(tau: Any, outputs: int, n: int) -> Array:
-    table = np.asarray(tau, dtype=float)
+    shape = f"(..., {outputs}, {n}): joint forces at each output time"
+    table = _numbers("tau", tau, shape)
     if table.ndim < 2 or table.shape[-2:] != (outputs, n):
-        raise ValueError(f"tau: shape {table.shape}, expected (..., {outputs}, {n}): "
-                         "joint forces at each output time")
+        raise ValueError(f"tau: shape {table.shape}, expected {shape}")
     return table
+
+
+def _numbers(name: str, values: ArrayLike, shape: str) -> Array:
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name}: rows of several lengths, expected {shape}") from None
+    if not np.can_cast(array.dtype, np.float64, "safe"):
+        raise TypeError(f"{name}: dtype {array.dtype} does not convert to float64 safely")
+    return array.astype(float)
 
 
 def _unit(robot: Robot, y: Array) -> Array:
@@ -277,9 +291,9 @@ def _threads(threads: int | None) -> int:
 
 
 def _whole(name: str, given: Any) -> int:
-    if not (isinstance(given, int | float | np.number) and given >= 1
+    if not (isinstance(given, int | float | np.integer | np.floating) and 1 <= given <= LARGEST
             and float(given).is_integer()):
-        raise ValueError(f"{name}: {given!r}, expected a whole number, at least 1")
+        raise ValueError(f"{name}: {given!r}, expected a whole number from 1 to {LARGEST:.0e}")
     return int(given)
 
 

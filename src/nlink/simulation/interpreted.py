@@ -167,18 +167,34 @@ def _by_scipy(f: Callable[[float, Array], Array], problem: _Problem, k: int, rto
     if watcher is not None:
         watcher.start(t, y)
         done.status = watcher.status or "done"
-    following = 1
+    following, lost = 1, 0
+
+    def rate(t: float, y: Array) -> Array:
+        """f, and how often numbers were not finite: SciPy raises errors for them, as laws may."""
+        nonlocal lost
+        lost += not np.isfinite(y).all()
+        found = f(t, y)
+        lost += not np.isfinite(found).all()
+        return found
+
     kind = getattr(scipy_integrate, SCIPY[problem.method])
     options = {"rtol": max(rtol, 100 * np.finfo(float).eps), "atol": atol, "max_step": largest}
     while done.status == "done" and following < len(times):
         first = min(problem.step, times[-1] - t) if problem.step else None
-        solver = kind(f, t, y, times[-1], **options, first_step=first)
-        jump = None
-        while solver.status == "running" and jump is None:
-            with np.errstate(all="ignore"):
-                solver.step()
+        solver = jump = None
+        while jump is None and (solver is None or solver.status == "running"):
+            before = lost
+            try:
+                with np.errstate(all="ignore"):
+                    solver = solver or kind(rate, t, y, times[-1], **options, first_step=first)
+                    solver.step()
+            except (ValueError, ArithmeticError):
+                if not lost:
+                    raise
+                done.status = "not finite"
+                break
             if solver.status == "failed" or solver.t == t:  # LSODA stands still and says nothing
-                done.status = "step too small"
+                done.status = "not finite" if lost > before else "step too small"
                 break
             if not np.isfinite(solver.y).all():  # LSODA steps on through nan
                 done.status = "not finite"
@@ -195,7 +211,7 @@ def _by_scipy(f: Callable[[float, Array], Array], problem: _Problem, k: int, rto
             if jump is None and done.steps >= most and following < len(times):
                 done.status = "too many steps"
                 break
-        done.evaluations += solver.nfev
+        done.evaluations += 0 if solver is None else solver.nfev
         if jump is not None and watcher is not None:
             y, done.status = jump[1], watcher.status or "done"
     done.t = t

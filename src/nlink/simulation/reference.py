@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nlink.compiler.runge_kutta import ITERATIONS
+from nlink.compiler.runge_kutta import ITERATIONS, LOOSE, PATIENCE, TIGHT
 from nlink.compiler.trajectories import GROW, SAFETY, SHRINK, STRETCH
 from nlink.simulation.tableau import Tableau
 from nlink.simulation.watcher import Watcher
@@ -56,7 +56,7 @@ def integrate(f: Rates, y: Array, times: Array, tableau: Tableau, *, rtol: float
     def stepped(size: float) -> tuple[float, Array]:
         """The step of another size from where it stands, and no more."""
         done.evaluations += tableau.evaluations
-        K = _stages(f, t, y, k0, size, a, c, tableau.explicit)
+        K, _ = _stages(f, t, y, k0, size, a, c, tableau.explicit)
         return t + size, restore(y + size * (b @ K))
 
     for g, stop in enumerate(times[1:], 1):
@@ -65,11 +65,13 @@ def integrate(f: Rates, y: Array, times: Array, tableau: Tableau, *, rtol: float
             final = h * STRETCH >= left
             size = left if final else min(h, left / 2) if tableau.adaptive else h
             tnew = float(stop) if final else t + size
-            K = _stages(f, t, y, k0, size, a, c, tableau.explicit)
+            K, smallest = _stages(f, t, y, k0, size, a, c, tableau.explicit)
             new = restore(y + size * (b @ K))
             knew = f(tnew, new)
             done.evaluations += tableau.evaluations
             error = _error([*K, knew], errors, size, y, new, rtol, atol)
+            if smallest > LOOSE:
+                error = math.inf if smallest < math.inf else math.nan
             accepted = error <= 1
             if tableau.adaptive:
                 power = min(max(error, 1e-10), 1e10) if not math.isnan(error) else 1e10
@@ -91,7 +93,8 @@ def integrate(f: Rates, y: Array, times: Array, tableau: Tableau, *, rtol: float
             elif accepted:
                 t, y, k0 = tnew, new, knew
             elif not (tableau.adaptive and h >= least):  # nor is nan a size
-                done.status = "not finite" if math.isnan(error) else "step too small"
+                refused = "step too small" if tableau.adaptive else "not converged"
+                done.status = "not finite" if math.isnan(error) else refused
                 done.t = t
                 return done
             if done.steps + done.rejects >= most and (g < len(times) - 1 or t < stop):
@@ -115,24 +118,27 @@ def first_step(f: Rates, t: float, y: Array, k0: Array, left: float, order: int,
 
 
 def _stages(f: Rates, t: float, y: Array, k0: Array, h: float, a: list[Array], c: list[float],
-            explicit: bool) -> Array:
+            explicit: bool) -> tuple[Array, float]:
+    """The stages, and the smallest change of a sweep of the iteration that found them: see
+    `nlink.compiler.runge_kutta.RungeKutta.solve`."""
     if explicit:
         K = [k0]
         for row, node in zip(a[1:], c[1:], strict=True):
             K.append(f(t + node * h, y + h * (row @ np.array(K))))
-        return np.array(K)
-    K, last = np.array([k0] * len(a)), np.inf
+        return np.array(K), 0.0
+    K, smallest, idle = np.array([k0] * len(a)), math.inf, 0
     for _ in range(ITERATIONS):
         change = 0.0
         for i, (row, node) in enumerate(zip(a, c, strict=True)):
             at = y + h * (row @ K)
             new = f(t + node * h, at)
-            change = max(change, np.abs(h * (new - K[i]) / (np.abs(at) + 1)).max())
+            change = np.maximum(change, np.abs(h * (new - K[i]) / (np.abs(at) + 1)).max())
             K[i] = new
-        if not change < last:
+        idle = 0 if change < smallest else idle + 1
+        smallest = float(change) if change < smallest else smallest
+        if not change > TIGHT or idle == PATIENCE:
             break
-        last = change
-    return K
+    return K, smallest
 
 
 def _error(K: list[Array], errors: list[Array], h: float, y: Array, new: Array, rtol: float,

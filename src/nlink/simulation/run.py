@@ -150,8 +150,8 @@ class Run:
     @property
     def status(self) -> Any:
         """"done", "event" (a terminal one), "limit reached", "at rest on a limit", "not closed"
-        (loops at the start), "not finite", "step too small", "too many steps", or "running" if
-        the run was interrupted; an array of such words for an ensemble."""
+        (loops at the start), "not finite", "step too small", "not converged" (an implicit
+        step), "too many steps", or "running" if the run was interrupted; an array of such words for an ensemble."""
         words = np.array([MESSAGES[int(code)] for code in self.status_codes.ravel()], dtype=object)
         return words.reshape(self.status_codes.shape) if self.status_codes.ndim else words[0]
 
