@@ -78,7 +78,8 @@ def simulate(
         help="rkf45, dopri5, verner65, dop853, abm, rk4, symplectic, lsoda or radau.")] = "rkf45",
     rtol: Annotated[float, typer.Option()] = 1e-9,
     atol: Annotated[float, typer.Option()] = 1e-12,
-    step: Annotated[float | None, typer.Option(help="Of fixed-step methods, --every if not given; seconds.")] = None,
+    step: Annotated[float | None, typer.Option(
+        help="Of fixed-step methods, --every if not given; seconds.")] = None,
     velocity: Annotated[str, typer.Option(
         help="Integrate q and qd, or the quasi-velocities nu or xi instead of qd.")] = "qd",
     control: Annotated[Control, typer.Option(

@@ -21,12 +21,13 @@ from nlink.robot import expect_robot
 from nlink.simulation.closing import check_closing, closed_start
 from nlink.simulation.event_log import EventLog, stop_outside
 from nlink.simulation.events import watched
-from nlink.simulation.files import PART
+from nlink.simulation.files import PART, write_run
 from nlink.simulation.methods import METHODS
 from nlink.simulation.run import Run
 from nlink.simulation.store import Store, create
 from nlink.simulation.system import MOTION, RATES_TO, Closing, Law, System, kernel_of
 from nlink.simulation.variation import NOTHING, Variation, Varied
+from nlink.simulation.writing import one_writer, uninterrupted
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
@@ -300,7 +301,7 @@ def _whole(name: str, given: Any) -> int:
 def _compiled(problem: _Problem, system: System, limits: dict[str, Any], threads: int,
               save: str | Path | None, progress: bool | Callable[[float], None] | None) -> Run:
     from nlink.compiler.host import host
-    from nlink.compiler.loading import source_digest
+    from nlink.compiler.loading import source_contents
 
     count = len(problem.y0)
     wide = host().target.width
@@ -323,17 +324,22 @@ def _compiled(problem: _Problem, system: System, limits: dict[str, Any], threads
             "events": [each.name for each in system.watched]}
     target = _target(save)
     if target is not None:
-        head |= {"digest": _digest(problem, system, limits), "source": source_digest(),
+        head |= {"digest": _digest(problem, system, limits), "source": source_contents(),
                  "robot": problem.robot.to_toml()}
     log = EventLog(count, problem.y0.shape[1], len(system.watched))
     stop_outside(records, log, system.watched)
-    store = create(records, head, target, log)
     forces = problem.forces() if problem.law is None else _law_kernel(system)
-    _advance(kernel, store, problem, limits, threads, progress, forces)
-    run = store.run(problem.robot, forces)
-    if save is not None and target is not None and Path(save).suffix == ".npz":
-        run.save(save)
-        shutil.rmtree(target)
+    if target is not None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    place = None if save is None else Path(save)
+    with nullcontext() if place is None else one_writer(place):
+        store = create(records, head, target, log)
+        _advance(kernel, store, problem, limits, threads, progress, forces)
+        run = store.run(problem.robot, forces)
+        if place is not None and target is not None and place != target:
+            run = run.in_memory()  # Windows removes no file that is mapped
+            write_run(run, place)
+            shutil.rmtree(target)
     return run
 
 
@@ -412,22 +418,24 @@ def _advance(kernel: Any, store: Store, problem: _Problem, limits: dict[str, Any
             log = store.log.buffer
             try:
                 while (records["status"] == STATUS["running"]).any():
-                    if time.monotonic() - saved > CHECKPOINT:
-                        store.checkpoint()
-                        saved = time.monotonic()
-                    kernel.run(records, out, problem.times, table, **limits, budget=SLICE,
-                               threads=threads, log=None if log is None else log[rows])
-                    store.log.collect(store.records)
+                    with uninterrupted():
+                        if time.monotonic() - saved > CHECKPOINT:
+                            store.checkpoint()
+                            saved = time.monotonic()
+                        kernel.run(records, out, problem.times, table, **limits, budget=SLICE,
+                                   threads=threads, log=None if log is None else log[rows])
+                        store.log.collect(store.records)
                     late = time.monotonic() - begin > CHECKPOINT
                     if tell is not None and (callable(progress) or late):
                         failed = records["status"] > STATUS["done"]
                         here = np.where(failed, outputs, records["next"] - 1).sum()
                         tell(float(passed + here) / total)
             finally:  # records never say that all is done before the forces are written too
-                if (records["status"] == STATUS["running"]).any():
-                    store.checkpoint()
-                else:
-                    store.finish(problem.robot, forces if table is None else table)
+                with uninterrupted():
+                    if (records["status"] == STATUS["running"]).any():
+                        store.checkpoint()
+                    else:
+                        store.finish(problem.robot, forces if table is None else table)
             passed += len(records) * outputs
         store.close()
 
