@@ -180,8 +180,9 @@ class Run:
                 f"{len(self.t)} outputs, {self.method}, {self.stats}{end}>")
 
     def plot(self, path: str | Path, *, title: str = "", what: str = "q") -> Path:
-        """Draw q, qd or tau, one panel a joint; an ensemble's first few trajectories. What is
-        "loops" are their opening and their forces, of the first trajectory."""
+        """Draw q, qd or tau into a .png, .svg or .pdf, one panel a joint; an ensemble's first few
+        trajectories. What is "loops" are their opening and their forces, of the first
+        trajectory."""
         from nlink.reports.trajectories import run_figure, save
 
         return save(run_figure(self, what=what, title=title), path)
