@@ -49,6 +49,16 @@ def test_no_method_stands_still(method):
     assert abs(run.t_end - 1.8185) <= 1e-4
 
 
+@pytest.mark.parametrize("method", ["rk4", "symplectic"])
+@pytest.mark.parametrize(("times", "steps"), [
+    ({"t": 1.0001, "every": 0.01}, 101), ({"t": [0.0, 0.005, 0.1], "every": 0.02}, 6),
+    ({"t": 0.1, "every": 0.05, "step": 0.02}, 6)], ids=["rest", "sequence", "step"])
+def test_fixed_steps_are_cut_short_at_outputs_and_nowhere_else(method, times, steps):
+    run = nlink.simulate(DOUBLE, START, method=method, **times)
+    assert run.ok
+    assert run.stats.steps == steps
+
+
 @pytest.mark.parametrize("method", ["rkf45", "dop853", "rk4", "lsoda"])
 @pytest.mark.parametrize("t", [1e-12, 1e-4])
 def test_a_time_shorter_than_between_outputs_has_its_two_ends(method, t):
@@ -111,11 +121,50 @@ def test_a_reflection_is_no_orientation():
 
 @pytest.mark.parametrize("arguments", [
     {"max_steps": 0}, {"max_steps": -1}, {"max_steps": float("nan")}, {"max_steps": 2.5},
-    {"threads": 1.5}, {"threads": 0}, {"threads": "two"}], ids=str)
+    {"max_steps": 10**30}, {"max_steps": 10**400}, {"threads": 1.5}, {"threads": 0},
+    {"threads": "two"}], ids=lambda given: str(given)[:20])
+@pytest.mark.sampled(9)
 def test_what_is_counted_is_whole_and_positive(arguments):
     (name, value), = arguments.items()
-    with pytest.raises(ValueError, match=f"{name}: {value!r}, expected a whole number"):
+    with pytest.raises(ValueError, match=f"{name}: {value!r}, expected a whole number from 1 to"):
         nlink.simulate(DOUBLE, START, t=0.1, **arguments)
+
+
+def test_forces_in_a_table_are_real():
+    table = np.zeros((11, 2), dtype=complex)
+    with pytest.raises(TypeError, match="tau: dtype complex128 does not convert"):
+        nlink.simulate(DOUBLE, START, t=0.1, tau=table)
+    with pytest.raises(ValueError, match="tau: rows of several lengths"):
+        nlink.simulate(DOUBLE, START, t=0.1, tau=[[1.0, 2.0], [3.0]])
+
+
+@pytest.mark.parametrize("method", ["radau", "lsoda"])
+def test_a_bad_trajectory_of_scipys_fails_alone(method):
+    """Poisoned by its state, by what varies, or by a law beyond its domain."""
+    pytest.importorskip("scipy")
+    q0 = np.array([START, [np.nan, 0.0], [1e300, 0.0], [0.3, 0.1], START])
+    qd0 = np.array([[0.0, 0.0]] * 3 + [[1e160, 1e200], [0.0, 0.0]])
+    good, short = {"p": [[2.0]]}, {"p": [[2.0], [2.0], [2.0], [2.0], [0.05]]}
+
+    def law(t, q, qd, p):
+        return [nlink.sqrt(p[0] - t), 0.0]
+
+    options = {"t": 0.1, "method": method, "tau": law}
+    run = nlink.simulate(DOUBLE, q0, qd0, vary=short, **options)
+    alone = nlink.simulate(DOUBLE, START, vary=good, **options)
+    assert run.failed.ravel().tolist() == [1, 3, 4]
+    assert run.status[4] == "not finite"
+    assert np.array_equal(run.q[0], alone.q[0])
+
+
+def test_an_error_of_a_law_is_not_hidden_by_scipy():
+    pytest.importorskip("scipy")
+
+    def law(t, q, qd):
+        raise ValueError("no forces today")
+
+    with pytest.raises(ValueError, match="no forces today"):
+        nlink.simulate(DOUBLE, START, t=0.1, tau=law, method="radau")
 
 
 def test_what_is_no_array_is_named():

@@ -87,6 +87,28 @@ def test_simulate_controls_and_plots(capfd, tmp_path):
     assert (tmp_path / "q.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(("name", "begins"), [
+    ("q.svg", b"<?xml"), ("q.PDF", b"%PDF"), ("q.png", b"\x89PNG")])
+def test_a_picture_is_what_its_name_says(tmp_path, name, begins):
+    pytest.importorskip("matplotlib")
+    run = nlink.simulate(nlink.load("planar3"), t=0.1)
+    first, again = (run.plot(tmp_path / name).read_bytes() for _ in range(2))
+    assert first.startswith(begins)
+    assert first == again
+    with pytest.raises(ValueError, match=r"path: .* has the suffix '.txt', expected .png"):
+        run.plot(tmp_path / "q.txt")
+
+
+def test_a_picture_makes_no_directory(capfd, tmp_path):
+    place = tmp_path / "none" / "q.png"
+    status, _, error = run(capfd, "simulate", "planar3", "--t", 0.1, "--plot", place,
+                           "--out", tmp_path / "run.csv")
+    assert status == 2
+    assert error == f"nlink: --plot: {str(place)!r} is in no directory that exists\n"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_simulate_follows_waypoints_of_a_file(capfd, tmp_path):
     path = tmp_path / "way.csv"
     path.write_text("t,q_1,q_2,q_3\n0,0.1,0.2,0.3\n0.5,0.2,0.1,0.0\n1,0,0,0\n")

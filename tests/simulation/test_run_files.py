@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import nlink
+from nlink.simulation.checks import SUMS
 
 PUMA = nlink.load("puma560")
 OPTIONS = {"t": 1.0, "every": 0.05, "method": "dop853"}
@@ -59,13 +60,16 @@ def test_spoiled_runs_are_refused_in_one_sentence(tmp_path):
 
 
 def test_a_directory_of_an_older_version_is_read(tmp_path):
-    """Before quasi-velocities, run.json did not say what is integrated besides q."""
+    """Before quasi-velocities, run.json did not say what is integrated besides q; later there
+    were no sums to check a run by."""
     run = nlink.simulate(PUMA, save=tmp_path / "run", **OPTIONS)
     path = tmp_path / "run" / "run.json"
     head = json.loads(path.read_text())
-    for key in ("velocity", "vary", "forces", "nq"):
+    for key in ("velocity", "vary", "forces", "nq", "check"):
         del head[key]
     path.write_text(json.dumps(head))
+    records = tmp_path / "run" / "records.npy"
+    np.save(records, np.load(records)[:, :-SUMS.itemsize])
     assert np.array_equal(nlink.load_run(tmp_path / "run").qd, run.qd)
 
 
@@ -248,7 +252,7 @@ def test_events_of_other_names_and_other_versions_are_other_runs(tmp_path, monke
         nlink.simulate(PUMA, events={"B": lambda t, q, qd: q[0]}, save=path, **OPTIONS)
     from nlink.compiler import loading
 
-    monkeypatch.setattr(loading, "source_digest", lambda: "another")
+    monkeypatch.setattr(loading, "source_contents", lambda: "another")
     with pytest.raises(ValueError, match="holds this run by another version of nlink"):
         nlink.simulate(PUMA, events={"A": lambda t, q, qd: q[0]}, save=path, **OPTIONS)
 

@@ -9,6 +9,7 @@ import pytest
 
 import nlink
 from nlink.simulation.methods import DOP853, GAUSS4, TABLEAUX
+from nlink.simulation.reference import integrate
 from nlink.simulation.tableau import Tableau, trees
 
 methods = pytest.mark.parametrize("method", TABLEAUX.values(), ids=lambda m: m.name)
@@ -75,6 +76,36 @@ def test_order_of_convergence_of_fixed_steps(method, steps):
               for h in steps]
     orders = np.log2(np.array(errors[:-1]) / errors[1:])
     assert np.abs(orders - TABLEAUX[method].order).max() < 0.25
+
+
+def test_an_implicit_step_is_solved_where_the_iteration_converges():
+    """The change of a sweep goes up and down on its way to rounding."""
+    robot = nlink.load("panda")
+    q0, qd0 = robot.random_state(0, (24,))
+    run = nlink.simulate(robot, q0, qd0, t=0.5, method="symplectic")
+    assert set(run.status) == {"done"}
+    short = nlink.simulate(robot, q0, qd0, t=0.5, method="symplectic", step=0.005)
+    exact = nlink.simulate(robot, q0, qd0, t=0.5, method="dop853")
+    error, half = (np.abs(each.q - exact.q).max() for each in (run, short))
+    assert half <= error / 8
+
+
+@pytest.mark.parametrize(("rate", "step", "said"), [
+    (40.0, 0.05, "done"), (40.0, 0.2, "not converged"), (np.nan, 0.05, "not finite")])
+def test_an_iteration_that_does_not_converge_says_so(rate, step, said):
+    """The iteration for a harmonic oscillator converges if rate * step is not too large."""
+    options = {"rtol": 1e-9, "atol": 1e-12, "least": 1e-15, "most": 1000}
+    times = np.array([0.0, 0.4])
+    done = integrate(lambda t, y: rate * np.array([y[1], -y[0]]), np.array([1.0, 0.0]), times,
+                     GAUSS4, h=step, **options)
+    assert done.status == said
+    robot = nlink.Robot.from_dh([{"joint": "prismatic", "mass": 1.0}], gravity=(0, 0, 0))
+    run = nlink.simulate(robot, [1.0], t=times, method="symplectic", step=step,
+                         tau=lambda t, q, qd: -rate**2 * q)
+    assert run.status == said
+    if said == "done":
+        # scaled to (q, p / rate) the equations of the robot are those above
+        assert np.abs(run.q[-1] - done.out[-1, 0]).max() <= 1e-12
 
 
 @pytest.mark.parametrize(("method", "robot", "q0", "end", "n"), [

@@ -78,7 +78,8 @@ def simulate(
         help="rkf45, dopri5, verner65, dop853, abm, rk4, symplectic, lsoda or radau.")] = "rkf45",
     rtol: Annotated[float, typer.Option()] = 1e-9,
     atol: Annotated[float, typer.Option()] = 1e-12,
-    step: Annotated[float | None, typer.Option(help="Of fixed-step methods; seconds.")] = None,
+    step: Annotated[float | None, typer.Option(
+        help="Of fixed-step methods, --every if not given; seconds.")] = None,
     velocity: Annotated[str, typer.Option(
         help="Integrate q and qd, or the quasi-velocities nu or xi instead of qd.")] = "qd",
     control: Annotated[Control, typer.Option(
@@ -109,7 +110,7 @@ def simulate(
         "when the command is repeated.")]
     = None,
     plot: Annotated[Path | None, typer.Option(
-        metavar="FILE", help="Draw q as PNG, and loops in a second one.")] = None,
+        metavar="FILE", help="Draw q as .png, .svg or .pdf, and loops in a second one.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Integrate a motion: free fall, forced, controlled; one or many.
@@ -119,8 +120,10 @@ def simulate(
     import numpy as np
 
     from nlink.formats.states import read_numbers
-    from nlink.reports import simulation, terminal
+    from nlink.reports import plots, simulation, terminal
 
+    if plot is not None:
+        plots.picture_path("--plot", plot)
     model = nlink.load(robot, floating=floating)
     through = None if trajectory is None else simulation.waypoints(model, trajectory)
     start, rates = (model.neutral, np.zeros(model.n)) if through is None else (
@@ -150,17 +153,19 @@ def simulate(
         raise
     if out is not None and out != save:
         simulation.write(result, out)
-        if save is not None:
-            shutil.rmtree(save)
     if plot is not None:
         result.plot(plot)
         if model.mechanism.closures:
             result.plot(plot.with_stem(f"{plot.stem}-loops"), what="loops")
+    numbers, ok = simulation.summary(result), result.ok
+    del result  # Windows removes no file that is mapped
+    if save is not None and out != save:
+        shutil.rmtree(save, ignore_errors=True)
     if as_json:
-        terminal.print_json(simulation.summary(result))
+        terminal.print_json(numbers)
     else:
-        terminal.print_run(simulation.summary(result))
-    if not result.ok:
+        terminal.print_run(numbers)
+    if not ok:
         raise typer.Exit(1)
 
 

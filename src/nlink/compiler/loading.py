@@ -64,6 +64,16 @@ def recall(question: str, answer: Callable[[], str]) -> str:
 
 
 @functools.cache
+def source_contents() -> str:
+    """A digest of the text of nlink's own source: by other code numbers may be other ones."""
+    root, digest = Path(nlink.__file__).parent, hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        text = path.read_bytes()
+        digest.update(f"{path.relative_to(root).as_posix()} {len(text)}\n".encode() + text)
+    return digest.hexdigest()
+
+
+@functools.cache
 def source_digest() -> str:
     """A digest of nlink's own source: other code may generate other kernels.
 

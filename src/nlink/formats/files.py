@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import glob
+import hashlib
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -31,12 +34,25 @@ def read_text(path: str | Path) -> str:
         raise ValueError(f"{path}: not UTF-8 text") from None
 
 
+def name_beside(path: Path, ending: str) -> Path:
+    """A hidden name beside a file that no other file's is, however long the names are."""
+    own = hashlib.sha256(path.name.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    return path.with_name(f".{path.name[:40]}.{own}.{ending}")
+
+
+def remove_temporaries(path: Path) -> None:
+    """Remove what writers of a file that were killed left beside it; for its only writer."""
+    for left in path.parent.glob(f"{glob.escape(str(name_beside(path, '').name))}*.tmp"):
+        with suppress(OSError):
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+
 @contextmanager
 def replacing(path: str | Path) -> Iterator[BinaryIO]:
     """A stream whose content becomes the file in one step when the block ends without error:
     readers see the old content or the new, never a part."""
     path = Path(path)
-    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    temporary = name_beside(path, f"{secrets.token_hex(8)}.tmp")
     try:
         # 0o666 as `open` asks for, of which the umask takes away what it does
         handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | _BINARY, 0o666)

@@ -18,12 +18,29 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 STYLES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
 
 
-def save(figure: Figure, path: str | Path) -> Path:
-    """Write a figure as PNG; its directory is made if it does not exist."""
+FORMATS = {".png": "Software", ".svg": "Date", ".pdf": "CreationDate"}
+"""Pictures by the ending of their name, and what of them would be another every time."""
+
+
+def picture_path(name: str, path: str | Path) -> Path:
+    """Where a picture can be written, or a sentence that says why it cannot."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=160, metadata={"Software": None})
+    if path.suffix.lower() not in FORMATS:
+        raise ValueError(f"{name}: {str(path)!r} has the suffix {path.suffix!r}, expected "
+                         f"{', '.join(FORMATS)}")
+    if not path.parent.is_dir():
+        raise ValueError(f"{name}: {str(path)!r} is in no directory that exists")
+    return path
+
+
+def save(figure: Figure, path: str | Path) -> Path:
+    """Write a figure as PNG, SVG or PDF, as its name ends."""
+    from matplotlib import rc_context
+
+    path, picture = picture_path("path", path), io.BytesIO()
+    kind = path.suffix.lower()
+    with rc_context({"svg.hashsalt": "nlink"}):
+        figure.savefig(picture, format=kind[1:], dpi=160, metadata={FORMATS[kind]: None})
     write_bytes(path, picture.getvalue())
     return path
 

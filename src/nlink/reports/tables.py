@@ -305,5 +305,5 @@ def _panel(panel: Any, pairs: Iterable[tuple[BreakEven, str]], longest: int, tit
 
 
 def plot(path: str | Path) -> Path:
-    """Write the figure as PNG."""
+    """Write the figure as PNG, SVG or PDF."""
     return save(figure(), path)

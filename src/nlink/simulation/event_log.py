@@ -17,6 +17,7 @@ import numpy as np
 
 from nlink.iterations.integration import STATUS
 from nlink.formats.files import write_bytes
+from nlink.simulation.checks import checksum
 from nlink.simulation.events import Events, Watched
 from nlink.simulation.system import RATES_FROM
 from nlink.simulation.variation import Variation
@@ -34,7 +35,7 @@ FEW, MANY = 4, 256
 
 
 def row_type(size: int) -> np.dtype:
-    """An event: of which trajectory, its how manieth, when, which, and the state."""
+    """An event: the trajectory, its number among that trajectory's, when, which, the state."""
     return np.dtype([("trajectory", "i8"), ("ordinal", "i8"), ("t", "f8"), ("which", "f8"),
                      ("y", "f8", (size,))])
 
@@ -47,7 +48,11 @@ class EventLog:
         room = min(max(BUFFER // (8 * width * max(count, 1)), FEW), MANY)
         self.buffer = np.empty((count, kinds + room, width)) if kinds else None
         self.rows = np.empty(0, row_type(size))
+        self.sums = np.zeros(count, np.uint64)
+        """The sum of each trajectory's events: see `checks`."""
         self._fresh: list[Array] = []
+        self._saved = 0
+        """Rows that are on disk."""
 
     def collect(self, records: Array) -> None:
         """Empty the buffers."""
@@ -60,33 +65,47 @@ class EventLog:
         found["trajectory"], found["t"], found["which"] = trajectory, taken[:, 0], taken[:, 1]
         found["ordinal"] = (records["events"] - fill)[trajectory] + row
         found["y"] = taken[:, 2:]
+        np.add.at(self.sums, trajectory, self._sums(found))
         self._fresh.append(found)
         records["fill"] = 0
 
+    @staticmethod
+    def _sums(rows: Array) -> Array:
+        return checksum(rows.view(np.uint64).reshape(len(rows), rows.itemsize // 8))
+
     def save(self, path: Path, records: Array) -> None:
-        """Append what is new to the file in the directory `path`."""
+        """Append what is new to the file in the directory `path`.
+
+        Rows count as saved when they are: what an error cut off is written again.
+        """
         self.collect(records)
-        fresh = self._gather()
+        self._gather()
+        fresh = self.rows[self._saved:]
         if len(fresh):
             with (path / EVENTS).open("ab") as stream:
+                stream.truncate(self._saved * fresh.itemsize)
                 stream.write(fresh.tobytes())
                 stream.flush()
                 os.fsync(stream.fileno())
+            self._saved = len(self.rows)
 
-    def _gather(self) -> Array:
-        fresh = np.concatenate([self.rows[:0], *self._fresh])
-        self.rows, self._fresh = np.concatenate([self.rows, fresh]), []
-        return fresh
+    def _gather(self) -> None:
+        self.rows, self._fresh = np.concatenate([self.rows, *self._fresh]), []
 
-    def read(self, path: Path, records: Array, *, repair: bool) -> None:
-        """What the directory holds of events that the records know."""
+    def read(self, path: Path, records: Array, sums: Array | None, *, repair: bool) -> None:
+        """What the directory holds of events that the records know, and whose sums are known if
+        the run is not an older one's."""
         file = path / EVENTS
         data = file.read_bytes() if file.exists() else b""
         rows = np.frombuffer(data, self.rows.dtype, len(data) // self.rows.dtype.itemsize)
         inside = (rows["trajectory"] >= 0) & (rows["trajectory"] < len(records))
         rows = rows[inside]
         self.rows = rows[rows["ordinal"] < records["events"][rows["trajectory"]]].copy()
-        if repair and data:
+        self._saved = len(self.rows)
+        np.add.at(self.sums, self.rows["trajectory"], self._sums(self.rows))
+        if sums is not None and not np.array_equal(self.sums, sums):
+            raise ValueError(f"{EVENTS}: events were changed, or are missing")
+        if repair and len(data) != self.rows.nbytes:
             write_bytes(file, self.rows.tobytes())
 
     def events(self, robot: Robot, names: Sequence[str], velocity: str,

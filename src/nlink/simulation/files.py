@@ -5,36 +5,42 @@ from __future__ import annotations
 import errno
 import json
 import os
+import secrets
 import shutil
 import warnings
-import zipfile
-import zlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nlink.formats.files import replacing
-from nlink.simulation import store
+from nlink.formats.files import name_beside, replacing
+from nlink.simulation import checks, store
 from nlink.simulation.events import Events
 from nlink.simulation.run import Run, Stats
 from nlink.simulation.variation import Variation
+from nlink.simulation.writing import one_writer
 
 FORMAT = 1
 PART = ".part"
 """What is appended to the name of a file while it is being computed."""
-_BROKEN = (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile,
-           zlib.error)
-"""What readers of files raise that are cut off or hold something else."""
 _EVENTS = ("trajectory", "t", "which", "q", "qd")
 """What a file has of events."""
 
 
 def save_run(run: Run, path: Path) -> Path:
+    """Write a run where nobody else is writing."""
     if path.suffix not in (".npz", ".zarr"):
         raise ValueError(f"path: {str(path)!r} has the suffix {path.suffix!r}, "
                          "expected .npz or .zarr")
+    if path.suffix == ".zarr":
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with one_writer(path):
+        return write_run(run, path)
+
+
+def write_run(run: Run, path: Path) -> Path:
+    """Write a run, as its only writer."""
     head = {"format": FORMAT, "method": run.method, "robot": run.robot.to_toml(),
             "vary": None if run.variation is None else run.variation.head(),
             "closing": run.closing}
@@ -60,8 +66,7 @@ def _event_arrays(run: Run) -> dict[str, np.ndarray]:
 
 def _save_zarr(run: Run, path: Path, head: dict[str, Any]) -> Path:
     """Piece by piece into a group beside the place, which it then takes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = name_beside(path, f"{secrets.token_hex(8)}.tmp")
     group = store.zarr().open_group(str(temporary), mode="w")
     n, count = run.robot.n, run.status_codes.size
     store.create_arrays(group, {"q": run.robot.nq, "qd": n, "tau": n}, run.t, count,
@@ -87,21 +92,20 @@ def load_run(path: str | Path) -> Run:
     path = Path(path)
     part = path.with_name(path.name + PART)
     if path.is_dir() and path.suffix != ".zarr":
-        return store.Directory.open(path).run()
+        return store.open_store(store.Directory, path).run()
     if not path.exists():
         if part.is_dir():
-            return store.Directory.open(part).run()
+            return store.open_store(store.Directory, part).run()
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     if part.is_dir():
         warnings.warn(f"{path} is a finished run; an interrupted one of the same name is in "
                       f"{part}, which load_run reads as well", stacklevel=2)
     try:
         return _read_zarr(path) if path.is_dir() else _read_npz(path)
-    except KeyError as error:
-        raise ValueError(f"{path}: not a run that nlink wrote: no {error}") from None
-    except _BROKEN as error:
-        reason = " ".join(str(error).split())
-        raise ValueError(f"{path}: not a run that nlink wrote: {reason}") from None
+    except ImportError:
+        raise
+    except Exception as error:  # readers raise anything if a file holds something else
+        raise ValueError(f"{path}: not a run that nlink wrote: {store.reason(error)}") from None
 
 
 def _read_npz(path: Path) -> Run:
@@ -113,7 +117,7 @@ def _read_npz(path: Path) -> Run:
 def _read_zarr(path: Path) -> Run:
     group = store.zarr().open_group(str(path), mode="r")
     if "records" in group:
-        return store.Group.open(path).run()
+        return store.open_store(store.Group, path).run()
     head = dict(group.attrs)
     lead = tuple(head["lead"])
     arrays = {name: group[name][...] for name in group if name not in ("q", "qd", "tau")}
@@ -126,12 +130,15 @@ def _read_zarr(path: Path) -> Run:
 def _assemble(head: dict[str, Any], arrays: dict[str, Any]) -> Run:
     if head.get("format") != FORMAT:
         raise ValueError(f"the run has format {head.get('format')!r}, expected {FORMAT}")
+    robot, codes = store.stored_robot(head["robot"]), checks.check_status(arrays["status"])
+    for name, width in (("q", robot.nq), ("qd", robot.n), ("tau", robot.n)):
+        store.check_array(name, arrays[name], (*codes.shape, len(arrays["t"]), width))
     stats = Stats(*(arrays[name][()] for name in ("steps", "rejects", "evaluations")))
     varied = head.get("vary")
     log = Events(tuple(head["events"]), *(arrays[f"events_{name}"] for name in _EVENTS)
                  ) if head.get("events") else None
-    return Run(store.stored_robot(head["robot"]), arrays["t"], arrays["q"], arrays["qd"],
-               arrays["status"], arrays["t_end"], stats, head["method"], forces=arrays["tau"],
+    return Run(robot, arrays["t"], arrays["q"], arrays["qd"], codes, arrays["t_end"],
+               stats, head["method"], forces=arrays["tau"],
                variation=Variation.from_head(varied, arrays["vary"]) if varied else None, log=log,
                closing=head.get("closing", "project"))
 

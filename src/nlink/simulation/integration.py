@@ -22,11 +22,12 @@ from nlink.robot import expect_robot
 from nlink.simulation.closing import check_closing, closed_start
 from nlink.simulation.event_log import EventLog, stop_outside
 from nlink.simulation.events import watched
-from nlink.simulation.files import PART
+from nlink.simulation.files import PART, write_run
 from nlink.simulation.run import Run
 from nlink.simulation.store import Store, create
 from nlink.simulation.system import MOTION, RATES_TO, Closing, Law, System, kernel_of
 from nlink.simulation.variation import NOTHING, Variation, Varied
+from nlink.simulation.writing import one_writer, uninterrupted
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
@@ -38,6 +39,8 @@ SLICE = 0.1
 """Seconds of work between looks at the progress bar, the keyboard and the checkpoint."""
 OUTPUTS = 10**8
 """The most output times of a run."""
+LARGEST = 10**18
+"""The most steps, or threads, that can be asked for: what a record has room for."""
 CHECKPOINT = 2.0
 """Seconds between checkpoints, and before a progress bar appears."""
 
@@ -69,9 +72,10 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     law of yours gets as law(t, q, qd, p). One kernel serves them all.
 
     `method` is "rkf45", "dopri5", "verner65", "dop853" or "abm" (error control by rtol and atol,
-    `step` being the first step), "rk4" or "symplectic" (fixed step, `every` if not given), or
-    "lsoda" or "radau" (by SciPy). "dopri5", "dop853", "abm" and SciPy's interpolate outputs
-    within a step; the others stop at every output, as all but SciPy's do with forces in a table.
+    `step` being the first step), "rk4" or "symplectic" (fixed `step`, `every` if not given, cut
+    short at outputs), or "lsoda" or "radau" (by SciPy). "dopri5", "dop853", "abm" and SciPy's
+    interpolate outputs within a step; the others stop at every output, as all but SciPy's do
+    with forces in a table.
 
     `velocity` is what is integrated besides q: "qd", or the quasi-velocities "nu" or "xi" of
     [Koz95], to which rtol and atol then apply (`Run.rates`). q0, qd0, laws and `Run.qd` stay as
@@ -181,7 +185,9 @@ class _Problem:
         fixed = method in METHODS and not METHODS[method].adaptive
         if step is not None and not (np.isfinite(step) and step > 0):
             raise ValueError(f"step: {step}, expected a positive number of seconds")
-        size = step if step is not None else float(np.diff(times).min()) if fixed else 0.0
+        if step is None and fixed:
+            step = _interval(every)
+        size = 0.0 if step is None else step
         y0, apart = closed_start(robot, _unit(robot, y0))
         return _Problem(robot, lead, y0, apart, times, law, table, method, float(size),
                         None if variation is None else variation.spread(lead))
@@ -216,9 +222,7 @@ def _times(t: float | ArrayLike, every: float) -> Array:
         return np.ascontiguousarray(given)
     if given.ndim or not (np.isfinite(given) and given > 0):
         raise ValueError(f"t: {t}, expected a positive number of seconds or a sequence of times")
-    if not (np.isfinite(every) and every > 0):
-        raise ValueError(f"every: {every}, expected a positive number of seconds")
-    end = float(given)
+    every, end = _interval(every), float(given)
     if end / every > OUTPUTS:
         raise ValueError(f"every: {every} gives {end / every:.1e} outputs until t = {end}, "
                          f"expected at most {OUTPUTS:.0e}")
@@ -230,24 +234,35 @@ def _times(t: float | ArrayLike, every: float) -> Array:
     return times
 
 
+def _interval(every: float) -> float:
+    if not (np.isfinite(every) and every > 0):
+        raise ValueError(f"every: {every}, expected a positive number of seconds")
+    return float(every)
+
+
 def _state(name: str, values: ArrayLike, size: int) -> Array:
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise ValueError(f"{name}: rows of several lengths, expected (..., {size})") from None
-    if not np.can_cast(array.dtype, np.float64, "safe"):
-        raise TypeError(f"{name}: dtype {array.dtype} does not convert to float64 safely")
+    array = _numbers(name, values, f"(..., {size})")
     if array.ndim < 1 or array.shape[-1] != size:
         raise ValueError(f"{name}: shape {array.shape}, expected (..., {size})")
-    return array.astype(float)
+    return array
 
 
 def _table(tau: Any, outputs: int, n: int) -> Array:
-    table = np.asarray(tau, dtype=float)
+    shape = f"(..., {outputs}, {n}): joint forces at each output time"
+    table = _numbers("tau", tau, shape)
     if table.ndim < 2 or table.shape[-2:] != (outputs, n):
-        raise ValueError(f"tau: shape {table.shape}, expected (..., {outputs}, {n}): "
-                         "joint forces at each output time")
+        raise ValueError(f"tau: shape {table.shape}, expected {shape}")
     return table
+
+
+def _numbers(name: str, values: ArrayLike, shape: str) -> Array:
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name}: rows of several lengths, expected {shape}") from None
+    if not np.can_cast(array.dtype, np.float64, "safe"):
+        raise TypeError(f"{name}: dtype {array.dtype} does not convert to float64 safely")
+    return array.astype(float)
 
 
 def _unit(robot: Robot, y: Array) -> Array:
@@ -277,16 +292,16 @@ def _threads(threads: int | None) -> int:
 
 
 def _whole(name: str, given: Any) -> int:
-    if not (isinstance(given, int | float | np.number) and given >= 1
+    if not (isinstance(given, int | float | np.integer | np.floating) and 1 <= given <= LARGEST
             and float(given).is_integer()):
-        raise ValueError(f"{name}: {given!r}, expected a whole number, at least 1")
+        raise ValueError(f"{name}: {given!r}, expected a whole number from 1 to {LARGEST:.0e}")
     return int(given)
 
 
 def _compiled(problem: _Problem, system: System, limits: dict[str, Any], threads: int,
               save: str | Path | None, progress: bool | Callable[[float], None] | None) -> Run:
     from nlink.compiler.host import host
-    from nlink.compiler.loading import source_digest
+    from nlink.compiler.loading import source_contents
 
     count = len(problem.y0)
     wide = host().target.width
@@ -308,17 +323,22 @@ def _compiled(problem: _Problem, system: System, limits: dict[str, Any], threads
             "events": [each.name for each in system.watched]}
     target = _target(save)
     if target is not None:
-        head |= {"digest": _digest(problem, system, limits), "source": source_digest(),
+        head |= {"digest": _digest(problem, system, limits), "source": source_contents(),
                  "robot": problem.robot.to_toml()}
     log = EventLog(count, problem.y0.shape[1], len(system.watched))
     stop_outside(records, log, system.watched)
-    store = create(records, head, target, log)
     forces = problem.forces() if problem.law is None else _law_kernel(system)
-    _advance(kernel, store, problem, limits, threads, progress, forces)
-    run = store.run(problem.robot, forces)
-    if save is not None and target is not None and Path(save).suffix == ".npz":
-        run.save(save)
-        shutil.rmtree(target)
+    if target is not None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    place = None if save is None else Path(save)
+    with nullcontext() if place is None else one_writer(place):
+        store = create(records, head, target, log)
+        _advance(kernel, store, problem, limits, threads, progress, forces)
+        run = store.run(problem.robot, forces)
+        if place is not None and target is not None and place != target:
+            run = run.in_memory()  # Windows removes no file that is mapped
+            write_run(run, place)
+            shutil.rmtree(target)
     return run
 
 
@@ -397,22 +417,24 @@ def _advance(kernel: Any, store: Store, problem: _Problem, limits: dict[str, Any
             log = store.log.buffer
             try:
                 while (records["status"] == STATUS["running"]).any():
-                    if time.monotonic() - saved > CHECKPOINT:
-                        store.checkpoint()
-                        saved = time.monotonic()
-                    kernel.run(records, out, problem.times, table, **limits, budget=SLICE,
-                               threads=threads, log=None if log is None else log[rows])
-                    store.log.collect(store.records)
+                    with uninterrupted():
+                        if time.monotonic() - saved > CHECKPOINT:
+                            store.checkpoint()
+                            saved = time.monotonic()
+                        kernel.run(records, out, problem.times, table, **limits, budget=SLICE,
+                                   threads=threads, log=None if log is None else log[rows])
+                        store.log.collect(store.records)
                     late = time.monotonic() - begin > CHECKPOINT
                     if tell is not None and (callable(progress) or late):
                         failed = records["status"] > STATUS["done"]
                         here = np.where(failed, outputs, records["next"] - 1).sum()
                         tell(float(passed + here) / total)
             finally:  # records never say that all is done before the forces are written too
-                if (records["status"] == STATUS["running"]).any():
-                    store.checkpoint()
-                else:
-                    store.finish(problem.robot, forces if table is None else table)
+                with uninterrupted():
+                    if (records["status"] == STATUS["running"]).any():
+                        store.checkpoint()
+                    else:
+                        store.finish(problem.robot, forces if table is None else table)
             passed += len(records) * outputs
         store.close()
 

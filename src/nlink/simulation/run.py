@@ -128,6 +128,12 @@ class Run:
                           variation=self.variation and self.variation.taken(rows),
                           log=self.log and self.log.within(rows.start, rows.stop))
 
+    def in_memory(self) -> Run:
+        """The same run, without arrays on disk."""
+        forces = self.forces if self.forces is None or callable(self.forces) else np.array(
+            self.forces)
+        return replace(self, q=np.array(self.q), rates=np.array(self.rates), forces=forces)
+
     @cached_property
     def closure_error(self) -> Array:
         """The largest opening of a loop, radians or metres, (..., times)."""
@@ -150,9 +156,10 @@ class Run:
     @property
     def status(self) -> Any:
         """"done", "event" (a terminal one), "limit reached", "at rest on a limit", "not closed"
-        (loops at the start), "not finite", "step too small", "too many steps", or "running" if
-        the run was interrupted; an array of such words for an ensemble."""
-        words = np.array([MESSAGES[int(code)] for code in self.status_codes.ravel()], dtype=object)
+        (loops at the start), "not finite", "step too small", "not converged" (an implicit
+        step), "too many steps", or "running" if the run was interrupted; an array of such
+        words for an ensemble."""
+        words = np.array([MESSAGES[int(code)] for code in self.status_codes.ravel()], object)
         return words.reshape(self.status_codes.shape) if self.status_codes.ndim else words[0]
 
     @property
@@ -173,8 +180,9 @@ class Run:
                 f"{len(self.t)} outputs, {self.method}, {self.stats}{end}>")
 
     def plot(self, path: str | Path, *, title: str = "", what: str = "q") -> Path:
-        """Draw q, qd or tau, one panel a joint; an ensemble's first few trajectories. What is
-        "loops" are their opening and their forces, of the first trajectory."""
+        """Draw q, qd or tau into a .png, .svg or .pdf, one panel a joint; an ensemble's first few
+        trajectories. What is "loops" are their opening and their forces, of the first
+        trajectory."""
         from nlink.reports.trajectories import run_figure, save
 
         return save(run_figure(self, what=what, title=title), path)

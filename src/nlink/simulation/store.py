@@ -4,7 +4,9 @@ Trajectories are worked on block by block, and only the block at hand is in memo
 ensemble may be larger than that. On disk there are the states, written as they are reached,
 and a record of where each trajectory stands, replaced atomically after them. What was written
 after the records were is computed again on resuming, to the same bits, so a run that is
-killed at any moment loses seconds and changes nothing.
+killed at any moment loses seconds and changes nothing. What something else has changed is
+refused: sums of all that is known go with the records (see `checks`). Who writes a run holds a
+lock on it (see `writing`).
 
 A directory holds `run.json` (what is computed), `y.npy` (states), `tau.npy` (joint forces of
 finished blocks, if there are any) and `records.npy`. A zarr group holds the same as
@@ -17,6 +19,7 @@ import io
 import json
 import math
 import os
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +27,8 @@ import numpy as np
 
 from nlink.iterations.integration import STATUS
 from nlink.formats.dh import parse_toml
-from nlink.formats.files import write_bytes, write_text
+from nlink.formats.files import name_beside, write_bytes, write_text
+from nlink.simulation import checks
 from nlink.simulation.event_log import EVENTS, EventLog
 from nlink.simulation.run import Run, Stats
 from nlink.simulation.variation import Variation
@@ -60,8 +64,7 @@ class Store:
     def waits(self, rows: slice) -> bool:
         """Whether some trajectories are running, or ended before they started."""
         records = self.records[rows]
-        return bool(((records["status"] == STATUS["running"]) | (
-            records["next"] + records["steps"] + records["rejects"] == 1)).any())
+        return bool(((records["status"] == STATUS["running"]) | checks.fresh(records)).any())
 
     def take(self, block: int) -> tuple[Array, Array]:
         """Make a block the one at hand: its records and its states, both to be written into."""
@@ -69,7 +72,8 @@ class Store:
         self.end = min(self.begin + self.rows, self.count)
         self.out = self.states()
         records = self.records[self.begin:self.end]
-        fresh = records["next"] + records["steps"] + records["rejects"] == 1
+        fresh = checks.fresh(records)
+        self.out[fresh] = np.nan
         self.out[fresh, 0] = records["y"][fresh]
         return records, self.out
 
@@ -124,38 +128,100 @@ class Store:
                                 + sweeps * head["stages"])
 
 
-class Directory(Store):
-    """A run in a directory, its states mapped into memory."""
+class SavedStore(Store):
+    """What directories and groups have in common: sums of all that is known."""
 
     def __init__(self, records: Array, head: dict[str, Any], log: EventLog, path: Path) -> None:
         super().__init__(records, head, log)
         self.path = path
         self.rows = block_rows(self.outputs, self.size)
+        self.sums = np.zeros(self.count, checks.SUMS)
+
+    def saved_forces(self) -> Array:
+        """tau of the block at hand, as it is on disk."""
+        raise NotImplementedError
+
+    def add_up(self) -> None:
+        """The sums of the block at hand."""
+        rows = slice(self.begin, self.end)
+        known = checks.known_outputs(self.records[rows], self.outputs)
+        self.sums["states"][rows] = checks.known_sum(self.out, known)
+        self.sums["events"] = self.log.sums
+
+    def finish(self, robot: Robot, forces: Any) -> None:
+        if self.head["forces"]:
+            tau = self.forces_of_block(robot, forces)
+            self.write_forces(tau)
+            self.sums["forces"][self.begin:self.end] = checks.known_sum(
+                tau, np.ones(tau.shape[:2], bool))
+        self.checkpoint()
+        self.begin, self.end = 0, 0
+        self.out = self.out[:0].copy()  # the block's pages are no longer this process's
+
+    def write_forces(self, tau: Array) -> None:
+        """Keep tau of the block at hand."""
+        raise NotImplementedError
+
+    def verify(self) -> None:
+        """Refuse states and joint forces that are not what was written."""
+        for block in range(self.blocks):
+            self.begin, self.end = block * self.rows, min((block + 1) * self.rows, self.count)
+            rows = slice(self.begin, self.end)
+            known = checks.known_outputs(self.records[rows], self.outputs)
+            if not known.any():
+                continue
+            if not np.array_equal(checks.known_sum(self.states(), known),
+                                  self.sums["states"][rows]):
+                raise ValueError("states were changed")
+            if self.head["forces"] and not self.waits(rows):
+                tau = self.saved_forces()
+                if not np.array_equal(checks.known_sum(tau, np.ones(tau.shape[:2], bool)),
+                                      self.sums["forces"][rows]):
+                    raise ValueError("joint forces were changed")
+        self.begin, self.end = 0, 0
+
+
+class Directory(SavedStore):
+    """A run in a directory, its states mapped into memory."""
 
     @classmethod
     def create(cls, records: Array, head: dict[str, Any], log: EventLog, path: Path) -> Directory:
         path.mkdir(parents=True, exist_ok=True)
         (path / EVENTS).unlink(missing_ok=True)
         store = cls(records, head, log, path)
-        store._blank("y.npy", store.size)
-        if head["forces"]:
-            store._blank("tau.npy", store.size - store.nq)
+        for name, width in store.widths().items():
+            store._blank(name, width)
         store.checkpoint()
         # last, since it says that the others are there
         write_text(path / "run.json", json.dumps(head | {"t": head["t"].tolist()}))
         return store
 
+    @staticmethod
+    def there(path: Path) -> bool:
+        return (path / "run.json").exists()
+
+    @staticmethod
+    def read_head(path: Path) -> dict[str, Any]:
+        return checked_head("run.json", json.loads((path / "run.json").read_text("utf-8")))
+
     @classmethod
-    def open(cls, path: Path, *, repair: bool = False) -> Directory:
-        try:
-            head = read_head("run.json", json.loads((path / "run.json").read_text("utf-8")))
-            size = np.load(path / "y.npy", mmap_mode="r").shape[2]
-            raw = np.load(path / "records.npy", allow_pickle=False)
-            head.setdefault("nq", stored_robot(head["robot"]).nq)
-            records = as_records(raw, head)
-            return cls(records, head, read_log(path, records, head, repair=repair), path)
-        except (OSError, ValueError, EOFError, TypeError, AttributeError, IndexError) as error:
-            raise ValueError(f"{path}: not a run under way: {error}") from None
+    def open(cls, path: Path, head: dict[str, Any], kind: np.dtype | None = None, *,
+             repair: bool = False) -> Directory:
+        """The run in a directory whose head is known."""
+        for left in path.glob(".*.tmp") if repair else ():
+            left.unlink(missing_ok=True)
+        records, sums, log = read_records(
+            path, np.load(path / "records.npy", allow_pickle=False), head, kind, repair=repair)
+        store = cls(records, head, log, path)
+        store.sums = sums
+        for name, width in store.widths().items():
+            store._map(name, width)
+        return store
+
+    def widths(self) -> dict[str, int]:
+        """The files of states and forces, and how many columns they have."""
+        return {"y.npy": self.size} | ({"tau.npy": self.size - self.nq} if self.head["forces"]
+                                       else {})
 
     def _blank(self, name: str, width: int) -> None:
         """A file of nan, written block by block: mapped, all of it would count as memory."""
@@ -167,59 +233,58 @@ class Directory(Store):
             for begin in range(0, self.count, self.rows):
                 stream.write(rows[:self.count - begin].data)
 
-    def _map(self, name: str, mode: Any = "r+") -> Array:
-        return np.load(self.path / name, mmap_mode=mode)
+    def _map(self, name: str, width: int, mode: Any = "r") -> Array:
+        array = np.load(self.path / name, mmap_mode=mode)
+        check_array(name, array, (self.count, self.outputs, width))
+        if not array.flags.c_contiguous:
+            raise ValueError(f"{name}: columns first, expected rows first")
+        return array
 
     def states(self) -> Array:
-        whole = self._map("y.npy")
+        whole = self._map("y.npy", self.size)
+        if not self.count:
+            return whole
         assert isinstance(whole, np.memmap)
         return np.memmap(self.path / "y.npy", np.float64, "r+",
                          whole.offset + self.begin * whole.strides[0],
                          (self.end - self.begin, self.outputs, self.size))
 
+    def saved_forces(self) -> Array:
+        return self._map("tau.npy", self.size - self.nq)[self.begin:self.end]
+
+    def write_forces(self, tau: Array) -> None:
+        self._map("tau.npy", self.size - self.nq, "r+")[self.begin:self.end] = tau
+
     def checkpoint(self) -> None:
         self.log.save(self.path, self.records)  # before the records that count its rows
         if isinstance(self.out, np.memmap):
             self.out.flush()
+        self.add_up()
         buffer = io.BytesIO()
-        np.save(buffer, as_bytes(self.records))
+        np.save(buffer, checks.seal(self.records, self.sums))
         write_bytes(self.path / "records.npy", buffer.getvalue())
 
-    def finish(self, robot: Robot, forces: Any) -> None:
-        if self.head["forces"]:
-            whole = self._map("tau.npy")
-            whole[self.begin:self.end] = self.forces_of_block(robot, forces)
-            del whole
-        self.checkpoint()
-        self.out = self.out[:0].copy()  # the block's pages are no longer this process's
-
     def run(self, robot: Robot | None = None, forces: Any = None) -> Run:
-        y = self._map("y.npy", "r")
+        y = self._map("y.npy", self.size)
         if self.head["forces"]:
-            forces = shaped(self._map("tau.npy", "r"), tuple(self.head["lead"]))
+            forces = shaped(self._map("tau.npy", self.size - self.nq), tuple(self.head["lead"]))
         return self.assemble(y[..., :self.nq], y[..., self.nq:], robot, forces)
 
 
-class Group(Store):
+class Group(SavedStore):
     """A run in a zarr group, a chunk of every array for each block."""
 
-    def __init__(self, records: Array, head: dict[str, Any], log: EventLog, path: Path,
-                 group: Any) -> None:
-        super().__init__(records, head, log)
-        self.path, self.group = path, group
-        self.rows = block_rows(self.outputs, self.size)
+    group: Any
 
     @classmethod
     def create(cls, records: Array, head: dict[str, Any], log: EventLog, path: Path) -> Group:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        temporary = name_beside(path, f"{secrets.token_hex(8)}.tmp")
         group = zarr().open_group(str(temporary), mode="w")
-        store = cls(records, head, log, path, group)
-        n = store.size - store.nq
-        create_arrays(group, {"q": store.nq, head["velocity"]: n}
-                      | ({"tau": n} if head["forces"] else {}), head["t"], store.count, store.rows)
+        store = cls(records, head, log, path)
+        create_arrays(group, store.widths(), head["t"], store.count, store.rows)
         log.save(temporary, records)
-        raw = as_bytes(records)
+        store.add_up()
+        raw = checks.seal(records, store.sums)
         group.create_array("records", shape=raw.shape, dtype=raw.dtype,
                            chunks=(max(1, min(store.rows, store.count)), raw.shape[1]))
         group["records"][...] = raw
@@ -228,19 +293,45 @@ class Group(Store):
         store.group = zarr().open_group(str(path), mode="r+")
         return store
 
+    @staticmethod
+    def there(path: Path) -> bool:
+        return path.exists()
+
+    @staticmethod
+    def read_head(path: Path) -> dict[str, Any]:
+        group = zarr().open_group(str(path), mode="r")
+        return checked_head("the group", dict(group.attrs) | {"t": group["t"][...]})
+
     @classmethod
-    def open(cls, path: Path, mode: str = "r") -> Group:
-        group = zarr().open_group(str(path), mode=mode)
-        head = read_head("the group", dict(group.attrs) | {"t": group["t"][...]})
-        size = group["q"].shape[2] + group[head["velocity"]].shape[2]
-        records = as_records(group["records"][...], size)
-        log = read_log(path, records, head, repair=mode != "r")
-        return cls(records, head, log, path, group)
+    def open(cls, path: Path, head: dict[str, Any], kind: np.dtype | None = None, *,
+             repair: bool = False) -> Group:
+        """The run in a group whose head is known."""
+        for left in path.rglob("*.partial") if repair else ():
+            left.unlink(missing_ok=True)  # temporaries of zarr's
+        group = zarr().open_group(str(path), mode="r+" if repair else "r")
+        records, sums, log = read_records(path, group["records"][...], head, kind, repair=repair)
+        store = cls(records, head, log, path)
+        store.sums, store.group = sums, group
+        for name, width in store.widths().items():
+            check_array(name, group[name], (store.count, store.outputs, width))
+        return store
+
+    def widths(self) -> dict[str, int]:
+        """The arrays of states and forces, and how many columns they have."""
+        n = self.size - self.nq
+        return {"q": self.nq, self.head["velocity"]: n} | ({"tau": n} if self.head["forces"]
+                                                           else {})
 
     def states(self) -> Array:
         rows = slice(self.begin, self.end)
         return np.concatenate([self.group["q"][rows], self.group[self.head["velocity"]][rows]],
                               axis=-1)
+
+    def saved_forces(self) -> Array:
+        return self.group["tau"][self.begin:self.end]
+
+    def write_forces(self, tau: Array) -> None:
+        self.group["tau"][self.begin:self.end] = tau
 
     def checkpoint(self) -> None:
         if self.end == self.begin:
@@ -249,13 +340,8 @@ class Group(Store):
         rows = slice(self.begin, self.end)
         self.group["q"][rows] = self.out[..., :self.nq]
         self.group[self.head["velocity"]][rows] = self.out[..., self.nq:]
-        self.group["records"][rows] = as_bytes(self.records[rows])
-
-    def finish(self, robot: Robot, forces: Any) -> None:
-        if self.head["forces"]:
-            self.group["tau"][self.begin:self.end] = self.forces_of_block(robot, forces)
-        self.checkpoint()
-        self.begin, self.end, self.out = 0, 0, self.out[:0].copy()
+        self.add_up()
+        self.group["records"][rows] = checks.seal(self.records[rows], self.sums[rows], self.begin)
 
     def close(self) -> None:
         write_summary(self.group, self.run())
@@ -264,6 +350,22 @@ class Group(Store):
         if self.head["forces"]:
             forces = shaped(self.group["tau"], tuple(self.head["lead"]))
         return self.assemble(self.group["q"], self.group[self.head["velocity"]], robot, forces)
+
+
+def open_store(kind: type[Directory] | type[Group], path: Path) -> Directory | Group:
+    """The run under way at `path`, to be read."""
+    try:
+        return kind.open(path, kind.read_head(path))
+    except ImportError:
+        raise
+    except Exception as error:  # readers raise anything if a file holds something else
+        raise ValueError(f"{path}: not a run under way: {reason(error)}") from None
+
+
+def reason(error: Exception) -> str:
+    """What an error says, in one line."""
+    said = " ".join(str(error).split())
+    return f"no {said}" if isinstance(error, KeyError) else said or type(error).__name__
 
 
 def block_rows(outputs: int, size: int) -> int:
@@ -291,12 +393,30 @@ def write_summary(group: Any, run: Run) -> None:
         group.create_array(name, data=values, overwrite=True)
 
 
-def read_head(where: str, head: dict[str, Any]) -> dict[str, Any]:
+def check_array(name: str, array: Any, shape: tuple[int, ...]) -> None:
+    """Refuse an array of another shape or kind."""
+    if array.shape != shape or array.dtype != np.dtype("<f8"):
+        raise ValueError(f"{name}: {array.dtype} of shape {array.shape}, expected float64 of "
+                         f"shape {shape}")
+
+
+def checked_head(where: str, head: dict[str, Any]) -> dict[str, Any]:
     """What a file says of its run, with what older versions left out."""
     missing = [key for key in HEAD if key not in head]
     if missing:
         raise ValueError(f"{where} has no {', '.join(missing)}")
-    return {"velocity": "qd", "vary": None, "forces": False, "events": ()} | head
+    head = head | {"t": np.array(head["t"], float)}
+    if "check" in head and head["check"] != checks.head_sum(head):
+        raise ValueError(f"{where} was changed")
+    head = {"velocity": "qd", "vary": None, "forces": False, "events": ()} | head
+    if "nq" not in head:
+        head["nq"] = stored_robot(head["robot"]).nq
+    t, lead = head["t"], head["lead"]
+    if t.ndim != 1 or len(t) < 2 or not (np.isfinite(t).all() and (np.diff(t) > 0).all()):
+        raise ValueError(f"{where}: t, expected at least two increasing, finite times")
+    if not all(isinstance(length, int) and length >= 0 for length in lead):
+        raise ValueError(f"{where}: lead {lead}, expected lengths")
+    return head
 
 
 def shaped(x: Any, lead: tuple[int, ...]) -> Any:
@@ -312,21 +432,17 @@ def stored_robot(text: str) -> Robot:
     return Robot(parse_toml(text, physical="ignore"))
 
 
-def as_bytes(records: Array) -> Array:
-    return records.view(np.uint8).reshape(len(records), records.itemsize)
-
-
-def as_records(raw: Array, head: dict[str, Any]) -> Array:
-    kind = np.dtype([(name, form, *((tuple(shape[0]),) if shape else ()))
-                     for name, form, *shape in head["record"]])
-    return np.ascontiguousarray(raw).view(kind).ravel()
-
-
-def read_log(path: Path, records: Array, head: dict[str, Any], *, repair: bool) -> EventLog:
-    """The events a run under way has recorded."""
-    log = EventLog(len(records), records["y"].shape[1], len(head["events"]))
-    log.read(path, records, repair=repair)
-    return log
+def read_records(path: Path, raw: Array, head: dict[str, Any], kind: np.dtype | None, *,
+                 repair: bool) -> tuple[Array, Array, EventLog]:
+    """Records and their sums, and the events they count."""
+    robot = stored_robot(head["robot"])
+    size = robot.nq + robot.n
+    if head["nq"] != robot.nq:
+        raise ValueError(f"nq {head['nq']}, expected {robot.nq} for {robot.name}")
+    records, sums = checks.unseal(raw, head, kind)
+    log = EventLog(len(records), size, len(head["events"]))
+    log.read(path, records, sums["events"] if "check" in head else None, repair=repair)
+    return records, sums, log
 
 
 def create(records: Array, head: dict[str, Any], path: Path | None, log: EventLog) -> Store:
@@ -334,20 +450,27 @@ def create(records: Array, head: dict[str, Any], path: Path | None, log: EventLo
     log.collect(records)
     if path is None:
         return Store(records, head, log)
-    grouped = path.suffix == ".zarr"
-    if not (path if grouped else path / "run.json").exists():
-        return (Group if grouped else Directory).create(records, head, log, path)
+    kind = Group if path.suffix == ".zarr" else Directory
+    head = head | {"check": checks.head_sum(head)}
+    if not kind.there(path):
+        return kind.create(records, head, log, path)
     try:
-        store = Group.open(path, "r+") if grouped else Directory.open(path, repair=True)
-    except (KeyError, ValueError, OSError):
+        found = kind.read_head(path)
+        if found["digest"] == head["digest"] and found.get("source") == head["source"]:
+            if found.get("check") != head["check"]:
+                raise ValueError("what is said of the run was changed")
+            store = kind.open(path, head, records.dtype, repair=True)
+            store.verify()
+            return store
+    except ImportError:
+        raise
+    except Exception as error:  # readers raise anything if a file holds something else
         raise ValueError(f"save: {path} is there and no run under way; remove it or choose "
-                         "another name") from None
-    if store.head["digest"] != head["digest"]:
+                         f"another name ({reason(error)})") from None
+    if found["digest"] != head["digest"]:
         raise ValueError(f"save: {path} holds another run; remove it or choose another name")
-    if store.head.get("source") != head["source"]:
-        raise ValueError(f"save: {path} holds this run by another version of nlink, whose numbers "
-                         "may differ; remove it or choose another name")
-    return store
+    raise ValueError(f"save: {path} holds this run by another version of nlink, whose numbers "
+                     "may differ; remove it or choose another name")
 
 
 def zarr() -> Any:
