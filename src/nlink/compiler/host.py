@@ -15,18 +15,21 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from nlink.compiler.ir import Target, once
-from nlink.compiler.threads import MAKING
+from nlink.compiler.threads import MAKING, InterruptKeptBack
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
 def _alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """The function, with LLVM to itself until its local variables are gone."""
+    """The function, with LLVM to itself until its local variables are gone.
+
+    Ctrl-C waits: raised within llvmlite, it could leave a lock behind.
+    """
 
     @functools.wraps(function)
     def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        with MAKING:
+        with MAKING, InterruptKeptBack():
             return function(*args, **kwargs)
 
     return wrapped

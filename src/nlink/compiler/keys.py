@@ -60,12 +60,12 @@ def _flat(x: Any) -> Iterator[str | Node]:
     elif isinstance(x, np.ndarray) and x.dtype.hasobject is False:
         yield f"{x.dtype.str} {x.shape} {sha256(np.ascontiguousarray(x)).hexdigest()}"
     elif isinstance(x, tuple | list):
-        if all(type(y) in PLAIN for y in x):
-            yield repr([*x])
-            return
         yield f"[{len(x)}"
-        for y in x:
-            yield from _flat(y)
+        if all(type(y) in PLAIN for y in x):  # the same, faster
+            yield "\n".join(map(repr, x))
+        else:
+            for y in x:
+                yield from _flat(y)
     elif isinstance(x, dict):
         yield "{"
         yield from _flat([*x.items()])

@@ -49,7 +49,7 @@ def together(jobs: Sequence[Job]) -> None:
             busy.pop()
             left.put(None)
 
-    with _InterruptKeptBack():
+    with InterruptKeptBack():
         try:
             for _ in range(_hire(len(jobs) - 1)):
                 _helpers.calls.put(help_out)
@@ -100,7 +100,7 @@ def _serve(calls: SimpleQueue[Job]) -> None:
         calls.get()()
 
 
-class _InterruptKeptBack:
+class InterruptKeptBack:
     """While it lasts, Ctrl-C waits: its handler is called at the end."""
 
     def __enter__(self) -> None:
