@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from hashlib import sha256
 from typing import Any, TypedDict, Unpack
 
 from numpy.typing import ArrayLike
 
 from nlink.algorithms.catalogue import ALGORITHMS, find, operational_about
 from nlink.algorithms.object_form import held_object
+from nlink.compiler.threads import MAKING
 from nlink.engines import ENGINES, Engine, Function, Request, first_or, kernel
 from nlink.model.canonical import attach, canonical
 from nlink.model.description import Description
@@ -93,17 +93,13 @@ class Computations:
 
     def _cheapest(self, name: str, rivals: Sequence[str]) -> str:
         """Of some formulations the one with the fewest operations for this robot."""
+        def operations(formulation: str) -> int:
+            program = self.request(name, algorithm=formulation).program()
+            assert isinstance(program, Program)  # few joints, or loops: straight code
+            return count_program(program).total
+
         if name not in self._defaults:
-            from nlink.compiler.loading import recall
-
-            def operations(formulation: str) -> int:
-                program = self.request(name, algorithm=formulation).program()
-                assert isinstance(program, Program)  # few joints, or loops: straight code
-                return count_program(program).total
-
-            digest = sha256(repr(self._mechanism).encode()).hexdigest()
-            question = f"fewest operations of {name}: {digest}"
-            self._defaults[name] = recall(question, lambda: min(rivals, key=operations))
+            self._defaults[name] = min(rivals, key=operations)
         return self._defaults[name]
 
     def _attachment(self, frame: int | str) -> Attachment:
@@ -165,7 +161,11 @@ class Computations:
             engine = how.get("engine", "compiled")
             if engine not in ENGINES:
                 raise ValueError(f"engine: {engine!r}, expected one of {', '.join(ENGINES)}")
-            known = self._functions[key] = self._engine(ENGINES[engine], ask(how.get("algorithm")))
+            with MAKING:  # who asks while it is made gets the same
+                known = self._functions.get(key)
+                if known is None:
+                    known = self._engine(ENGINES[engine], ask(how.get("algorithm")))
+                    self._functions[key] = known
         return known, how.get("out")
 
     def _engine(self, engine: Callable[[Request], Function], request: Request) -> Function:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -17,6 +16,7 @@ from nlink.algorithms.catalogue import Algorithm, Options
 from nlink.algorithms.rolled import trace_rolled
 from nlink.algorithms.trace import ports, run, trace
 from nlink.compiler.calling import Flat, Run, call
+from nlink.compiler.threads import MAKING
 from nlink.model.mechanism import Attachment, Mechanism
 from nlink.scalars.program import LoopProgram, Port, Program
 
@@ -60,12 +60,6 @@ class Request:
         if self.rolled:
             return trace_rolled(self.algorithm, self.mechanism, self.options)
         return trace(self.algorithm, self.mechanism, self.options, wrenches=self.wrenches)
-
-    def recipe(self) -> str:
-        """All that decides the program, as a digest."""
-        parts = (self.algorithm.name, self.algorithm.formulation, self.mechanism, self.frame,
-                 self.wrenches)
-        return sha256(repr(parts).encode()).hexdigest()
 
 
 Function = Callable[..., Any]
@@ -111,9 +105,10 @@ def numpy_engine(request: Request) -> Function:
 
 def kernel(request: Request) -> Kernel:
     """Machine code, from the kernel cache or compiled now."""
-    from nlink.compiler.loading import load_kernel
+    with MAKING:
+        from nlink.compiler.loading import load_kernel
 
-    return load_kernel(request.recipe(), request.program)
+        return load_kernel(request.program())
 
 
 def compiled_engine(request: Request) -> Function:
@@ -129,16 +124,21 @@ ENGINES: dict[str, Callable[[Request], Function]] = {
 
 def first_or(request: Request, first: Function, second: Callable[[], Function]) -> Function:
     """A function of one vector, and another for the batch entries in which it is not finite."""
-    shapes = [port.shape for port in request.ports[0]]
+    inputs, outputs = request.ports
+    shapes = [port.shape for port in inputs]
+
+    def copy(inputs: Flat, outputs: Flat, _count: int) -> None:
+        outputs[0][...] = inputs[0]
 
     def function(*arrays: Any, out: Any = None) -> Any:
-        result = first(*arrays, out=out)
+        result = first(*arrays)
         bad = ~np.isfinite(result).all(axis=-1)
         if bad.any():
             lead = result.shape[:-1]
             result[bad] = second()(*(np.broadcast_to(x, (*lead, *shape))[bad]
                                      for x, shape in zip(arrays, shapes, strict=True)))
-        return result
+        # `out` may be one of the arrays, which both have read by now
+        return result if out is None else call(outputs, outputs, [result], out, copy)
 
     return function
 

@@ -265,6 +265,16 @@ def test_cache_reports_and_clears(run, tmp_path, monkeypatch):
     assert json.loads(run("cache", "clear", "--json")[1]) == {"removed": entries}
 
 
+@pytest.mark.parametrize(("place", "said"), [
+    ("off", "switched off"), ("~nosuchuser/x", "~nosuchuser/x has no such user")])
+def test_cache_info_says_why_nothing_is_kept(run, monkeypatch, place, said):
+    monkeypatch.setenv("NLINK_CACHE", place)
+    status, out, _ = run("cache", "info")
+    assert status == 0
+    assert said in out
+    assert said in json.loads(run("cache", "info", "--json")[1])["problem"]
+
+
 @pytest.mark.parametrize(("arguments", "said"), [
     (["bogus"], "No such command 'bogus'"),
     (["info"], "Missing argument 'ROBOT'"),

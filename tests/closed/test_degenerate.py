@@ -155,6 +155,18 @@ def test_only_singular_entries_of_a_batch_are_done_again():
     assert relative(pushed[0], Dense(robot).solve(q, still, still, f_ext)[0]) < 1e-9
 
 
+def test_a_stand_in_reads_arrays_before_they_are_overwritten():
+    robot, q = wrist_singular()
+    still, tau = np.zeros(robot.n), np.arange(1.0, robot.n + 1)
+    expected = robot.forward_dynamics(q, still, tau, algorithm="contact", engine="numpy")
+    for x in (tau.copy(), np.array([tau, tau])):
+        result = robot.forward_dynamics(q, still, x, algorithm="object", engine="numpy", out=x)
+        assert result is x
+        assert relative(x, expected) < 1e-12
+    with pytest.raises(ValueError, match=r"out \(qdd\): shape"):
+        robot.forward_dynamics(q, still, tau, algorithm="object", engine="numpy", out=np.zeros(3))
+
+
 @pytest.mark.parametrize("distance", [1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-9])
 def test_near_a_singular_arm_the_answer_stays_right(distance):
     d = load("two_arms_box")

@@ -232,9 +232,10 @@ def cache_info(as_json: AsJson = False) -> None:
     state = cache.info()
     if as_json:
         terminal.print_json({"directory": state.directory, "entries": state.entries,
-                             "bytes": state.size, "bound": state.bound})
-    elif state.directory is None:
-        print("the cache is switched off")
+                             "bytes": state.size, "bound": state.bound,
+                             "problem": state.problem})
+    elif state.problem:
+        print(f"no kernels are kept: {state.problem}")
     else:
         print(f"{state.directory}: {state.entries} kernels, {state.size / 2**20:.1f} MiB "
               f"of at most {state.bound / 2**20:.0f} MiB")

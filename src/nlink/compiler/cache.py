@@ -1,9 +1,10 @@
-"""Object code on disk, so that a second process neither traces nor compiles.
+"""Object code on disk, so that a second process does not compile.
 
 The cache trusts nothing it did not write: an entry is signed with a secret that only
 its owner can read, and a directory that others could write to is not used at all. An
 entry that is truncated, altered, or of another key is no entry. Nothing here raises: a
-disk that is full, read-only or missing is a cache that is empty.
+disk that is full, read-only or missing is a cache that is empty. A directory that is not
+used is told of once, in the log "nlink", and by `nlink cache info`.
 
 `NLINK_CACHE` moves the directory, or switches the cache off ("off", "0" or empty).
 """
@@ -11,11 +12,13 @@ disk that is full, read-only or missing is a cache that is empty.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import hmac
 import os
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,17 +29,29 @@ SECRET = "secret"
 SECRET_SIZE = 32
 BOUND = 256 * 2**20
 """Bytes of entries kept; the oldest go first."""
+OFF = "switched off by NLINK_CACHE"
+TEMPORARY = ".tmp"
+ABANDONED = 3600.0
+"""Seconds after which a temporary file is one of a process that was killed."""
 
 
 def directory() -> Path | None:
-    """Where entries are kept, or None when the cache is switched off."""
+    """Where entries are kept, or None when the cache is switched off or has no place."""
+    place = _place()
+    return place if isinstance(place, Path) else None
+
+
+def _place() -> Path | str:
+    """Where entries are kept, or why they are not."""
     chosen = os.environ.get("NLINK_CACHE")
-    if chosen is not None:
-        return None if chosen.strip().lower() in ("", "0", "off") else Path(chosen).expanduser()
+    if chosen is not None and chosen.strip().lower() in ("", "0", "off"):
+        return OFF
     try:
+        if chosen is not None:
+            return Path(chosen).expanduser()
         home = Path.home()
     except RuntimeError:
-        return None
+        return "no home directory" if chosen is None else f"NLINK_CACHE={chosen} has no such user"
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA")
         return (Path(base) if base else home / "AppData" / "Local") / "nlink" / "Cache"
@@ -54,34 +69,34 @@ class Info:
     entries: int
     size: int
     bound: int
+    problem: str
+    """Why no entries are kept, or nothing."""
 
 
 def info() -> Info:
     """The state of the cache; entries of other versions of nlink are counted too."""
     place = directory()
-    sizes = [size for _, size, _ in _entries(place)] if place else []
-    return Info(place, len(sizes), sum(sizes), BOUND)
+    sizes = [size for _, size, _ in _files(place, SUFFIX)] if place else []
+    return Info(place, len(sizes), sum(sizes), BOUND, _problem())
 
 
 def clear() -> int:
-    """Remove all entries; how many there were."""
+    """Remove all entries, and what killed processes left; how many entries there were."""
     place = directory()
     removed = 0
-    for path, _, _ in _entries(place) if place else ():
+    for path, _, _ in _files(place, SUFFIX, TEMPORARY) if place else ():
         with contextlib.suppress(OSError):
             path.unlink()
-            removed += 1
+            removed += path.suffix == SUFFIX
     return removed
 
 
 def read(key: str) -> bytes | None:
     """The entry of a key, if there is one and it is whole and our own."""
-    place = directory()
+    place = _usable()
     if place is None:
         return None
     try:
-        if not _private(place):
-            return None
         entry = _path(place, key).read_bytes()
         secret = (place / SECRET).read_bytes()
     except OSError:
@@ -101,7 +116,7 @@ def write(key: str, payload: bytes) -> None:
         return
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not _private(place):
+        if _usable() is None:  # asked after it exists: nobody can slip in another
             return
         secret = _secret(place)
         _replace(_path(place, key), MAGIC + _signature(secret, key, payload) + payload)
@@ -119,14 +134,45 @@ def _signature(secret: bytes, key: str, payload: bytes) -> bytes:
     return hmac.digest(secret, hashlib.sha256(key.encode()).digest() + payload, "sha256")
 
 
-def _private(place: Path) -> bool:
-    """Whether the directory is ours and nobody else may write to it."""
-    status = place.lstat()
+def _usable() -> Path | None:
+    """The directory, if entries may be kept there; if not, the reason is told."""
+    problem = _problem()
+    if problem and problem != OFF:
+        _tell(problem)
+    return None if problem else directory()
+
+
+def _problem() -> str:
+    """Why no entries are kept, or nothing: the directory is ours and nobody else may write to
+    it, or does not exist yet."""
+    place = _place()
+    if isinstance(place, str):
+        return place
+    try:
+        status = place.lstat()
+    except OSError:
+        return ""
     if not stat.S_ISDIR(status.st_mode):
-        return False
+        return f"{place} is not a directory, or is a link to one"
     if os.name != "posix":  # the profile directory of a user is private by inheritance
-        return True
-    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
+        return ""
+    if status.st_uid != os.geteuid():
+        return f"{place} belongs to another user"
+    if status.st_mode & 0o022:
+        return (f"others may write to {place} (mode {status.st_mode & 0o777:o}), "
+                "expected a directory of mode 700")
+    return ""
+
+
+@functools.cache
+def _tell(problem: str) -> None:
+    """Log, once in a process, why compiled kernels are not kept.
+
+    Not a warning, which could be turned into an error: without a cache all results are the same.
+    """
+    import logging  # slow to import
+
+    logging.getLogger("nlink").warning("compiled kernels are not kept: %s", problem)
 
 
 def _secret(place: Path) -> bytes:
@@ -154,7 +200,7 @@ def _temporary(place: Path, content: bytes) -> Path:
     """A new private file with some content, on disk."""
     import tempfile  # not needed to read, and slow to import
 
-    handle, name = tempfile.mkstemp(dir=place, prefix=".", suffix=".tmp")  # mode 0600
+    handle, name = tempfile.mkstemp(dir=place, prefix=".", suffix=TEMPORARY)  # mode 0600
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
@@ -173,18 +219,22 @@ def _replace(path: Path, content: bytes) -> None:
         raise
 
 
-def _entries(place: Path) -> Iterator[tuple[Path, int, float]]:
-    """Path, size and time of each entry."""
+def _files(place: Path, *suffixes: str) -> Iterator[tuple[Path, int, float]]:
+    """Path, size and time of each entry or temporary file."""
     with contextlib.suppress(OSError), os.scandir(place) as found:
         for item in found:
             with contextlib.suppress(OSError):
-                if item.name.endswith(SUFFIX) and item.is_file(follow_symlinks=False):
+                if item.name.endswith(suffixes) and item.is_file(follow_symlinks=False):
                     status = item.stat(follow_symlinks=False)
                     yield Path(item.path), status.st_size, status.st_mtime
 
 
 def _evict(place: Path) -> None:
-    entries = sorted(_entries(place), key=lambda entry: entry[2])
+    """Remove the oldest entries beyond the bound, and what killed processes left."""
+    for path, _, changed in _files(place, TEMPORARY):
+        if time.time() - changed > ABANDONED:
+            path.unlink(missing_ok=True)
+    entries = sorted(_files(place, SUFFIX), key=lambda entry: entry[2])
     excess = sum(size for _, size, _ in entries) - BOUND
     for path, size, _ in entries:
         if excess <= 0:

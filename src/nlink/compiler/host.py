@@ -1,6 +1,7 @@
 """The host: what its processor can do, and machine code made for it and loaded into it.
 
-llvmlite is imported here and nowhere else, and this module when a kernel is needed.
+llvmlite is imported here and nowhere else, and this module when a kernel is needed. LLVM is
+used, and its objects are disposed of, only while `MAKING` is held: see there.
 """
 
 from __future__ import annotations
@@ -8,13 +9,33 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar, ParamSpec, TypeVar
 
 import llvmlite
 import llvmlite.binding as llvm
 
 from nlink.compiler.ir import LIBRARY, Target, once
+from nlink.compiler.threads import MAKING, InterruptKeptBack
 from nlink.scalars.primitives import PRIMITIVES
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def _alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """The function, with LLVM to itself until its local variables are gone.
+
+    Ctrl-C waits: raised within llvmlite, it could leave a lock behind.
+    """
+
+    @functools.wraps(function)
+    def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        with MAKING, InterruptKeptBack():
+            return function(*args, **kwargs)
+
+    return wrapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +55,7 @@ class Host:
 
 
 @functools.cache
+@_alone
 def host() -> Host:
     """The host of this process."""
     llvm.initialize_native_target()
@@ -55,6 +77,7 @@ def _machine() -> llvm.TargetMachine:
         cpu=here.cpu, features=here.features, opt=2, codemodel="jitdefault", jit=True)
 
 
+@_alone
 def compile_object(ir: str) -> bytes:
     """The object code of a module.
 
@@ -66,6 +89,7 @@ def compile_object(ir: str) -> bytes:
     return _machine().emit_object(module)
 
 
+@_alone
 def assembly(ir: str) -> str:
     """The assembly of a module, for reading."""
     return _machine().emit_assembly(llvm.parse_assembly(once(ir)))
@@ -97,12 +121,22 @@ def _address(function: str, libraries: tuple[str | None, ...]) -> int:
 class Image:
     """Object code loaded into this process, for as long as this object lives."""
 
+    _discarded: ClassVar[list[llvm.ExecutionEngine]] = []
+    """Engines nobody uses any more: the garbage collector may find them in any thread."""
+
+    @_alone
     def __init__(self, code: bytes) -> None:
         resolve_library()
+        self._discarded.clear()
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
 
+    def __del__(self) -> None:
+        if hasattr(self, "_engine"):
+            self._discarded.append(self._engine)
+
+    @_alone
     def address(self, symbol: str) -> int:
         address = self._engine.get_function_address(symbol)
         if not address:

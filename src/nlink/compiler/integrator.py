@@ -6,14 +6,15 @@ Nothing that writes code is imported here, so that a kernel from the cache loads
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 import struct
-from concurrent.futures import wait
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nlink.compiler.kernel import Compiled, Room, pool
+from nlink.compiler.kernel import Compiled, Room
+from nlink.compiler.threads import together
 
 if TYPE_CHECKING:
     from nlink.iterations.text import Layout
@@ -80,36 +81,28 @@ class Integrator:
         the next call. The GIL is released.
         """
         _, outputs, size = out.shape
-        numbers = {"outputs": outputs, "rtol": rtol, "atol": atol, "least": least,
-                   "largest": largest, "most": most,
-                   "budget": int(min(2**62, 1 + budget * RATE / max(1, self.operations))),
-                   "times": _address(times), "held": 0 if held is None else _address(held),
-                   "held_stride": 0 if held is None or len(held) == 1 else held.strides[0],
-                   "held_row": 0 if held is None else held.strides[1],
-                   "log": 0 if log is None else _address(log),
-                   "log_rows": 0 if log is None else log.shape[1]}
-        log_stride = 0 if log is None else log.strides[0]
 
         def span(begin: int, end: int) -> None:
             room = Room(self._scratch)
-            words = numbers | {"records": _address(records) + begin * records.itemsize,
-                               "count": end - begin, "scratch": room.address,
-                               "room": room.address + self._split, "data": self._data.address,
-                               "out": _address(out) + begin * outputs * size * 8}
+            words = {"outputs": outputs, "rtol": rtol, "atol": atol, "least": least,
+                     "largest": largest, "most": most,
+                     "budget": int(min(2**62, 1 + budget * RATE / max(1, self.operations))),
+                     "times": _address(times), "held": 0 if held is None else _address(held),
+                     "held_stride": 0 if held is None or len(held) == 1 else held.strides[0],
+                     "held_row": 0 if held is None else held.strides[1],
+                     "log": 0 if log is None else _address(log) + begin * log.strides[0],
+                     "log_rows": 0 if log is None else log.shape[1],
+                     "records": _address(records) + begin * records.itemsize,
+                     "count": end - begin, "scratch": room.address,
+                     "room": room.address + self._split, "data": self._data.address,
+                     "out": _address(out) + begin * outputs * size * 8}
             words["held"] += begin * words["held_stride"]
-            words["log"] += begin * log_stride
             packed = ctypes.create_string_buffer(b"".join(
                 struct.pack("d" if name in DOUBLES else "q", words[name]) for name in WORDS))
             self._code(ctypes.addressof(packed))
 
-        first, *others = _spans(records["status"] == 0, threads, self.width)
-        futures = [pool().submit(span, *each) for each in others]
-        try:
-            span(*first)
-        finally:
-            wait(futures)  # whatever happens, nobody writes into the arrays after this
-        for future in futures:
-            future.result()
+        together([functools.partial(span, *each) for each in _spans(
+            records["status"] == 0, threads, self.width)])
 
 
 def _spans(running: np.ndarray, threads: int, width: int) -> list[tuple[int, int]]:

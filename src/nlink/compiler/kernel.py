@@ -9,9 +9,8 @@ import ctypes
 import functools
 import itertools
 import json
-import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +18,10 @@ import numpy as np
 
 from nlink.compiler import native
 from nlink.compiler.calling import DOUBLE, Flat, call
+from nlink.compiler.threads import cores, together
 from nlink.scalars.program import Port
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
     from nlink.compiler.host import Image
 
 BATCH = "nlink_batch"
@@ -131,21 +129,18 @@ class Kernel:
         if threads is None:
             threads = min(cores(), count // self._most(0) or 1)
         threads = max(1, min(threads, blocks))
-        strides = (ctypes.c_int64 * len(arrays))(*(x.strides[0] for x in arrays))
-        starts = [x.__array_interface__["data"][0] for x in arrays]
         if threads == 1:
-            self._span(starts, strides, 0, count)
+            self._span(arrays, 0, count)
             return
         bounds = [min(count, blocks * k // threads * self.width) for k in range(threads + 1)]
-        futures = [pool().submit(self._span, starts, strides, begin, end)
-                   for begin, end in itertools.pairwise(bounds[1:])]
-        self._span(starts, strides, 0, bounds[1])
-        for future in futures:
-            future.result()
+        together([functools.partial(self._span, arrays, begin, end)
+                  for begin, end in itertools.pairwise(bounds)])
 
-    def _span(self, starts: list[int], strides: ctypes.Array, begin: int, end: int) -> None:
-        ports = (ctypes.c_void_p * len(starts))(
-            *(p + begin * s for p, s in zip(starts, strides, strict=True)))
+    def _span(self, arrays: Sequence[np.ndarray], begin: int, end: int) -> None:
+        """Compute some of the states; holding the arrays, it keeps their memory."""
+        strides = (ctypes.c_int64 * len(arrays))(*(x.strides[0] for x in arrays))
+        ports = (ctypes.c_void_p * len(arrays))(
+            *(x.__array_interface__["data"][0] + begin * x.strides[0] for x in arrays))
         try:
             scratch = self._rooms.pop()
         except IndexError:
@@ -222,23 +217,3 @@ class Room:
         begin = -address % _ALIGNMENT
         self.bytes = room[begin:begin + size]
         self.address = address + begin
-
-
-def cores() -> int:
-    """The cores this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
-
-
-@functools.cache
-def pool() -> ThreadPoolExecutor:
-    """Threads shared by all kernels; each state is computed alike in any of them."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    return ThreadPoolExecutor(cores(), thread_name_prefix="nlink")
-
-
-if hasattr(os, "register_at_fork"):  # a forked child has no threads: it makes its own pool
-    os.register_at_fork(after_in_child=pool.cache_clear)

@@ -1,4 +1,4 @@
-"""From a recipe to a kernel: out of the cache, or traced and compiled."""
+"""From a program to a kernel: out of the cache, or compiled."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import nlink
 from nlink.compiler import cache, native
 from nlink.compiler.host import host
 from nlink.compiler.kernel import Compiled, Kernel
+from nlink.compiler.keys import key
+from nlink.compiler.threads import MAKING
 
 if TYPE_CHECKING:
     from nlink.scalars.program import LoopProgram, Program
@@ -21,46 +23,36 @@ if TYPE_CHECKING:
 Loaded = TypeVar("Loaded")
 
 
-def load_kernel(recipe: str, build: Callable[[], Program | LoopProgram]) -> Kernel:
-    """The kernel a recipe stands for; `build` is called only if it is not in the cache."""
+def load_kernel(program: Program | LoopProgram) -> Kernel:
+    """The kernel of a program."""
 
     def compile_now() -> Compiled:
         from nlink.compiler.translate import compile_program
 
-        return compile_program(build())
+        return compile_program(program)
 
-    return load_compiled(recipe, compile_now, Kernel)
+    return load_compiled(key(program), compile_now, Kernel)
 
 
-def load_compiled(recipe: str, compile_now: Callable[[], Compiled],
+def load_compiled(program: str, compile_now: Callable[[], Compiled],
                   load: Callable[[Compiled], Loaded]) -> Loaded:
     """Object code from the cache or compiled now, loaded into the process.
 
-    The recipe must say everything that decides the program, apart from nlink's own
-    source, the versions of the tools and the host: those are added here.
+    `program` is the key (`keys.key`) of all that is compiled. nlink's own source, the
+    versions of the tools and the host are added here.
     """
-    key = "\n".join((recipe, source_digest(), host().identity, native.identity(),
-                     f"native {native.supported()} pointer {struct.calcsize('P')}"))
-    payload = cache.read(key)
-    if payload is not None:
-        try:
-            return load(Compiled.from_bytes(payload))
-        except (ValueError, KeyError, LookupError, RuntimeError, struct.error):
-            pass  # signed, yet not to be understood: compile again
-    compiled = compile_now()
-    cache.write(key, compiled.to_bytes())
-    return load(compiled)
-
-
-def recall(question: str, answer: Callable[[], str]) -> str:
-    """A short answer that was costly to find: out of the cache, or found now and kept."""
-    key = f"{question}\n{source_digest()}"
-    known = cache.read(key)
-    if known is not None:
-        return known.decode()
-    found = answer()
-    cache.write(key, found.encode())
-    return found
+    whole = "\n".join((program, source_digest(), host().identity, native.identity(),
+                       f"native {native.supported()} pointer {struct.calcsize('P')}"))
+    with MAKING:
+        payload = cache.read(whole)
+        if payload is not None:
+            try:
+                return load(Compiled.from_bytes(payload))
+            except (ValueError, KeyError, LookupError, RuntimeError, struct.error):
+                pass  # signed, yet not to be understood: compile again
+        compiled = compile_now()
+        cache.write(whole, compiled.to_bytes())
+        return load(compiled)
 
 
 @functools.cache

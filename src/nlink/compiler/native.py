@@ -61,11 +61,6 @@ def identity() -> str:
     return f"{sys.implementation.cache_tag} {tuple.__basicsize__} {bytes.__basicsize__}"
 
 
-class _MethodDef(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("function", ctypes.c_void_p),
-                ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
-
-
 METH_FASTCALL = 0x80
 
 
@@ -82,8 +77,16 @@ def builtin(address: int, name: str, doc: str, fallback: Callable[..., Any],
         "vectorcall": entry("PyObject_Vectorcall"), "incref": entry("Py_IncRef"),
         "none": id(None), "data": data, "scratch": scratch, "most": most}
     table = struct.pack(f"{len(TABLE)}P", *(addresses[name] for name in TABLE))
-    method = _MethodDef(name.encode(), address, METH_FASTCALL, doc.encode())
-    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.POINTER(_MethodDef), ctypes.py_object,
+    # a PyMethodDef. The function reads it until its very end, so it lies in a bytes object: the
+    # garbage collector clears ctypes' structures before the objects they are in cycles with
+    texts = name.encode(), doc.encode()
+    method = struct.pack("PPiP", _contents(texts[0]), address, METH_FASTCALL, _contents(texts[1]))
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object,
                              ctypes.c_void_p)(("PyCFunction_NewEx", api))
     # the tuple is the function's self: all it points to lives as long as the function
-    return make(ctypes.byref(method), (table, method, fallback, keep), None)
+    return make(_contents(method), (table, method, texts, fallback, keep), None)
+
+
+def _contents(x: bytes) -> int:
+    """Where a bytes object has its bytes, which end with a zero."""
+    return id(x) + bytes.__basicsize__ - 1

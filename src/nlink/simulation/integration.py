@@ -286,7 +286,7 @@ def _check_velocity(velocity: str, method: str, algorithm: str | None, traced: b
 
 
 def _threads(threads: int | None) -> int:
-    from nlink.compiler.kernel import cores
+    from nlink.compiler.threads import cores
 
     return cores() if threads is None else _whole("threads", threads)
 
@@ -455,5 +455,5 @@ def _law_kernel(system: System) -> Callable[..., Array]:
     """tau(t, q, qd) of a traced law, or tau(t, q, qd, own), over any leading shape."""
     from nlink.compiler.loading import load_kernel
 
-    kernel = load_kernel(f"law {system.recipe()}", system.law_program)
+    kernel = load_kernel(system.law_program())
     return lambda t, q, qd, *own: kernel(t[:, None], q, qd, *own)

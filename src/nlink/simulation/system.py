@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -27,13 +26,15 @@ import numpy as np
 
 from nlink.algorithms.catalogue import stabilized
 from nlink.algorithms.trace import run
+from nlink.compiler.keys import key
 from nlink.compiler.rates import RolledRates
+from nlink.compiler.threads import MAKING
 from nlink.iterations.events import Events
 from nlink.iterations.integration import Integration
 from nlink.iterations.methods import METHODS
 from nlink.iterations.text import Shape
 from nlink.scalars.functions import Scalar
-from nlink.scalars.graph import Graph, Node, reachable
+from nlink.scalars.graph import Graph, Node
 from nlink.scalars.program import LoopProgram, Port, Program
 from nlink.simulation.events import Margin, Watched
 from nlink.simulation.variation import NOTHING, Varied
@@ -102,7 +103,8 @@ def evaluate_law(law: Law, t: Scalar, q: Sequence[Scalar] | np.ndarray,
     return values
 
 
-_RECIPES: WeakKeyDictionary[Robot, dict[tuple[str, str | None, Closing], str]] = WeakKeyDictionary()
+_KEYS: WeakKeyDictionary[Robot, dict[str, str]] = WeakKeyDictionary()
+"""Keys of what was traced already, by robot and all else that decides it."""
 
 
 @dataclass(frozen=True)
@@ -184,18 +186,16 @@ class System:
         return request
 
     def recipe(self) -> str:
-        """All that decides the program, as a digest."""
-        known = _RECIPES.setdefault(self.robot, {})
-        key = self.dynamics, self.algorithm, self.closing
-        if key not in known:
-            request = self.request()
-            known[key] = f"{request.recipe()} {request.rolled}"
-        law = "" if self.law is None else _digest(self.law_program().results)
-        watch = _digest(self.watch_program().results) if self.watched else ""
+        """A digest of all programs that are integrated."""
+        law = None if self.law is None else key(self.law_program())
+        watch = key(self.watch_program()) if self.watched else None
         limits = [(each.g, each.rate) for each in self.watched if each.trigger.bounds]
-        parts = ("rates", known[key], self.table, self.velocity, self._projects, law, self.varied,
-                 [each.trigger for each in self.watched], watch, limits, self.restitution if limits else None)
-        return sha256(repr(parts).encode()).hexdigest()
+        here = repr((law, self.table, self.velocity, self.algorithm, self.closing, self.varied,
+                     [each.trigger for each in self.watched], watch, limits, self.restitution))
+        known = _KEYS.setdefault(self.robot, {})
+        if here not in known:
+            known[here] = key(self.shape, self.programs())
+        return known[here]
 
     def law_program(self) -> Program:
         """The law alone: tau from t, q, qd and what varies."""
@@ -328,32 +328,27 @@ class System:
                 for k in range(n)]
 
 
-def _digest(nodes: Sequence[Node]) -> str:
-    """All that a traced program computes, as a digest."""
-    lines = [(n.op, [a.index for a in n.args], repr(n.value), n.name, n.index)
-             for n in reachable(nodes)]
-    return sha256(repr((lines, [n.index for n in nodes])).encode()).hexdigest()
-
-
 def kernel_of(system: System, method: str, width: int) -> Integrator:
     """The integration kernel of a system: at hand, from the cache, or compiled now."""
-    from nlink.compiler.integrator import Integrator
-    from nlink.compiler.loading import load_compiled
+    recipe = key("integrate", repr(METHODS[method]), width, system.recipe())
+    with MAKING:
+        from nlink.compiler.integrator import Integrator
+        from nlink.compiler.loading import load_compiled
 
-    recipe = f"integrate {method} {width} {system.recipe()}"
-    if recipe not in _KERNELS:
+        if recipe not in _KERNELS:
 
-        def compile_now() -> Compiled:
-            from nlink.compiler.lanes import compile_iteration
+            def compile_now() -> Compiled:
+                from nlink.compiler.lanes import compile_iteration
 
-            iteration = system.iteration(method)
-            return compile_iteration(iteration, system.programs(), system.shape, width,
-                                     evaluations=METHODS[method].evaluations, dense=iteration.dense)
+                iteration = system.iteration(method)
+                return compile_iteration(
+                    iteration, system.programs(), system.shape, width,
+                    evaluations=METHODS[method].evaluations, dense=iteration.dense)
 
-        while len(_KERNELS) >= KEPT:
-            _KERNELS.pop(next(iter(_KERNELS)))
-        _KERNELS[recipe] = load_compiled(recipe, compile_now, Integrator)
-    return _KERNELS[recipe]
+            while len(_KERNELS) >= KEPT:
+                _KERNELS.pop(next(iter(_KERNELS)))
+            _KERNELS[recipe] = load_compiled(recipe, compile_now, Integrator)
+        return _KERNELS[recipe]
 
 
 KEPT = 32

@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -169,18 +168,14 @@ def varied_kernel(robot: Robot, varied: Varied, request: Request) -> Any:
     """What a request asks for, with one more input at the end: the numbers that vary."""
     from nlink.compiler.loading import load_kernel
 
-    def build() -> Program:
-        graph, (inputs, outputs) = Graph(), request.ports
-        ports = (*inputs, Port("own", (varied.width,)))
-        *values, own = [[graph.input(f"{port.name}[{k}]") for k in range(port.size)]
-                        for port in ports]
-        mechanism = request.algorithm.prepare(varied.mechanism(robot, own))
-        results = tuple(graph.lift(x) for x in run(
-            request.algorithm, mechanism, request.options, values))
-        return Program(request.algorithm.name, ports, outputs, results)
-
-    parts = sha256(repr((request.recipe(), varied)).encode()).hexdigest()
-    return load_kernel(f"varied {parts}", build)
+    graph, (inputs, outputs) = Graph(), request.ports
+    ports = (*inputs, Port("own", (varied.width,)))
+    *values, own = [[graph.input(f"{port.name}[{k}]") for k in range(port.size)]
+                    for port in ports]
+    mechanism = request.algorithm.prepare(varied.mechanism(robot, own))
+    results = tuple(graph.lift(x) for x in run(
+        request.algorithm, mechanism, request.options, values))
+    return load_kernel(Program(request.algorithm.name, ports, outputs, results))
 
 
 def _symbolic(values: Sequence[Any]) -> bool:

@@ -1,0 +1,78 @@
+"""Keys of kernels: digests of the programs they are compiled from.
+
+A key is made of what is compiled, all of it and nothing else, so two kernels have one key
+only if they are the same. Whatever decided the program (a mechanism, a joint type's methods,
+a controller) has left its mark there, and need not be known here.
+
+>>> from nlink.scalars.graph import Graph
+>>> def square(name):
+...     x = Graph().input(name)
+...     return x * x
+>>> key(square("x")) == key(square("x")), key(square("x")) == key(square("y"))
+(True, False)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from nlink.scalars.graph import Graph, Node, reachable
+
+PLAIN = (bool, int, float, str, bytes, type(None))
+
+
+def key(*parts: Any) -> str:
+    """A digest of programs, and of names, numbers and arrays, in any nesting.
+
+    Of objects, nlink's own dataclasses are taken by their fields. Anything else raises
+    TypeError: it may have methods that a digest would not see.
+    """
+    items = list(_flat(parts))
+    results: dict[Graph, list[Node]] = {}
+    for x in items:
+        if isinstance(x, Node):
+            results.setdefault(x.graph, []).append(x)
+    lines: list[str] = []
+    numbers: dict[Node, int] = {}
+    for nodes in results.values():
+        for node in reachable(nodes):
+            numbers[node] = len(numbers)
+            lines.append(f"{node.op} {node.value!r}" if node.op == "const" else
+                         f"{node.op} {node.name!r}" if node.op == "input" else
+                         f"{node.op} {[numbers[a] for a in node.args]}")
+    lines += [f"%{numbers[x]}" if isinstance(x, Node) else x for x in items]
+    return sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _flat(x: Any) -> Iterator[str | Node]:
+    """The leaves of a part, with marks where it is nested."""
+    if isinstance(x, Node):
+        yield x
+    elif type(x) in PLAIN:
+        yield repr(x)
+    elif isinstance(x, np.generic):
+        yield from _flat(x.item())
+    elif isinstance(x, np.ndarray) and x.dtype.hasobject is False:
+        yield f"{x.dtype.str} {x.shape} {sha256(np.ascontiguousarray(x)).hexdigest()}"
+    elif isinstance(x, tuple | list):
+        yield f"[{len(x)}"
+        if all(type(y) in PLAIN for y in x):  # the same, faster
+            yield "\n".join(map(repr, x))
+        else:
+            for y in x:
+                yield from _flat(y)
+    elif isinstance(x, dict):
+        yield "{"
+        yield from _flat([*x.items()])
+    elif is_dataclass(x) and type(x).__module__.partition(".")[0] == "nlink":
+        yield type(x).__qualname__
+        for field in fields(x):
+            yield from _flat(getattr(x, field.name))
+    else:
+        raise TypeError(f"a part of a key is a {type(x).__name__}, expected programs, names, "
+                        "numbers and arrays")
