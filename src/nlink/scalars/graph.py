@@ -110,9 +110,10 @@ class Node:
 
     def __getattr__(self, name: str) -> Callable[..., Node]:
         """The functions as methods: `np.sin` of an array of nodes asks each for its `sin`."""
-        if name in PRIMITIVES and not name.startswith("_"):
-            return lambda *others: self.graph.primitive(name, self, *others)
-        raise AttributeError(f"a traced value has no attribute {name!r}")
+        row = PRIMITIVES.get(name)
+        if row is not None and row.arity == 1:
+            return lambda: self.graph.primitive(name, self)
+        raise AttributeError(f"a traced value has no {name}{_instead(name)}")
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         """Operators between NumPy's numbers or arrays and nodes; its functions are refused."""
@@ -125,22 +126,30 @@ class Node:
                 return result
             out[...] = result  # an array of nodes, changed in place
             return out
-        ours = _FUNCTIONS.get(ufunc.__name__)
-        raise TypeError(f"numpy.{ufunc.__name__} has no value for {self!r}, a traced value: "
-                        f"use {f'nlink.{ours}, or' if ours else 'functions of nlink, or'} "
-                        "traced=False")
+        raise TypeError(f"numpy.{ufunc.__name__} was given a traced value, expected numbers"
+                        f"{_instead(ufunc.__name__)}")
 
     def __bool__(self) -> NoReturn:
         raise TypeError(
-            "a traced value has no truth value to branch on (if, and, or, min, max, numpy.clip): "
-            "compare with nlink.less, combine truths with & | ~, choose with nlink.where, "
-            "nlink.minimum, nlink.maximum or nlink.clip, or use traced=False")
+            "a traced value has no truth value: compare with nlink.less, combine truths with "
+            "& | ~, choose with nlink.where, nlink.minimum, nlink.maximum or nlink.clip, or "
+            "simulate with traced=False")
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, int | float | np.number):
+            raise TypeError(
+                "a traced value was compared with a number by ==, whose result is known later: "
+                "use nlink.less or nlink.less_equal, or simulate with traced=False")
+        return self is other
+
+    __hash__ = object.__hash__
 
     def __float__(self) -> float:
         if self.op == "const":
             return self.value
         raise TypeError(f"{self!r} is a traced value, not a number: use nlink.sin, nlink.sqrt and "
-                        "the other functions of nlink instead of those of math, or traced=False")
+                        "the other functions of nlink, not those of math, or simulate with "
+                        "traced=False")
 
     __int__ = __index__ = __float__  # type: ignore[assignment]
 
@@ -162,10 +171,16 @@ _OPERATORS = {"add": python.add, "subtract": python.sub, "multiply": python.mul,
               "less_equal": python.le, "greater": python.gt, "greater_equal": python.ge,
               "bitwise_and": python.and_, "bitwise_or": python.or_}
 """Operators by the names of NumPy's functions for them."""
-_FUNCTIONS = {name: name for name in PRIMITIVES} | {
+_FUNCTIONS = {"minimum": "minimum", "maximum": "maximum", "clip": "clip"} | {
     row.arrays.__name__: name for name, row in PRIMITIVES.items()
-    if isinstance(row.arrays, np.ufunc)} | {"clip": "clip"}
+    if isinstance(row.arrays, np.ufunc)}
 """The functions of nlink by the names of NumPy's."""
+
+
+def _instead(name: str) -> str:
+    """What to use for a function of NumPy, as the end of a sentence."""
+    ours = f"nlink.{_FUNCTIONS[name]}" if name in _FUNCTIONS else "functions of nlink"
+    return f": use {ours}, or simulate with traced=False"
 
 
 def _short(node: Node) -> str:
