@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 
+import nlink
 from nlink.scalars.graph import Graph, Node
 from nlink.scalars.program import LoopProgram, Port, Program, Step, Sweep
 
@@ -15,7 +16,7 @@ def random_nodes(rng: random.Random, graph: Graph, leaves: list[Node], size: int
     nodes = list(leaves)
     for _ in range(size):
         a, b, c = (rng.choice(nodes[-25:] if rng.random() < 0.7 else nodes) for _ in range(3))
-        kind = rng.randrange(12)
+        kind = rng.randrange(16)
         if kind < 3:
             value = a * b * 0.5 + c
         elif kind < 5:
@@ -31,8 +32,16 @@ def random_nodes(rng: random.Random, graph: Graph, leaves: list[Node], size: int
             value = (a * a + 0.5).sqrt()
         elif kind < 10:
             value = a.sign() * b
-        else:
+        elif kind < 12:
             value = a.sin() if kind == 10 else a.cos()
+        elif kind < 13:
+            value = nlink.clip(a, -1.0, b)
+        elif kind < 14:
+            value = nlink.where((a < b) & ~(c <= 0.5) | (b < c), c * 0.5, abs(a))
+        elif kind < 15:
+            value = nlink.exp(-abs(a)) - nlink.tanh(b)
+        else:
+            value = nlink.atan2(a, b) * nlink.pow(abs(c), 0.5)
         nodes.append(value if rng.random() < 0.5 else value.sin())
     return nodes
 

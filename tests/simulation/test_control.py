@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sympy
 
 import nlink
+from nlink.compiler import Kernel, compile_program
+from nlink.scalars.graph import Graph
+from nlink.scalars.program import Port, Program
+from nlink.scalars.symbolic import Symbolic
 from nlink.simulation import PD, ComputedTorque, Cycloid, FeedForward, PDGravity, Quintic, Rest
 
 PUMA = nlink.load("puma560")
@@ -70,6 +75,41 @@ def test_a_law_of_ones_own_is_the_same_traced_or_not():
                       for traced in (True, False))
         assert np.abs(fast.q - slow.q).max() <= 1e-9
         assert np.abs(fast.tau - slow.tau).max() <= 1e-7
+
+
+def saturated(t, q, qd):
+    """PD within the forces of the motors, softer near the goal, and only while it is needed."""
+    pd = 30.0 * (nlink.minimum(t, 0.1) - q) - 4.0 * qd
+    pd = nlink.where(nlink.less(nlink.abs(q), 0.02) | (t > 0.25), nlink.tanh(pd), pd)
+    return nlink.clip(pd, -8.0, [5.0, 6.0])
+
+
+def test_a_saturated_controller_is_the_same_everywhere():
+    arm = nlink.load("double_pendulum")
+
+    def far(t, q, qd):
+        return nlink.maximum(q[0], q[1]) - 0.22
+
+    how = {"t": 0.4, "every": 0.05, "method": "rk4", "step": 1e-3, "tau": saturated}
+    fast, slow = (nlink.simulate(arm, [0.3, -0.2], [0.5, 1.0], traced=traced, events=[far], **how)
+                  for traced in (True, False))
+    np.testing.assert_allclose(fast.q, slow.q, rtol=0, atol=1e-12)
+    assert len(fast.events.t) == len(slow.events.t) == 2
+    np.testing.assert_allclose(fast.events.t, slow.events.t, rtol=0, atol=1e-9)
+    assert (fast.tau == [5.0, 6.0]).any() or (fast.tau == -8.0).any()
+
+    g = Graph()
+    x = [g.input(f"x[{k}]") for k in range(5)]
+    tau = saturated(x[0], np.array(x[1:3]), np.array(x[3:]))
+    program = Program("saturated", (Port("x", (5,)),), (Port("tau", (2,)),), tuple(tau))
+    states = np.random.default_rng(1).normal(size=(64, 5)) * [0.3, 0.05, 0.3, 1, 1]
+    python = [saturated(s[0], s[1:3], s[3:]) for s in states]
+    arrays = np.array(program(*[states.T])[0]).T
+    compiled = Kernel(compile_program(program))(states)
+    formula = sympy.lambdify(sympy.symbols("x_1:6"), Symbolic(program).values)
+    np.testing.assert_allclose(compiled, python, rtol=1e-14, atol=1e-14)
+    np.testing.assert_allclose(arrays, python, rtol=1e-14, atol=1e-14)
+    np.testing.assert_allclose([formula(*s) for s in states], python, rtol=1e-12, atol=1e-12)
 
 
 def test_a_law_may_use_arrays():

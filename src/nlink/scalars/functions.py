@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from nlink.scalars.primitives import Scalar, divide, on
 
-__all__ = ["Scalar", "abs", "atan2", "clip", "cos", "divide", "exp", "floor", "less",
-           "less_equal", "literal", "log", "maximum", "minimum", "pow", "sign", "sin", "sqrt",
-           "tanh", "where"]
+__all__ = ["Scalar", "abs", "atan2", "clip", "cos", "divide", "exp", "float_bits", "floor",
+           "from_float_bits", "less", "less_equal", "literal", "log", "maximum", "minimum", "pow",
+           "sign", "sin", "sqrt", "tanh", "where"]
 
 
 def literal(x: Scalar) -> float | None:
@@ -118,10 +118,15 @@ def where(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
 
 
 def float_bits(x: Scalar) -> Scalar:
-    """The bits of a double as a whole number: about 2^52 (log2 x + 1023), for step-size rules."""
+    """The bits of a double as a signed integer, as a double: for x > 0 a logarithm in pieces of
+    straight lines, 2^52 (log2 x + 1023) at powers of two. The same bits everywhere.
+
+    >>> float_bits(8.0) - float_bits(2.0) == 2 * 2.0**52
+    True
+    """
     return on("float_bits", x)
 
 
 def from_float_bits(y: Scalar) -> Scalar:
-    """The double with these bits: the inverse of `float_bits`."""
+    """The double whose bits are the whole part of y: the inverse of `float_bits`."""
     return on("from_float_bits", y)

@@ -27,149 +27,12 @@ from nlink.scalars.primitives import FUSED, PRIMITIVES, Primitive, Scalar, eleme
 from nlink.scalars.tables import TABLES, Table
 
 _MANY = (np.ndarray, list, tuple)
+_INDEX, _OFFLINE = python.attrgetter("index"), python.attrgetter("offline")
 
 
 def operation(name: str) -> Primitive | Table:
     """An operation by its name: a primitive, a fused one, or a table."""
     return PRIMITIVES.get(name) or FUSED.get(name) or TABLES[name]
-
-
-def _operator(name: str, *, swapped: bool = False) -> Callable[[Node, Any], Any]:
-    """The method of a binary operator; beside an array or a list it works element by element."""
-
-    def method(self: Node, other: Any) -> Any:
-        if isinstance(other, _MANY):
-            return elementwise(lambda x: method(self, x), other)
-        pair = (other, self) if swapped else (self, other)
-        return self.graph.primitive(name, *pair)
-
-    return method
-
-
-class Node:
-    """One value of a graph: a leaf, or a primitive applied to earlier nodes.
-
-    `op` is "const", "input" or a primitive's name; `args` are nodes. A constant has its
-    `value`, an input its `name`. `offline` says that nothing but constants and
-    parameters went into the node, so it can be computed before any state is known.
-    `is_truth` says that it is no number but a truth, the value of a comparison.
-    """
-
-    __slots__ = ("args", "graph", "index", "is_truth", "name", "offline", "op", "value")
-
-    graph: Graph
-    index: int
-    op: str
-    args: tuple[Node, ...]
-    value: float
-    name: str
-    offline: bool
-    is_truth: bool
-
-    __add__, __radd__ = _operator("add"), _operator("add", swapped=True)
-    __sub__, __rsub__ = _operator("sub"), _operator("sub", swapped=True)
-    __mul__, __rmul__ = _operator("mul"), _operator("mul", swapped=True)
-    __truediv__, __rtruediv__ = _operator("div"), _operator("div", swapped=True)
-    __lt__, __gt__ = _operator("less"), _operator("less", swapped=True)
-    __le__, __ge__ = _operator("less_equal"), _operator("less_equal", swapped=True)
-    __and__ = __rand__ = _operator("logical_and")
-    __or__ = __ror__ = _operator("logical_or")
-    __rpow__ = _operator("pow", swapped=True)
-
-    def __pow__(self, exponent: Any) -> Any:
-        """Whole powers by repeated squares, others by `pow`."""
-        if isinstance(exponent, _MANY):
-            return elementwise(lambda x: self ** x, exponent)
-        if not isinstance(exponent, int | float | np.number) or not float(exponent).is_integer():
-            return self.graph.primitive("pow", self, exponent)
-        power, square, rest = self.graph.const(1.0), self, abs(int(exponent))
-        while rest:
-            power = power * square if rest % 2 else power
-            rest //= 2
-            square = square * square if rest else square
-        return 1 / power if exponent < 0 else power
-
-    def __neg__(self) -> Node:
-        return self.graph.primitive("neg", self)
-
-    def __pos__(self) -> Node:
-        return self
-
-    def __abs__(self) -> Node:
-        return self.graph.primitive("abs", self)
-
-    def __invert__(self) -> Node:
-        return self.graph.primitive("logical_not", self)
-
-    def apply_primitive(self, row: Primitive, *args: Any) -> Node:
-        """A primitive of this node and others: what the functions of `nlink` call."""
-        return self.graph.primitive(row.name, *args)
-
-    def table(self, table: Table) -> Node:
-        return self.graph.apply(TABLES.setdefault(table.name, table).name, self)
-
-    def __getattr__(self, name: str) -> Callable[..., Node]:
-        """The functions as methods: `np.sin` of an array of nodes asks each for its `sin`."""
-        if name in PRIMITIVES and not name.startswith("_"):
-            return lambda *others: self.graph.primitive(name, self, *others)
-        raise AttributeError(f"a traced value has no attribute {name!r}")
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        """Operators between NumPy's numbers or arrays and nodes; its functions are refused."""
-        if method == "__call__" and ufunc.__name__ in _OPERATORS:
-            operate = _OPERATORS[ufunc.__name__]
-            result = elementwise(lambda a, b: operate(_python_number(a), _python_number(b)),
-                                 *inputs)
-            (out,) = options.get("out", (None,))
-            if out is None or out.dtype != object:
-                return result
-            out[...] = result  # an array of nodes, changed in place
-            return out
-        ours = _FUNCTIONS.get(ufunc.__name__)
-        raise TypeError(f"numpy.{ufunc.__name__} has no value for {self!r}, a traced value: "
-                        f"use {f'nlink.{ours}, or' if ours else 'functions of nlink, or'} "
-                        "traced=False")
-
-    def __bool__(self) -> NoReturn:
-        raise TypeError(
-            "a traced value has no truth value to branch on (if, and, or, min, max, numpy.clip): "
-            "compare with nlink.less, combine truths with & | ~, choose with nlink.where, "
-            "nlink.minimum, nlink.maximum or nlink.clip, or use traced=False")
-
-    def __float__(self) -> float:
-        if self.op == "const":
-            return self.value
-        raise TypeError(f"{self!r} is a traced value, not a number: use nlink.sin, nlink.sqrt and "
-                        "the other functions of nlink instead of those of math, or traced=False")
-
-    __int__ = __index__ = __float__  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        if self.op == "const":
-            return f"{self.value:g}"
-        if self.op == "input":
-            return self.name
-        return f"%{self.index} = {self.op}({', '.join(_short(a) for a in self.args)})"
-
-
-def _python_number(x: Any) -> Any:
-    """Not NumPy's, whose operators come here."""
-    return x.item() if isinstance(x, np.generic) else x
-
-
-_OPERATORS = {"add": python.add, "subtract": python.sub, "multiply": python.mul,
-              "divide": python.truediv, "power": python.pow, "less": python.lt,
-              "less_equal": python.le, "greater": python.gt, "greater_equal": python.ge,
-              "bitwise_and": python.and_, "bitwise_or": python.or_}
-"""Operators by the names of NumPy's functions for them."""
-_FUNCTIONS = {name: name for name in PRIMITIVES} | {
-    row.arrays.__name__: name for name, row in PRIMITIVES.items()
-    if isinstance(row.arrays, np.ufunc)} | {"clip": "clip"}
-"""The functions of nlink by the names of NumPy's."""
-
-
-def _short(node: Node) -> str:
-    return repr(node) if node.op in ("const", "input") else f"%{node.index}"
 
 
 class Graph:
@@ -178,7 +41,7 @@ class Graph:
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self._table: dict[tuple, Node] = {}
-        self._tables: dict[str, Table] = {}  # tables live as long as what reads them
+        self._rows: dict[str, Primitive | Table] = {}  # tables live as long as what reads them
 
     def _node(self, key: tuple, op: str, args: tuple[Node, ...] = (), *,
               value: float = math.nan, name: str = "", offline: bool = True,
@@ -245,18 +108,18 @@ class Graph:
 
     def _plain(self, op: str, *args: Node) -> Node:
         """The node of an operation; that of constants is a constant."""
-        row = operation(op)
-        if isinstance(row, Table):
-            self._tables[op] = row
-        if args and all(a.op == "const" for a in args):
-            value = row.floats(*(a.value for a in args))
-            return self.truth(value) if row.is_truth else self.const(value)
+        row = self._rows.get(op)
+        if row is None:
+            row = self._rows[op] = operation(op)
         if row.commutes:
             a, b = args
             if b.op == "const" or (a.index > b.index and a.op != "const"):
                 args = b, a  # one order for both: a constant first, then by age
-        offline = all(a.offline for a in args)
-        return self._node((op, *(a.index for a in args)), op, args, offline=offline,
+        offline = all(map(_OFFLINE, args))
+        if offline and args and all(a.op == "const" for a in args):
+            value = row.floats(*(a.value for a in args))
+            return self.truth(value) if row.is_truth else self.const(value)
+        return self._node((op, *map(_INDEX, args)), op, args, offline=offline,
                           is_truth=row.is_truth)
 
     def add(self, a: Node, b: Node) -> Node:
@@ -368,6 +231,164 @@ def _is(node: Node, value: float) -> bool:
 
 def _is_truth(x: Any) -> bool:
     return x.is_truth if isinstance(x, Node) else isinstance(x, bool | np.bool_)
+
+
+def _operator(name: str, *, swapped: bool = False) -> Callable[[Node, Any], Any]:
+    """The method of a binary operator; beside an array or a list it works element by element."""
+
+    rule = _RULES.get(name) or (lambda graph, a, b: graph.apply(name, a, b))
+    truths = PRIMITIVES[name].truths > 0
+
+    def method(self: Node, other: Any) -> Any:
+        if isinstance(other, _MANY):
+            return elementwise(lambda x: method(self, x), other)
+        graph = self.graph
+        lift = graph.truth if truths else graph.lift
+        other = lift(other)
+        if self.is_truth is not truths:
+            lift(self)  # says what was expected
+        return rule(graph, other, self) if swapped else rule(graph, self, other)
+
+    return method
+
+
+class Node:
+    """One value of a graph: a leaf, or a primitive applied to earlier nodes.
+
+    `op` is "const", "input" or a primitive's name; `args` are nodes. A constant has its
+    `value`, an input its `name`. `offline` says that nothing but constants and
+    parameters went into the node, so it can be computed before any state is known.
+    `is_truth` says that it is no number but a truth, the value of a comparison.
+    """
+
+    __slots__ = ("args", "graph", "index", "is_truth", "name", "offline", "op", "value")
+
+    graph: Graph
+    index: int
+    op: str
+    args: tuple[Node, ...]
+    value: float
+    name: str
+    offline: bool
+    is_truth: bool
+
+    __add__, __radd__ = _operator("add"), _operator("add", swapped=True)
+    __sub__, __rsub__ = _operator("sub"), _operator("sub", swapped=True)
+    __mul__, __rmul__ = _operator("mul"), _operator("mul", swapped=True)
+    __truediv__, __rtruediv__ = _operator("div"), _operator("div", swapped=True)
+    __lt__, __gt__ = _operator("less"), _operator("less", swapped=True)
+    __le__, __ge__ = _operator("less_equal"), _operator("less_equal", swapped=True)
+    __and__ = __rand__ = _operator("logical_and")
+    __or__ = __ror__ = _operator("logical_or")
+    __rpow__ = _operator("pow", swapped=True)
+
+    def __pow__(self, exponent: Any) -> Any:
+        """Whole powers by repeated squares, others by `pow`."""
+        if isinstance(exponent, _MANY):
+            return elementwise(lambda x: self ** x, exponent)
+        if not isinstance(exponent, int | float | np.number) or not float(exponent).is_integer():
+            return self.graph.primitive("pow", self, exponent)
+        power, square, rest = self.graph.const(1.0), self, abs(int(exponent))
+        while rest:
+            power = power * square if rest % 2 else power
+            rest //= 2
+            square = square * square if rest else square
+        return 1 / power if exponent < 0 else power
+
+    def __neg__(self) -> Node:
+        return self.graph.primitive("neg", self)
+
+    def __pos__(self) -> Node:
+        return self
+
+    def __abs__(self) -> Node:
+        return self.graph.primitive("abs", self)
+
+    def __invert__(self) -> Node:
+        return self.graph.primitive("logical_not", self)
+
+    def apply_primitive(self, row: Primitive, *args: Any) -> Node:
+        """A primitive of this node and others: what the functions of `nlink` call."""
+        return self.graph.primitive(row.name, *args)
+
+    def table(self, table: Table) -> Node:
+        return self.graph.apply(TABLES.setdefault(table.name, table).name, self)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """Operators between NumPy's numbers or arrays and nodes; its functions are refused."""
+        if method == "__call__" and ufunc.__name__ in _OPERATORS:
+            operate = _OPERATORS[ufunc.__name__]
+            result = elementwise(lambda a, b: operate(_python_number(a), _python_number(b)),
+                                 *inputs)
+            (out,) = options.get("out", (None,))
+            if out is None or out.dtype != object:
+                return result
+            out[...] = result  # an array of nodes, changed in place
+            return out
+        ours = _FUNCTIONS.get(ufunc.__name__)
+        raise TypeError(f"numpy.{ufunc.__name__} was given a traced value, expected numbers: use "
+                        f"{f'nlink.{ours}' if ours else 'functions of nlink'}, or simulate with "
+                        "traced=False")
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(
+            "a traced value has no truth value: compare with nlink.less, combine truths with "
+            "& | ~, choose with nlink.where, nlink.minimum, nlink.maximum or nlink.clip, or "
+            "simulate with traced=False")
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, int | float | np.number):
+            raise TypeError(
+                "a traced value was compared with a number by ==, whose result is known later: "
+                "use nlink.less or nlink.less_equal, or simulate with traced=False")
+        return self is other
+
+    __hash__ = object.__hash__
+
+    def __float__(self) -> float:
+        if self.op == "const":
+            return self.value
+        raise TypeError(f"{self!r} is a traced value, not a number: use nlink.sin, nlink.sqrt and "
+                        "the other functions of nlink, not those of math, or simulate with "
+                        "traced=False")
+
+    __int__ = __index__ = __float__  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        if self.op == "const":
+            return f"{self.value:g}"
+        if self.op == "input":
+            return self.name
+        return f"%{self.index} = {self.op}({', '.join(_short(a) for a in self.args)})"
+
+
+def _python_number(x: Any) -> Any:
+    """Not NumPy's, whose operators come here."""
+    return x.item() if isinstance(x, np.generic) else x
+
+
+_OPERATORS = {"add": python.add, "subtract": python.sub, "multiply": python.mul,
+              "divide": python.truediv, "power": python.pow, "less": python.lt,
+              "less_equal": python.le, "greater": python.gt, "greater_equal": python.ge,
+              "bitwise_and": python.and_, "bitwise_or": python.or_}
+"""Operators by the names of NumPy's functions for them."""
+_FUNCTIONS = {"minimum": "minimum", "maximum": "maximum", "clip": "clip"} | {
+    row.arrays.__name__: name for name, row in PRIMITIVES.items()
+    if isinstance(row.arrays, np.ufunc)}
+"""The functions of nlink by the names of NumPy's."""
+
+
+def _method(name: str) -> Callable[..., Node]:
+    return lambda self, *others: self.graph.primitive(name, self, *others)
+
+
+for _theirs, _ours in _FUNCTIONS.items():  # np.sin of an array of nodes asks each for its sin
+    if _ours in PRIMITIVES:
+        setattr(Node, _theirs, _method(_ours))
+
+
+def _short(node: Node) -> str:
+    return repr(node) if node.op in ("const", "input") else f"%{node.index}"
 
 
 def reachable(results: Iterable[Node]) -> list[Node]:

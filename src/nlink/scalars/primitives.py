@@ -74,7 +74,10 @@ class Primitive:
 
     def _dispatch(self, *arguments: Scalar) -> Scalar:
         """By the kind of the arguments: numbers, scalars with methods, SymPy, arrays."""
-        if all(isinstance(x, _NUMBERS) for x in arguments):
+        for x in arguments:
+            if not isinstance(x, _NUMBERS):
+                break
+        else:
             return self.floats(*arguments)
         own = [x for x in arguments if not isinstance(x, _PLAIN)]
         if any(isinstance(x, _MANY) and (own or np.asarray(x).dtype == object)

@@ -88,7 +88,8 @@ class Symbolic:
         definitions = []
         for node in live:
             values[node.index] = self._value(node, values)
-            if uses[node.index] > 1 and node.op not in ("const", "input", "neg"):
+            if (uses[node.index] > 1 and not node.is_truth
+                    and node.op not in ("const", "input", "neg")):
                 symbol = sp.Symbol(f"x{len(definitions)}")
                 definitions.append((symbol, values[node.index]))
                 values[node.index] = symbol

@@ -31,7 +31,7 @@ class Table:
     """
 
     arity, truths, is_truth, commutes = 1, 0, False, False
-    counts = partials = None
+    counts = None
 
     def __init__(self, values: Any) -> None:
         self.values = np.array(values, dtype=float)
@@ -60,6 +60,9 @@ class Table:
                             "number, an array of numbers or a graph node") from None
         at = np.clip(np.where(np.isnan(x), 0.0, x), 0.0, last).astype(int)
         return np.where(np.isnan(x), x, self.values[at])
+
+    def derivatives(self, x: Scalar, *, result: Scalar) -> tuple[Scalar, ...]:
+        return (0.0,)
 
     def llvm(self, block: Any, x: str) -> str:
         return block.look_up(self, x)

@@ -1,7 +1,7 @@
 """Control laws: tau = law(t, q, qd), on any scalar, so that they can be traced into a kernel.
 
-A law of your own is any function of (t, q, qd) written with + - * / and nlink.sin, cos,
-sqrt and sign; q and qd are arrays that it can index and scale.
+A law of your own is any function of (t, q, qd) written with + - * / ** and the functions of
+nlink (sin, clip, where, ...); q and qd are arrays that it can index and scale.
 
 The laws here act on joints with motors alone, and of a mechanism with loops they want closed
 configurations. Those that need the forces of a motion take them from the tree, on every joint;

@@ -52,7 +52,7 @@ this rate (1/s)."""
 
 Law = Callable[..., Any]
 """tau = law(t, q, qd), or law(t, q, qd, p) with parameters that vary, written with + - * / and
-nlink.sin, cos, sqrt, sign."""
+the functions of nlink."""
 
 RATES_FROM = {"p": "solve", "nu": "rates_from_quasi_velocities",
               "xi": "rates_from_unnormalized_quasi_velocities"}
