@@ -23,6 +23,7 @@ from nlink.model.mechanism import Mechanism
 from nlink.robot import Robot
 from nlink.testing.states import (
     EPS,
+    STEP,
     Array,
     Samples,
     along,
@@ -256,6 +257,19 @@ def batch_is_loop(robot: Robot, x: Samples, engine: Engine) -> float:
     return 0.0
 
 
+def rates_move_coordinates(robot: Robot, x: Samples, engine: Engine) -> float:
+    """States are where they belong, integration starts along the tangent and stays there, and
+    differences undo it. On NumPy arrays, whichever engine is asked for: spaces come before it."""
+    space, q, qd = robot.mechanism.space, x.q.T, x.qd.T
+    v = qd / (1 + np.linalg.norm(qd, axis=0))  # less than half a turn
+    moved = space.integrate(q, v)
+    slope = np.imag(space.integrate(q, 1j * STEP * qd)) / STEP
+    size = 1 + np.abs(q).max(initial=0.0)
+    return worst((difference(space.normalize(q), q), difference(space.normalize(moved), moved),
+                  difference(space.difference(q, moved), v, size),
+                  difference(slope, space.tangent(q, qd), size)))
+
+
 def toml_is_lossless(robot: Robot, x: Samples, engine: Engine) -> float:
     copy = parse_toml(to_toml(robot.description), physical="ignore")
     return float(copy != robot.description)
@@ -300,6 +314,10 @@ def _few(robot: Robot) -> bool:
     return robot.n <= FEW
 
 
+def _moves(robot: Robot) -> bool:
+    return robot.n > 0
+
+
 def _few_that_move(robot: Robot) -> bool:
     """Without a joint there is nothing to roll, and no centre of what moves."""
     return 0 < robot.n <= FEW
@@ -326,6 +344,8 @@ LAWS: tuple[Law, ...] = (
     Law("jacobian rate", "Jdot qd = d/dt (J) qd", jacobian_dot_is_jacobian_rate, 50, _few),
     Law("wrenches", "tau(f) - tau(0) = -sum J_i^T f_i", wrenches_act_by_jacobians, 50, _few),
     Law("regrouping", "tau from base parameters = tau", regrouping_changes_no_force, 50, _few),
+    Law("space", "difference(q, integrate(q, v)) = v, d integrate = tangent",
+        rates_move_coordinates, 50, _moves),
     Law("drivers", "rolled = unrolled", rolled_is_unrolled, 50, _few_that_move,
         thorough=True),
     Law("formulations", "every algorithm = the default one", formulations_agree, 50, _few,

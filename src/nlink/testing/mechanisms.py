@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 MOVING = ("revolute", "prismatic")
+EVERY = tuple(name for name in JOINT_TYPES if name != "fixed")
 
 
 def random_description(seed: int, bodies: int | None = None, tree: bool = True,
@@ -75,13 +76,15 @@ def random_robot(seed: int, bodies: int | None = None, **options: Any) -> Robot:
 def robots(max_bodies: int = 8, **options: Any) -> SearchStrategy[Robot]:
     """A Hypothesis strategy of robots; a failing one shrinks to few bodies and a small seed.
 
-    `options` are those of `random_description`; trees and chains alternate unless `tree` is given.
+    `options` are those of `random_description`; without them, joints are of every type, and trees
+    and chains alternate.
     """
     try:
         from hypothesis import strategies
     except ImportError:
         raise ImportError(
             "robots() needs Hypothesis, expected: pip install nlink[test]") from None
+    options = {"types": EVERY} | options
     chosen = {"tree": strategies.booleans()} | {k: strategies.just(v) for k, v in options.items()}
     return strategies.builds(
         random_robot, seed=strategies.integers(0, 2**32 - 1),
