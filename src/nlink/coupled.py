@@ -21,7 +21,7 @@ from nlink.engines import Engine
 from nlink.model.description import Joint
 from nlink.model.mimics import leads
 from nlink.robot import Robot
-from nlink.simulation.system import Law, apply, evaluate_law
+from nlink.simulation.system import Controller, apply, evaluate_controller
 
 Array = np.ndarray
 
@@ -152,7 +152,7 @@ class Coupled:
         """-sum m g . c."""
         return self.robot.potential_energy(self.expand(q), engine=engine)
 
-    def law(self, control: Law | None = None) -> Law:
+    def law(self, control: Controller | None = None) -> Controller:
         """A law for `nlink.simulate` under which the robot moves as its couplings demand.
 
         `control` is a law of the coupled mechanism, tau' = control(t, q', qd'), None free fall.
@@ -167,7 +167,7 @@ class Coupled:
             state = self._E_q @ own + self._e, self.E @ rates
             M = self.E.T @ np.reshape(apply(robot, "mass_matrix", state[0]), (n, n)) @ self.E
             held = self.E.T @ np.array(apply(robot, "inverse_dynamics", *state, [0.0] * n))
-            driven = [0.0] * self.n if control is None else evaluate_law(
+            driven = [0.0] * self.n if control is None else evaluate_controller(
                 control, t, own, rates, self.n)
             qdd = dense_solve(M.tolist(), list(np.asarray(driven) - held))
             return apply(robot, "inverse_dynamics", *state, list(self.E @ np.array(qdd)))

@@ -22,28 +22,29 @@ from nlink.compiler.rates import RolledRates, emit_rates, straight
 from nlink.compiler.rolled import loop
 from nlink.compiler.sincos import large_reduction
 from nlink.compiler.statements import Memory, Writer
-from nlink.iterations.recording import record_output, record_step
+from nlink.iterations.recording import RecordedIteration
 from nlink.iterations.text import Shape
 
 if TYPE_CHECKING:
-    from nlink.iterations.text import Iteration
     from nlink.scalars.program import Program
 
 OWN = ("due", "stop", "active", "job", *HEAD[1:])
 """Cells of the machine: times, whether a lane is taken, by which job, and counts of the record."""
 
 
-def compile_iteration(iteration: Iteration, programs: Mapping[str, Program | RolledRates],
-                      shape: Shape, width: int, *, evaluations: int, dense: bool) -> Compiled:
+def compile_iteration(iteration: RecordedIteration,
+                      programs: Mapping[str, Program | RolledRates], shape: Shape, width: int, *,
+                      evaluations: int, dense: bool) -> Compiled:
     """Machine code for the host that runs an iteration, `width` processes at a time.
 
     `programs` are called by their names with a time, a column and the inputs; `rates` may be a
-    rolled one. `dense` says that outputs lie within steps, else steps stop at each.
+    rolled one. A step evaluates it about so many times. `dense` says that outputs lie within
+    steps, else steps stop at each.
     """
     from nlink.compiler.host import compile_object, host
 
     target = Target(width, host().target.fma)
-    machine = Machine(iteration, programs, shape, target, dense=dense)
+    machine = Machine(iteration, shape, target, dense=dense)
     rates = emit_rates(programs["rates"], target)
     others = [straight(program, name, target) for name, program in programs.items()
               if name != "rates"]
@@ -57,17 +58,12 @@ def compile_iteration(iteration: Iteration, programs: Mapping[str, Program | Rol
 class Machine:
     """Writes the function that runs an iteration."""
 
-    def __init__(self, iteration: Iteration, programs: Mapping[str, Program | RolledRates],
-                 shape: Shape, target: Target, *, dense: bool) -> None:
+    def __init__(self, iteration: RecordedIteration, shape: Shape, target: Target, *,
+                 dense: bool) -> None:
         self.layout, self.shape, self.target, self.dense = iteration.layout, shape, target, dense
-        # a program whose output is called "cells" gives those, any other a column
-        counts = {name: program.outputs[0].size if name != "rates"
-                  and program.outputs[0].name == "cells" else 0
-                  for name, program in programs.items()}
-        self.step = record_step(iteration, counts)
-        self.row_output, self.row_memory = record_output(iteration, counts)
+        self.iteration = iteration
         self.memory = Memory(iteration.layout, shape.size, shape.inputs, OWN,
-                             (self.step, self.row_output), target)
+                             (iteration.step, iteration.output), target)
         self.cell = self.memory.cells
         self.counter = self.memory.at
         self.spent, self.scratch = self.counter + 8, self.counter + 16
@@ -107,7 +103,7 @@ class Machine:
         f.begin("attempt")
         self.writer.given = given | {name: self.load(name) for name in ("due", "stop")}
         self.writer.active = active
-        self.writer.write(self.step)
+        self.writer.write(self.iteration.step)
         self.attend(given)
         f.go("main")
         f.begin("end")
@@ -129,7 +125,7 @@ class Machine:
         f.branch(block.any(self.due()), write, ends)
         f.begin(write)
         self.writer.given = dict(given) | {name: self.load(name) for name in ("due", "stop")}
-        self.writer.write(self.row_output)
+        self.writer.write(self.iteration.output)
         self.each_lane(self.write_row)
         f.go(outputs)
         f.begin(ends)
@@ -245,7 +241,7 @@ class Machine:
             index = self.get(place, "next")
             rows = f.let(f"mul i64 {self.get(place, 'job')}, %outputs")
             row = f.let(f"mul i64 {f.let(f'add i64 {rows}, {index}')}, {8 * self.shape.size}")
-            column = f.offset(place, self.memory.columns[self.row_memory])
+            column = f.offset(place, self.memory.columns[self.iteration.row])
             self.copy(self.shape.size, column, f.offset("%out", row), to_lane=False)
             following = f.let(f"add i64 {index}, 1")
             self.put(place, "next", following)

@@ -56,9 +56,9 @@ class Attempt:
     """Over the tolerance; nan where a number is not finite."""
     stages: tuple[Column, ...] = ()
     """Rates on the way, for the method's interpolant."""
-    ready: Any = True
+    ready: Any = np.True_
     """Whether the attempt is complete; an implicit method needs several steps of the text."""
-    unsolved: Any = False
+    unsolved: Any = np.False_
     """Whether the equations of an implicit method could not be solved."""
     trial: Trial | None = None
     """The step really tried, if the method decides that itself."""
@@ -82,6 +82,12 @@ class Method(Protocol):
     name: str
     adaptive: bool
     interpolates: bool
+    canonical: bool
+    """Whether it wants momenta in place of rates."""
+    closes: bool
+    """Whether states can be projected onto closed loops after a step."""
+    compiles: bool
+    """Whether its text can be recorded; else it runs on floats only."""
     error_order: int
     """The error shrinks as h^(error_order + 1)."""
     evaluations: int
@@ -111,7 +117,10 @@ class OneStep:
     """What methods have in common that know no step before the one they make: fixed steps, and
     no interpolant, unless a method says otherwise."""
 
-    adaptive = interpolates = False
+    name: str
+    evaluations: int
+    adaptive = interpolates = canonical = False
+    closes = compiles = True
     error_order = stages = 0
     columns: tuple[str, ...] = ()
     brief_columns: tuple[str, ...] = ()

@@ -215,16 +215,31 @@ class Given:
             name, time, column, *cells, results=programs[name])
 
 
-def record_step(iteration: Iteration, programs: Mapping[str, int]) -> Recording:
-    """The statements of a step; `programs` are those it may call, with the number of cells that
-    they give, 0 for a column."""
+@dataclass(frozen=True)
+class RecordedIteration:
+    """All that a back end needs of an iteration."""
+
+    layout: Layout
+    step: Recording
+    output: Recording
+    row: str
+    """The memory of the column that is an output."""
+
+    def parts(self) -> tuple[Any, ...]:
+        """What decides the code that is made of it."""
+        layout = self.layout
+        return (layout.columns, dict(layout.cells), layout.brief_columns, layout.brief_cells,
+                layout.marks, self.row, *((part.body, dict(part.cells))
+                                          for part in (self.step, self.output)))
+
+
+def record(iteration: Iteration, programs: Mapping[str, int]) -> RecordedIteration:
+    """An iteration that may call `programs`, given with the number of cells that they give, 0
+    for a column."""
     recorder = Recorder(iteration.layout, "step")
-    return recorder.finish(iteration.step(recorder.start(), Given(recorder, programs)))
-
-
-def record_output(iteration: Iteration, programs: Mapping[str, int]) -> tuple[Recording, str]:
-    """The statements that lead to the column of an output, and the memory it is in."""
+    step = recorder.finish(iteration.step(recorder.start(), Given(recorder, programs)))
     recorder = Recorder(iteration.layout, "output")
     state = recorder.start()
     column = recorder.keep(iteration.output(state, Given(recorder, programs)))
-    return recorder.finish(state), recorder.columns[column.index]
+    return RecordedIteration(iteration.layout, step, recorder.finish(state),
+                             recorder.columns[column.index])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from nlink.simulation.system import Closing
 
 if TYPE_CHECKING:
+    from nlink.iterations.integration import Method
     from nlink.robot import Robot
 
 Array = np.ndarray
@@ -20,15 +20,15 @@ PROJECTIONS = 2
 """Of a start: the first takes an opening e to about e^3, the second to rounding."""
 
 
-def check_closing(robot: Robot, closing: Closing, method: str, velocity: str) -> Closing:
+def check_closing(robot: Robot, closing: Closing, method: Method, velocity: str) -> Closing:
     """How loops are to be kept closed, or one sentence on why they cannot."""
     if not robot.mechanism.closures:
         if closing != "project":
             raise ValueError(f"closing: {closing!r}, expected nothing else than 'project': "
                              f"{robot.name} has no loops")
         return closing
-    if velocity != "qd" or method in ("symplectic", "lsoda", "radau"):
-        raise ValueError(f"method: {method!r} with velocity={velocity!r} does not keep loops "
+    if velocity != "qd" or not method.closes:
+        raise ValueError(f"method: {method.name!r} with velocity={velocity!r} does not keep loops "
                          "closed, expected a Runge-Kutta method or abm, and velocity='qd'")
     if closing in ("project", "drift"):
         return closing
@@ -63,17 +63,3 @@ def closed_start(robot: Robot, y0: Array) -> tuple[Array, Array]:
     y[near] = np.concatenate([q, qd], axis=1)
     y[apart] = y0[apart]
     return y, apart
-
-
-def restore(robot: Robot, unit: Callable[[Array], Array], closing: Closing,
-            ) -> Callable[[Array], Array]:
-    """What is done to a state after a step: quaternions made unit, then loops closed."""
-    if not robot.mechanism.closures or closing != "project":
-        return unit
-    nq = robot.nq
-
-    def restored(y: Array) -> Array:
-        y = unit(y)
-        return np.concatenate(robot.loops.project(y[:nq], y[nq:]))
-
-    return restored

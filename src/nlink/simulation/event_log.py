@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nlink.iterations.integration import STATUS
 from nlink.formats.files import write_bytes
+from nlink.iterations.integration import STATUS
 from nlink.simulation.checks import checksum
 from nlink.simulation.events import Events, Watched
-from nlink.simulation.system import RATES_FROM
 from nlink.simulation.variation import Variation
+from nlink.simulation.velocities import VELOCITIES
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
@@ -119,7 +119,7 @@ class EventLog:
             slice(0, robot.nq), slice(robot.nq, None)))
         qd = rates
         if velocity != "qd":
-            name = RATES_FROM[velocity]
+            name = VELOCITIES[velocity].rates
             qd = robot.compute(name, q, rates) if variation is None else variation.taken(
                 rows["trajectory"]).compute(robot, name, q[:, None], rates[:, None])[:, 0]
         return Events(tuple(names), rows["trajectory"].copy(), rows["t"].copy(),

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,36 +16,28 @@ from numpy.typing import ArrayLike
 
 from nlink.compiler.integrator import new_records
 from nlink.iterations.integration import STATUS
-from nlink.iterations.methods import METHODS
-from nlink.robot import expect_robot
-from nlink.simulation.closing import check_closing, closed_start
+from nlink.simulation.closing import check_closing
 from nlink.simulation.event_log import EventLog, stop_outside
 from nlink.simulation.events import watched
 from nlink.simulation.files import PART, write_run
+from nlink.simulation.problem import Problem, whole_number
 from nlink.simulation.run import Run
 from nlink.simulation.store import Store, create
-from nlink.simulation.system import MOTION, RATES_TO, Closing, Law, System, kernel_of
-from nlink.simulation.variation import NOTHING, Variation, Varied
+from nlink.simulation.system import Closing, Controller, System, kernel_of
 from nlink.simulation.writing import one_writer, uninterrupted
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
 
 Array = np.ndarray
-SCIPY = ("lsoda", "radau")
-
 SLICE = 0.1
 """Seconds of work between looks at the progress bar, the keyboard and the checkpoint."""
-OUTPUTS = 10**8
-"""The most output times of a run."""
-LARGEST = 10**18
-"""The most steps, or threads, that can be asked for: what a record has room for."""
 CHECKPOINT = 2.0
 """Seconds between checkpoints, and before a progress bar appears."""
 
 
 def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = None,
-             t: float | ArrayLike = 10.0, tau: ArrayLike | Law | None = None,
+             t: float | ArrayLike = 10.0, tau: ArrayLike | Controller | None = None,
              method: str = "rkf45", rtol: float = 1e-9, atol: float = 1e-12,
              every: float = 0.01, *, vary: Mapping[str, Any] | None = None,
              step: float | None = None, max_step: float | None = None,
@@ -101,11 +92,11 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     >>> run.q.shape, run.status, bool(abs(run.energy - run.energy[0]).max() < 1e-8)
     ((101, 2), 'done', True)
     """
-    problem = _Problem.of(robot, q0, qd0, t, tau, method, every, step, vary)
+    problem = Problem.of(robot, q0, qd0, t, tau, method, velocity, every, step, vary)
     if not (rtol >= 0 and atol >= 0 and rtol + atol > 0):
         raise ValueError(f"rtol: {rtol} and atol: {atol}, expected numbers >= 0, not both 0")
-    _check_velocity(velocity, method, algorithm, traced)
-    closing = check_closing(robot, closing, method, velocity)
+    _check_combination(problem, algorithm, traced)
+    closing = check_closing(robot, closing, problem.method, velocity)
     found = watched(robot, events, limits)
     if limits == "bounce" and problem.varied.mechanical:
         raise ValueError("limits: 'bounce' does not go with a mechanism that varies, expected "
@@ -114,211 +105,58 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
         raise ValueError(f"restitution: {restitution}, expected a number from 0 to 1")
     if max_step is not None and not max_step > 0:
         raise ValueError(f"max_step: {max_step}, expected a positive number of seconds")
-    bounds = {"rtol": float(rtol), "atol": float(atol), "most": _whole("max_steps", max_steps),
+    bounds = {"rtol": float(rtol), "atol": float(atol), "most": whole_number("max_steps", max_steps),
               "largest": np.inf if max_step is None else float(max_step),
               "least": 16 * np.finfo(float).eps * float(np.abs(problem.times).max())}
-    if method in SCIPY or not traced:
+    system = System(robot, problem.controller, problem.table is not None, problem.velocity,
+                    algorithm, closing, problem.varied, found, float(restitution))
+    if not (problem.method.compiles and traced):
         from nlink.simulation.interpreted import integrate_in_python
 
         if save is not None:
-            raise ValueError(f"save: not with method={method!r}, traced={traced}; "
+            raise ValueError(f"save: not with method={problem.method.name!r}, traced={traced}; "
                              "use the run's own save() afterwards")
-        return integrate_in_python(problem, algorithm, found, float(restitution), **bounds,
-                                   closing=closing)
-    system = System(robot, problem.law, problem.table is not None,
-                    "p" if method == "symplectic" else velocity, algorithm, closing,
-                    problem.varied, found, float(restitution))
+        return integrate_in_python(problem, system, bounds)
     return _compiled(problem, system, bounds, _threads(threads), save, progress)
 
 
-@dataclass(frozen=True)
-class _Problem:
-    """The arguments of `simulate`, checked."""
-
-    robot: Robot
-    lead: tuple[int, ...]
-    y0: Array
-    """(count, nq + n)"""
-    apart: Array
-    """(count,): whose loops do not close, so that they never start."""
-    times: Array
-    law: Law | None
-    table: Array | None
-    """(count or 1, times, n)"""
-    method: str
-    step: float
-    """The size of steps, or of the first; 0 if it is to be found."""
-    variation: Variation | None = None
-    """Values of (*lead, width)."""
-
-    @staticmethod
-    def of(robot: Robot, q0: ArrayLike | None, qd0: ArrayLike | None, t: float | ArrayLike,
-           tau: ArrayLike | Law | None, method: str, every: float, step: float | None,
-           vary: Mapping[str, Any] | None = None) -> _Problem:
-        expect_robot(robot)
-        if method not in (*METHODS, *SCIPY):
-            names = ", ".join((*METHODS, *SCIPY))
-            raise ValueError(f"method: {method!r}, expected one of {names}")
-        times = _times(t, every)
-        q = _state("q0", robot.neutral if q0 is None else q0, robot.nq)
-        qd = _state("qd0", np.zeros(robot.n) if qd0 is None else qd0, robot.n)
-        table = None if tau is None or callable(tau) else _table(tau, len(times), robot.n)
-        law = tau if callable(tau) else None
-        variation = Variation.of(robot, law, vary)
-        shapes = {"q0": q.shape[:-1], "qd0": qd.shape[:-1],
-                  "tau": () if table is None else table.shape[:-2]}
-        if variation is not None:
-            shapes["vary"] = variation.values.shape[:-1]
-        try:
-            lead = np.broadcast_shapes(*shapes.values())
-        except ValueError:
-            raise ValueError("leading shapes do not broadcast: "
-                             f"{', '.join(f'{k} {v}' for k, v in shapes.items())}") from None
-        y0 = np.concatenate([np.broadcast_to(q, (*lead, robot.nq)),
-                             np.broadcast_to(qd, (*lead, robot.n))], axis=-1)
-        y0 = np.ascontiguousarray(y0.reshape(-1, robot.nq + robot.n))
-        if table is not None:
-            whole = table.shape[:-2] == () or np.prod(table.shape[:-2]) == 1
-            table = np.ascontiguousarray(
-                table.reshape(1, len(times), robot.n) if whole else np.broadcast_to(
-                    table, (*lead, len(times), robot.n)).reshape(-1, len(times), robot.n))
-        fixed = method in METHODS and not METHODS[method].adaptive
-        if step is not None and not (np.isfinite(step) and step > 0):
-            raise ValueError(f"step: {step}, expected a positive number of seconds")
-        if step is None and fixed:
-            step = _interval(every)
-        size = 0.0 if step is None else step
-        y0, apart = closed_start(robot, _unit(robot, y0))
-        return _Problem(robot, lead, y0, apart, times, law, table, method, float(size),
-                        None if variation is None else variation.spread(lead))
-
-    @property
-    def varied(self) -> Varied:
-        return NOTHING if self.variation is None else self.variation.varied
-
-    @property
-    def own(self) -> Array:
-        """(count, width): what each trajectory has of its own."""
-        return (np.empty((len(self.y0), 0)) if self.variation is None
-                else self.variation.values.reshape(len(self.y0), self.varied.width))
-
-    def forces(self) -> Any:
-        """What `Run.tau` is computed from."""
-        if self.table is not None:
-            return self.table.reshape(*self.lead, *self.table.shape[1:]) if len(
-                self.table) == len(self.y0) else self.table[0]
-        return None if self.law is None else self.law
-
-
-def _times(t: float | ArrayLike, every: float) -> Array:
-    try:
-        given = np.asarray(t, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"t: {t!r}, expected a positive number of seconds or a sequence of times"
-                         ) from None
-    if given.ndim == 1:
-        if len(given) < 2 or not np.isfinite(given).all() or (np.diff(given) <= 0).any():
-            raise ValueError("t: expected at least two increasing, finite times")
-        return np.ascontiguousarray(given)
-    if given.ndim or not (np.isfinite(given) and given > 0):
-        raise ValueError(f"t: {t}, expected a positive number of seconds or a sequence of times")
-    every, end = _interval(every), float(given)
-    if end / every > OUTPUTS:
-        raise ValueError(f"every: {every} gives {end / every:.1e} outputs until t = {end}, "
-                         f"expected at most {OUTPUTS:.0e}")
-    whole = int(end / every * (1 + 1e-12))
-    times = every * np.arange(whole + 1)
-    if whole == 0 or end - times[-1] > 1e-9 * every:
-        return np.append(times, end)
-    times[-1] = end
-    return times
-
-
-def _interval(every: float) -> float:
-    if not (np.isfinite(every) and every > 0):
-        raise ValueError(f"every: {every}, expected a positive number of seconds")
-    return float(every)
-
-
-def _state(name: str, values: ArrayLike, size: int) -> Array:
-    array = _numbers(name, values, f"(..., {size})")
-    if array.ndim < 1 or array.shape[-1] != size:
-        raise ValueError(f"{name}: shape {array.shape}, expected (..., {size})")
-    return array
-
-
-def _table(tau: Any, outputs: int, n: int) -> Array:
-    shape = f"(..., {outputs}, {n}): joint forces at each output time"
-    table = _numbers("tau", tau, shape)
-    if table.ndim < 2 or table.shape[-2:] != (outputs, n):
-        raise ValueError(f"tau: shape {table.shape}, expected {shape}")
-    return table
-
-
-def _numbers(name: str, values: ArrayLike, shape: str) -> Array:
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise ValueError(f"{name}: rows of several lengths, expected {shape}") from None
-    if not np.can_cast(array.dtype, np.float64, "safe"):
-        raise TypeError(f"{name}: dtype {array.dtype} does not convert to float64 safely")
-    return array.astype(float)
-
-
-def _unit(robot: Robot, y: Array) -> Array:
-    """States with q brought into its space: quaternions of any length but zero, made unit."""
-    y, nq = y.copy(), robot.nq
-    with np.errstate(all="ignore"):
-        for k, x in enumerate(robot.mechanism.space.normalize(tuple(y[:, :nq].T.copy()))):
-            y[:, k] = x
-    return y
-
-
-def _check_velocity(velocity: str, method: str, algorithm: str | None, traced: bool) -> None:
-    if velocity == "qd":
+def _check_combination(problem: Problem, algorithm: str | None, traced: bool) -> None:
+    """Quasi-velocities have a dynamics of their own, which is compiled."""
+    velocity, method = problem.velocity, problem.method
+    if velocity.velocities is None:
         return
-    if velocity not in MOTION:
-        raise ValueError(f"velocity: {velocity!r}, expected one of {', '.join(('qd', *MOTION))}")
-    if method in (*SCIPY, "symplectic") or not traced or algorithm is not None:
-        raise ValueError(f"velocity: {velocity!r} does not go with method={method!r}, "
-                         f"traced={traced}, algorithm={algorithm!r}, expected a traced law, a "
-                         "Runge-Kutta method or abm, and no algorithm")
+    if not (method.compiles and method.closes and traced) or algorithm is not None:
+        raise ValueError(f"velocity: {velocity.name!r} does not go with method={method.name!r}, "
+                         f"traced={traced}, algorithm={algorithm!r}, expected a traced controller, "
+                         "a Runge-Kutta method or abm, and no algorithm")
 
 
 def _threads(threads: int | None) -> int:
     from nlink.compiler.threads import cores
 
-    return cores() if threads is None else _whole("threads", threads)
+    return cores() if threads is None else whole_number("threads", threads)
 
 
-def _whole(name: str, given: Any) -> int:
-    if not (isinstance(given, int | float | np.integer | np.floating) and 1 <= given <= LARGEST
-            and float(given).is_integer()):
-        raise ValueError(f"{name}: {given!r}, expected a whole number from 1 to {LARGEST:.0e}")
-    return int(given)
-
-
-def _compiled(problem: _Problem, system: System, limits: dict[str, Any], threads: int,
+def _compiled(problem: Problem, system: System, limits: dict[str, Any], threads: int,
               save: str | Path | None, progress: bool | Callable[[float], None] | None) -> Run:
     from nlink.compiler.host import host
     from nlink.compiler.loading import source_contents
 
-    count = len(problem.y0)
+    count, method, own = len(problem.y0), problem.method, problem.own
     wide = host().target.width
-    kernel = kernel_of(system, problem.method, wide if count > 2 else 2)
-    method = METHODS[problem.method]
-    own = problem.own
-    records = new_records(count, system.iteration(problem.method).layout, problem.y0.shape[1],
+    kernel = kernel_of(system, method, wide if count > 2 else 2)
+    records = new_records(count, system.iteration(method).layout, problem.y0.shape[1],
                           own.shape[1])
     records["own"] = own
     records["next"], records["t"], records["h"] = 1, problem.times[0], problem.step
-    records["y"] = _initial(problem, system.velocity)
+    records["y"] = problem.initial
     records["status"][problem.apart] = STATUS["not closed"]
-    head = {"method": problem.method, "lead": problem.lead, "t": problem.times,
-            "velocity": system.velocity, "closing": system.closing,
+    head = {"method": method.name, "lead": problem.lead, "t": problem.times,
+            "velocity": system.velocity.name, "closing": system.closing,
             "evaluations": method.evaluations, "stages": method.stages,
             "start": 2 if method.adaptive and not problem.step else 1,
-            "nq": problem.robot.nq, "record": records.dtype.descr, "forces": not (problem.law is None and problem.table is None),
+            "nq": problem.robot.nq, "record": records.dtype.descr,
+            "forces": not (problem.controller is None and problem.table is None),
             "vary": None if problem.variation is None else problem.variation.head(),
             "events": [each.name for each in system.watched]}
     target = _target(save)
@@ -327,7 +165,7 @@ def _compiled(problem: _Problem, system: System, limits: dict[str, Any], threads
                  "robot": problem.robot.to_toml()}
     log = EventLog(count, problem.y0.shape[1], len(system.watched))
     stop_outside(records, log, system.watched)
-    forces = problem.forces() if problem.law is None else _law_kernel(system)
+    forces = problem.forces() if problem.controller is None else _controller_kernel(system)
     if target is not None:
         target.parent.mkdir(parents=True, exist_ok=True)
     place = None if save is None else Path(save)
@@ -342,36 +180,6 @@ def _compiled(problem: _Problem, system: System, limits: dict[str, Any], threads
     return run
 
 
-def _initial(problem: _Problem, velocity: str) -> Array:
-    """The states to start from, with the velocities that are integrated in place of qd."""
-    if velocity == "qd":
-        return problem.y0
-    if velocity == "p":
-        return _momenta(problem)
-    nq, y = problem.robot.nq, problem.y0.copy()
-    y[:, nq:] = _compute(problem, RATES_TO[velocity], y[:, :nq], y[:, nq:])
-    return y
-
-
-def _compute(problem: _Problem, name: str, *columns: Array) -> Array:
-    """An algorithm on one state of each trajectory, each with its own mechanism."""
-    if problem.variation is None:
-        return problem.robot.compute(name, *columns)
-    each = problem.variation.taken(slice(None))
-    return each.compute(problem.robot, name, *(x[:, None] for x in columns))[:, 0]
-
-
-def _momenta(problem: _Problem) -> Array:
-    """(q, p) with p = M qd, for Hamilton's equations."""
-    robot, y = problem.robot, problem.y0.copy()
-    if not robot.mechanism.space.flat:
-        raise ValueError(f"method: 'symplectic' needs as many coordinates as rates, and "
-                         f"{robot.name} has {robot.nq} and {robot.n}")
-    M = _compute(problem, "mass_matrix", y[:, :robot.nq])
-    y[:, robot.nq:] = np.einsum("nij,nj->ni", M, y[:, robot.nq:])
-    return y
-
-
 def _target(save: str | Path | None) -> Path | None:
     if save is None:
         return None
@@ -384,12 +192,12 @@ def _target(save: str | Path | None) -> Path | None:
     return path
 
 
-def _digest(problem: _Problem, system: System, limits: dict[str, Any]) -> str:
+def _digest(problem: Problem, system: System, limits: dict[str, Any]) -> str:
     """What decides the numbers of a run and the names of its events, besides nlink itself."""
     from nlink.compiler.host import host
 
     names = [each.name for each in system.watched]
-    digest = sha256(repr((system.recipe(), names, host().identity, problem.method,
+    digest = sha256(repr((system.recipe(), names, host().identity, problem.method.name,
                           problem.step, problem.lead, sorted(limits.items()))).encode())
     for array in (problem.y0, problem.times, problem.table, problem.own):
         if array is not None:
@@ -397,7 +205,7 @@ def _digest(problem: _Problem, system: System, limits: dict[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def _advance(kernel: Any, store: Store, problem: _Problem, limits: dict[str, Any], threads: int,
+def _advance(kernel: Any, store: Store, problem: Problem, limits: dict[str, Any], threads: int,
              progress: bool | Callable[[float], None] | None, forces: Any) -> None:
     """Block after block, slice after slice until nothing runs; whatever interrupts it leaves a
     checkpoint."""
@@ -451,9 +259,9 @@ def _bar(progress: bool | Callable[[float], None] | None,
     return bar("simulating")
 
 
-def _law_kernel(system: System) -> Callable[..., Array]:
+def _controller_kernel(system: System) -> Callable[..., Array]:
     """tau(t, q, qd) of a traced law, or tau(t, q, qd, own), over any leading shape."""
     from nlink.compiler.loading import load_kernel
 
-    kernel = load_kernel(system.law_program())
+    kernel = load_kernel(system.controller_program())
     return lambda t, q, qd, *own: kernel(t[:, None], q, qd, *own)

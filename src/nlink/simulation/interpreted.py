@@ -8,30 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nlink.iterations.integration import STATUS
 from nlink.engines import kernel
-from nlink.simulation.closing import restore
+from nlink.iterations.driver import drive
+from nlink.iterations.integration import STATUS
 from nlink.simulation.events import Events, Watched
-from nlink.simulation.methods import TABLEAUX
-from nlink.simulation.reference import Outcome, integrate
 from nlink.simulation.run import Run, Stats
-from nlink.simulation.system import Closing, System, evaluate_law
+from nlink.simulation.scipy_methods import SciPyMethod
+from nlink.simulation.system import System, evaluate_controller
 from nlink.simulation.variation import varied_kernel
-from nlink.simulation.watcher import Watcher
 
 if TYPE_CHECKING:
-    from nlink.simulation.integration import _Problem
+    from nlink.simulation.problem import Problem
 
 Array = np.ndarray
-SCIPY = {"lsoda": "LSODA", "radau": "Radau"}
 
 
-def integrate_in_python(problem: _Problem, algorithm: str | None, watched: tuple[Watched, ...],
-                        restitution: float, closing: Closing, **bounds: Any) -> Run:
+def integrate_in_python(problem: Problem, system: System, bounds: dict[str, Any]) -> Run:
     """One trajectory after another; forward dynamics is compiled, all else is Python."""
     robot, lead = problem.robot, problem.lead
-    system = System(robot, table=problem.table is not None, velocity=problem.velocity,
-                    algorithm=algorithm, closing=closing, watched=watched, restitution=restitution)
     outcomes = [_trajectory(problem, system, k, bounds) for k in range(len(problem.y0))]
 
     def column(name: str, kind: type = float) -> Any:
@@ -42,11 +36,12 @@ def integrate_in_python(problem: _Problem, algorithm: str | None, watched: tuple
     stats = Stats(*(column(name, int) for name in ("steps", "rejects", "evaluations")))
     return Run(robot, problem.times, out[..., :robot.nq], out[..., robot.nq:],
                np.array([each["status"] for each in outcomes], int).reshape(lead), column("t"),
-               stats, problem.method, problem.velocity, forces=_forces(problem),
-               variation=problem.variation, log=_log(robot, watched, outcomes), closing=closing)
+               stats, problem.method.name, problem.velocity.name, forces=_forces(problem),
+               variation=problem.variation, log=_log(robot, system.watched, outcomes),
+               closing=system.closing)
 
 
-def _trajectory(problem: _Problem, system: System, k: int, bounds: dict[str, Any],
+def _trajectory(problem: Problem, system: System, k: int, bounds: dict[str, Any],
                 ) -> dict[str, Any]:
     """One of them: its outputs, its events, and how it ended."""
     y, times, table = problem.initial[k], problem.times, problem.table
@@ -56,8 +51,9 @@ def _trajectory(problem: _Problem, system: System, k: int, bounds: dict[str, Any
         out[0] = y
         why = "not closed" if problem.apart[k] else "not finite"
         return end | {"out": out, "status": STATUS[why]}
-    f = Counted(rates(problem, None if table is None else table[k % len(table)], system))
-    method = METHODS[problem.method]
+    f = Counted(rates(problem, system, None if table is None else table[k % len(table)],
+                      problem.own[k]))
+    method = problem.method
     if isinstance(method, SciPyMethod):
         method = method.started(problem.step, bounds["largest"])
     iteration = system.iteration(method)
@@ -113,60 +109,48 @@ def _log(robot: Any, watched: tuple[Watched, ...], outcomes: list[dict[str, Any]
                   y[:, robot.nq:])
 
 
-def rates(problem: _Problem, table: Array | None, algorithm: str | None, own: Array,
-          closing: Closing = "project") -> Callable[[float, Array], Array]:
+def rates(problem: Problem, system: System, table: Array | None, own: Array,
+          ) -> Callable[[float, Array], Array]:
     """f(t, y) of one trajectory, on floats; `own` is what it has besides its state."""
     robot, times, varied = problem.robot, problem.times, problem.varied
-    law = None if problem.law is None else varied.law(problem.law, own.tolist())
-    request = System(robot, algorithm=algorithm, closing=closing).request()
-    nq, zeros = robot.nq, np.zeros(robot.n)
+    controller = problem.controller and varied.controller(problem.controller, own.tolist())
+    space, nq, zeros = robot.mechanism.space, robot.nq, np.zeros(robot.n)
     if varied.mechanical:
-        loaded = varied_kernel(robot, varied, request)
+        loaded = varied_kernel(robot, varied, system.request())
 
         def accelerate(q: Array, qd: Array, tau: Array, qdd: Array) -> None:
             qdd[:] = loaded(q, qd, tau, own)
     else:
-        accelerate = kernel(request).bare
+        accelerate = kernel(system.request()).bare
 
     def forces(t: float, q: Array, qd: Array) -> Array:
         if table is not None:
             return np.array([np.interp(t, times, column) for column in table.T])
-        return zeros if law is None else np.array(
-            evaluate_law(law, t, q, qd, robot.n), dtype=float)
+        return zeros if controller is None else np.array(
+            evaluate_controller(controller, t, q, qd, robot.n), dtype=float)
 
     def f(t: float, y: Array) -> Array:
-        q, qd = np.ascontiguousarray(y[:nq]), np.ascontiguousarray(y[nq:])
+        q, v = np.ascontiguousarray(y[:nq]), np.ascontiguousarray(y[nq:])
+        if system.velocity.rates is not None:
+            q, qd = (np.array(x) for x in system.joint_rates(y))
+            change = system.change(robot.mechanism, q, v, qd, forces(t, q, qd))
+            return np.concatenate([qd, change])
         qdd = np.empty(robot.n)
-        accelerate(q, qd, forces(t, q, qd), qdd)
-        return np.concatenate([coordinate_rates(robot, q, qd), qdd])
+        accelerate(q, v, forces(t, q, v), qdd)
+        return np.concatenate([v if space.flat else np.array(space.tangent(q, v)), qdd])
 
     return f
 
 
-def coordinate_rates(robot: Any, q: Array, qd: Array) -> Array:
-    """qdot: the rates themselves in a flat space."""
-    space = robot.mechanism.space
-    return qd if space.flat else np.array(space.tangent(q, qd), dtype=float)
-
-
-def _restore(robot: Any) -> Callable[[Array], Array]:
-    space, nq = robot.mechanism.space, robot.nq
-
-    def restore(y: Array) -> Array:
-        return y if space.flat else np.array([*space.normalize(y[:nq]), *y[nq:]])
-
-    return restore
-
-
-def _forces(problem: _Problem) -> Any:
-    law = problem.law
+def _forces(problem: Problem) -> Any:
+    law = problem.controller
     if law is None:
         return problem.forces()
 
     def forces(t: Array, q: Array, qd: Array, *own: Array) -> Array:
         flat_q, flat_qd = (x.reshape(-1, len(t), x.shape[-1]) for x in (q, qd))
         rows = own[0].reshape(len(flat_q), own[0].shape[-1]).tolist() if own else [[]] * len(flat_q)
-        laws = [problem.varied.law(law, row) for row in rows]
+        laws = [problem.varied.controller(law, row) for row in rows]
         tau = [[each(float(t[i]), a[i], b[i]) for i in range(len(t))]
                for each, a, b in zip(laws, flat_q, flat_qd, strict=True)]
         return np.array(tau, dtype=float).reshape(qd.shape)

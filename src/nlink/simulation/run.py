@@ -12,8 +12,9 @@ import numpy as np
 
 from nlink.iterations.integration import STATUS
 from nlink.simulation.events import Events
-from nlink.simulation.system import RATES_FROM, Closing
+from nlink.simulation.system import Closing
 from nlink.simulation.variation import Variation
+from nlink.simulation.velocities import VELOCITIES
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
@@ -75,7 +76,7 @@ class Run:
         """Joint rates."""
         if self.velocity == "qd":
             return self.rates
-        return self._compute(RATES_FROM[self.velocity], self.q, self.rates)
+        return self._compute(VELOCITIES[self.velocity].rates, self.q, self.rates)
 
     @property
     def events(self) -> Events:

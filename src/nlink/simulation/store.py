@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nlink.iterations.integration import STATUS
 from nlink.formats.dh import parse_toml
 from nlink.formats.files import name_beside, write_bytes, write_text
+from nlink.iterations.integration import STATUS
 from nlink.simulation import checks
 from nlink.simulation.event_log import EVENTS, EventLog
 from nlink.simulation.run import Run, Stats

@@ -5,14 +5,8 @@ spherical and free joints) and qdd from forward dynamics; the law's tau = law(t,
 traced into the same graph, so that it shares sines, poses and whatever else it has in
 common with the dynamics.
 
-For the symplectic method the state is (q, p) with the momenta p = M qd:
-
-    qdot = M^-1 p,   pdot = tau - friction + C(q, qd)^T qd - g(q)
-
-which are Hamilton's equations, since Mdot = C + C^T and d(T)/dq = C^T qd.
-
-With quasi-velocities [Koz95] it is (q, nu) or (q, xi), and `quasi_motion` gives qd and nud at
-once; a law still sees qd.
+The state may hold other velocities than qd (`velocities`): momenta for the symplectic method,
+or quasi-velocities [Koz95]; a controller still sees qd.
 """
 
 from __future__ import annotations
@@ -30,14 +24,15 @@ from nlink.compiler.keys import key
 from nlink.compiler.rates import RolledRates
 from nlink.compiler.threads import MAKING
 from nlink.iterations.events import Events
-from nlink.iterations.integration import Integration
-from nlink.iterations.methods import METHODS
+from nlink.iterations.integration import Integration, Method
+from nlink.iterations.recording import record
 from nlink.iterations.text import Shape
 from nlink.scalars.functions import Scalar
 from nlink.scalars.graph import Graph, Node
 from nlink.scalars.program import LoopProgram, Port, Program
 from nlink.simulation.events import Margin, Watched
 from nlink.simulation.variation import NOTHING, Varied
+from nlink.simulation.velocities import VELOCITIES, JointRates
 
 if TYPE_CHECKING:
     from nlink.compiler.integrator import Integrator
@@ -50,18 +45,9 @@ Closing = Literal["project", "drift"] | float
 """What keeps loops closed: a projection after each step, nothing, or Baumgarte's terms with
 this rate (1/s)."""
 
-Law = Callable[..., Any]
+Controller = Callable[..., Any]
 """tau = law(t, q, qd), or law(t, q, qd, p) with parameters that vary, written with + - * / and
 the functions of nlink."""
-
-RATES_FROM = {"p": "solve", "nu": "rates_from_quasi_velocities",
-              "xi": "rates_from_unnormalized_quasi_velocities"}
-"""Velocities a state may hold instead of qd -> the algorithm that gives qd from q and them."""
-RATES_TO = {"nu": "quasi_velocities", "xi": "unnormalized_quasi_velocities"}
-"""The other way round."""
-MOTION = {"nu": "quasi_motion", "xi": "unnormalized_quasi_motion"}
-"""Quasi-velocities -> the algorithm of (q, nu, tau) -> (qd, nud)."""
-
 
 def apply(robot: Robot, name: str, *columns: Sequence[Scalar],
           algorithm: str | None = None, frame: int | str = -1) -> list[Scalar]:
@@ -88,7 +74,7 @@ def perform(request: Request, *columns: Sequence[Scalar]) -> list[Scalar]:
     return run(request.algorithm, mechanism, request.options, columns)
 
 
-def evaluate_law(law: Law, t: Scalar, q: Sequence[Scalar] | np.ndarray,
+def evaluate_controller(law: Controller, t: Scalar, q: Sequence[Scalar] | np.ndarray,
                  qd: Sequence[Scalar] | np.ndarray, n: int) -> list[Scalar]:
     """tau of a law, checked: one number a rate."""
     robot = getattr(law, "robot", None)
@@ -112,11 +98,11 @@ class System:
     """What is integrated: a robot, a law (None is free fall), or forces held in a table."""
 
     robot: Robot
-    law: Law | None = None
+    controller: Controller | None = None
     table: bool = False
     """Joint forces come from a table on the output times, linear in between."""
-    velocity: str = "qd"
-    """What the state holds besides q: qd, or a key of `RATES_FROM`."""
+    velocity: JointRates = VELOCITIES["qd"]
+    """What the state holds besides q."""
     algorithm: str | None = None
     closing: Closing = "project"
     """How loops are kept closed."""
@@ -128,27 +114,22 @@ class System:
     """What of a joint's rate is left after an impact on its limit."""
 
     @property
-    def dynamics(self) -> str:
-        """The algorithm that makes the state change."""
-        return MOTION.get(self.velocity, "forward_dynamics")
-
-    @property
     def shape(self) -> Shape:
         robot = self.robot
         return Shape(robot.nq + robot.n, 2 * robot.n if self.table else 0, self.varied.width,
                      robot.nq)
 
-    def iteration(self, method: str) -> Integration:
-        """What runs in the lanes: a method, around the programs of this system."""
+    def iteration(self, method: Method) -> Integration:
+        """What a driver runs: a method, around the programs of this system."""
         # held values, and states that must be closed, want a stop at every output
-        dense = METHODS[method].interpolates and not self.table and not self._projects
+        dense = method.interpolates and not (method.compiles and self.table) and not self.projects
         events = Events([each.trigger for each in self.watched]) if self.watched else None
-        return Integration(METHODS[method], dense=dense, restores=self._restores, events=events)
+        return Integration(method, dense=dense, restores=self.restores, events=events)
 
     def programs(self) -> dict[str, Program | RolledRates]:
         """All that an iteration calls."""
         programs = {"rates": self.program()}
-        if self._restores:
+        if self.restores:
             programs["restore"] = self.restore_program()
         if self.watched:
             programs["watch"] = self.watch_program()
@@ -171,23 +152,23 @@ class System:
                        (Port(gives, (len(values),)),), values)
 
     @property
-    def _restores(self) -> bool:
-        return self._projects or not self.robot.mechanism.space.flat
+    def restores(self) -> bool:
+        return self.projects or not self.robot.mechanism.space.flat
 
     @property
-    def _projects(self) -> bool:
+    def projects(self) -> bool:
         return bool(self.robot.mechanism.closures) and self.closing == "project"
 
     def request(self) -> Request:
         """Of the algorithm that makes the state change."""
-        request = self.robot.request(self.dynamics, algorithm=self.algorithm)
+        request = self.robot.request(self.velocity.motion, algorithm=self.algorithm)
         if self.robot.mechanism.closures and isinstance(self.closing, float):
             return replace(request, algorithm=stabilized(self.closing))
         return request
 
     def recipe(self) -> str:
         """A digest of all programs that are integrated."""
-        law = None if self.law is None else key(self.law_program())
+        law = None if self.controller is None else key(self.controller_program())
         watch = key(self.watch_program()) if self.watched else None
         limits = [(each.g, each.rate) for each in self.watched if each.trigger.bounds]
         here = repr((law, self.table, self.velocity, self.algorithm, self.closing, self.varied,
@@ -197,15 +178,15 @@ class System:
             known[here] = key(self.shape, self.programs())
         return known[here]
 
-    def law_program(self) -> Program:
+    def controller_program(self) -> Program:
         """The law alone: tau from t, q, qd and what varies."""
         graph, robot = Graph(), self.robot
         t = graph.input("t[0]")
         q = [graph.input(f"q[{k}]") for k in range(robot.nq)]
         qd = [graph.input(f"qd[{k}]") for k in range(robot.n)]
         own = [graph.input(f"own[{k}]") for k in range(self.varied.width)]
-        assert self.law is not None
-        tau = evaluate_law(self.varied.law(self.law, own), t, q, qd, robot.n)
+        assert self.controller is not None
+        tau = evaluate_controller(self.varied.controller(self.controller, own), t, q, qd, robot.n)
         ports = [Port("t", (1,)), Port("q", (robot.nq,)), Port("qd", (robot.n,))]
         if own:
             ports.append(Port("own", (len(own),)))
@@ -216,7 +197,7 @@ class System:
         """The functions whose zeros are events, of t and y."""
 
         def values(t: Node, y: Sequence[Node], u: Sequence[Node]) -> list[Scalar]:
-            q, qd = self._joint_rates(y, self.varied.mechanism(self.robot, u[self.shape.timed:]))
+            q, qd = self.joint_rates(y, self.varied.mechanism(self.robot, u[self.shape.timed:]))
             where = [np.array(x, dtype=object) for x in (q, qd)]
             return [each(t, *where) for each in self.watched]
 
@@ -232,7 +213,7 @@ class System:
         has turned its rate round: qd' = qd - (1 + restitution) (e . qd) / (e . M^-1 e) M^-1 e.
         """
         robot = self.robot
-        q, qd = self._joint_rates(y, robot.mechanism)
+        q, qd = self.joint_rates(y)
         q, e = list(q), [0.0] * robot.n
         for each, act in zip(self.watched, acts, strict=True):
             if isinstance(each.g, Margin) and each.trigger.action == "bounce":
@@ -246,21 +227,24 @@ class System:
         reach = sum((a * b for a, b in zip(e, c, strict=True)), 0.0)
         speed = sum((a * b for a, b in zip(e, qd, strict=True)), 0.0)
         impulse = -(1 + self.restitution) * speed / reach
-        if self.velocity == "p":
-            return [*q, *(p + a * impulse for p, a in zip(y[robot.nq:], e, strict=True))]
         after = [v + x * impulse for v, x in zip(qd, c, strict=True)]
-        if self.velocity in RATES_TO:
-            after = apply(robot, RATES_TO[self.velocity], q, after)
-        return [*q, *after]
+        return [*q, *self.velocity.from_rates(self._perform(robot.mechanism), q, after)]
 
-    def _joint_rates(self, y: Sequence[Scalar], mechanism: Mechanism,
-                     ) -> tuple[Sequence[Scalar], Sequence[Scalar]]:
+    def joint_rates(self, y: Sequence[Scalar], mechanism: Mechanism | None = None,
+                    ) -> tuple[Sequence[Scalar], Sequence[Scalar]]:
         """q and qd of a state."""
-        q, rates = y[:self.robot.nq], y[self.robot.nq:]
-        if self.velocity == "qd":
-            return q, rates
-        request = self.robot.request(RATES_FROM[self.velocity])
-        return q, perform(replace(request, mechanism=mechanism), q, rates)
+        q, v = y[:self.robot.nq], y[self.robot.nq:]
+        perform = self._perform(mechanism or self.robot.mechanism)
+        return q, self.velocity.to_rates(perform, q, v)
+
+    def _perform(self, mechanism: Mechanism) -> Callable[..., list[Scalar]]:
+        """Algorithms on a mechanism, by name; the one that makes the state change as asked for."""
+        def run(name: str, *columns: Sequence[Scalar]) -> list[Scalar]:
+            request = (self.request() if name == self.velocity.motion
+                       else self.robot.request(name))
+            return perform(replace(request, mechanism=mechanism), *columns)
+
+        return run
 
     def program(self) -> Program | RolledRates:
         """ydot from t, y and u, the latter (t0, t1, tau0, tau1) if there is a table, and then
@@ -273,7 +257,7 @@ class System:
         rates = y[robot.nq:]
         own = [graph.input(f"u[{k}]") for k in range(shape.timed, shape.inputs)]
         mechanism = self.varied.mechanism(robot, own)
-        q, qd = self._joint_rates(y, mechanism)
+        q, qd = self.joint_rates(y, mechanism)
         tau = self._forces(graph, t, q, qd, own)
         space = robot.mechanism.space
         velocity = space.tangent(q, qd)
@@ -283,14 +267,19 @@ class System:
                                   Port("u", (shape.inputs,))), (Port("ydot", (len(values),)),),
                            tuple(graph.lift(x) for x in values))
 
-        if request.rolled and self.velocity == "qd" and not self.varied.mechanical:
+        if request.rolled and self.velocity.rates is None and not self.varied.mechanical:
             loops = request.program()
             assert isinstance(loops, LoopProgram)
             return RolledRates(part("forces", tau), None if space.flat else part(
                 "velocity", velocity), loops)
-        change = self._momentum_rates(mechanism, q, qd, tau) if self.velocity == "p" else perform(
-            replace(request, mechanism=mechanism), q, rates, tau)[-robot.n:]
-        return part("rates", (*velocity, *change))
+        return part("rates", (*velocity, *self.change(mechanism, q, rates, qd, tau)))
+
+    def change(self, mechanism: Mechanism, q: Sequence[Scalar], v: Sequence[Scalar],
+               qd: Sequence[Scalar], tau: Sequence[Scalar]) -> Sequence[Scalar]:
+        """dv/dt of the velocities that the state holds."""
+        drag = [x for joint, own in zip(mechanism.joints, mechanism.split(qd, "nv"), strict=True)
+                for x in joint.friction(own)]
+        return self.velocity.derivative(self._perform(mechanism), q, v, qd, tau, drag)
 
     def restore_program(self) -> Program:
         """y with q in its space and loops closed, for a state that left them by an error of
@@ -299,7 +288,7 @@ class System:
         def values(t: Node, y: Sequence[Node], u: Sequence[Node]) -> list[Scalar]:
             robot = self.robot
             q, rates = robot.mechanism.space.normalize(y[:robot.nq]), y[robot.nq:]
-            if not self._projects:
+            if not self.projects:
                 return [*q, *rates]
             mechanism = self.varied.mechanism(robot, u[self.shape.timed:])
             return perform(replace(robot.request("project"), mechanism=mechanism), q, rates)
@@ -313,44 +302,41 @@ class System:
             u = [graph.input(f"u[{k}]") for k in range(2 + 2 * n)]
             x = (t - u[0]) / (u[1] - u[0])
             return [a + (b - a) * x for a, b in zip(u[2:2 + n], u[2 + n:], strict=True)]
-        if self.law is not None:
-            return evaluate_law(self.varied.law(self.law, own), t, q, qd, n)
+        if self.controller is not None:
+            return evaluate_controller(self.varied.controller(self.controller, own), t, q, qd, n)
         return [0.0] * n
 
-    def _momentum_rates(self, mechanism: Mechanism, q: Sequence[Scalar], qd: Sequence[Scalar],
-                        tau: Sequence[Scalar]) -> list[Scalar]:
-        n = self.robot.n
-        C, g = (perform(replace(self.robot.request(name), mechanism=mechanism), *columns)
-                for name, columns in (("coriolis_matrix", (q, qd)), ("gravity_torque", (q,))))
-        drag = [x for joint, own in zip(mechanism.joints, mechanism.split(qd, "nv"), strict=True)
-                for x in joint.friction(own)]
-        return [tau[k] - drag[k] - g[k] + sum((C[i * n + k] * qd[i] for i in range(n)), 0.0)
-                for k in range(n)]
 
-
-def kernel_of(system: System, method: str, width: int) -> Integrator:
+def kernel_of(system: System, method: Method, width: int) -> Integrator:
     """The integration kernel of a system: at hand, from the cache, or compiled now."""
-    recipe = key("integrate", repr(METHODS[method]), width, system.recipe())
+    wanted = system.recipe(), method, width
     with MAKING:
-        from nlink.compiler.integrator import Integrator
-        from nlink.compiler.loading import load_compiled
-
-        if recipe not in _KERNELS:
-
-            def compile_now() -> Compiled:
-                from nlink.compiler.lanes import compile_iteration
-
-                iteration = system.iteration(method)
-                return compile_iteration(
-                    iteration, system.programs(), system.shape, width,
-                    evaluations=METHODS[method].evaluations, dense=iteration.dense)
-
+        if wanted not in _KERNELS:
             while len(_KERNELS) >= KEPT:
                 _KERNELS.pop(next(iter(_KERNELS)))
-            _KERNELS[recipe] = load_compiled(recipe, compile_now, Integrator)
-        return _KERNELS[recipe]
+            _KERNELS[wanted] = _load(system, method, width)
+        return _KERNELS[wanted]
+
+
+def _load(system: System, method: Method, width: int) -> Integrator:
+    from nlink.compiler.integrator import Integrator
+    from nlink.compiler.loading import load_compiled
+
+    programs, iteration = system.programs(), system.iteration(method)
+    recorded = record(iteration, {
+        name: program.outputs[0].size if isinstance(program, Program)
+        and program.outputs[0].name == "cells" else 0 for name, program in programs.items()})
+
+    def compile_now() -> Compiled:
+        from nlink.compiler.lanes import compile_iteration
+
+        return compile_iteration(recorded, programs, system.shape, width, dense=iteration.dense,
+                                 evaluations=method.evaluations + method.stages)
+
+    whole = key("iteration", width, iteration.dense, recorded.parts(), system.recipe())
+    return load_compiled(whole, compile_now, Integrator)
 
 
 KEPT = 32
 """Kernels kept in memory; the oldest go first."""
-_KERNELS: dict[str, Integrator] = {}
+_KERNELS: dict[tuple[str, Method, int], Integrator] = {}

@@ -86,7 +86,7 @@ class Varied:
             joints[at.body - 1] = replace(carrier, inertia=carrier.inertia + body)
         return replace(mechanism, joints=tuple(joints))
 
-    def law(self, law: Callable[..., Any], p: Sequence[Scalar]) -> Callable[..., Any]:
+    def controller(self, law: Callable[..., Any], p: Sequence[Scalar]) -> Callable[..., Any]:
         """A control law with the numbers p: gains in place of its own, or its last argument."""
         own = self.split(p)
         gains = {name: tuple(own[name]) for name in GAINS if name in own}

@@ -34,7 +34,7 @@ LOOSE = 1e-9
 class Gauss(OneStep):
     """An implicit Runge-Kutta method with a fixed step."""
 
-    evaluations = 1
+    evaluations, canonical, closes = 1, True, False
     brief_columns = ("new", "rate")
 
     def __init__(self, tableau: Tableau) -> None:
