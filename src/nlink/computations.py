@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike
 
 from nlink.algorithms.catalogue import ALGORITHMS, find, operational_about
 from nlink.algorithms.object_form import held_object
+from nlink.algorithms.trace import trace
 from nlink.compiler.threads import MAKING
 from nlink.engines import ENGINES, Engine, Function, Request, first_or, kernel
 from nlink.model.canonical import attach, canonical
 from nlink.model.description import Description
 from nlink.model.mechanism import Attachment, Mechanism
 from nlink.scalars.counting import count_program
-from nlink.scalars.program import Program
 
 FEW_JOINTS = 12
 """Up to here the default formulation is chosen by counting; beyond, O(n) always wins."""
@@ -93,9 +93,10 @@ class Computations:
 
     def _cheapest(self, name: str, rivals: Sequence[str]) -> str:
         """Of some formulations the one with the fewest operations for this robot."""
+
         def operations(formulation: str) -> int:
-            program = self.request(name, algorithm=formulation).program()
-            assert isinstance(program, Program)  # few joints, or loops: straight code
+            request = self.request(name, algorithm=formulation)
+            program = trace(request.algorithm, request.mechanism, request.options)
             return count_program(program).total
 
         if name not in self._defaults:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from enum import Enum
 from hashlib import sha256
 from typing import Any
 
@@ -29,8 +30,8 @@ PLAIN = (bool, int, float, str, bytes, type(None))
 def key(*parts: Any) -> str:
     """A digest of programs, and of names, numbers and arrays, in any nesting.
 
-    Of objects, nlink's own dataclasses are taken by their fields. Anything else raises
-    TypeError: it may have methods that a digest would not see.
+    Objects of nlink's own classes are taken by their fields, or by their names if they are
+    enumerated. Any other raises TypeError: it may have methods that a digest would not see.
     """
     items = list(_flat(parts))
     results: dict[Graph, list[Node]] = {}
@@ -38,14 +39,14 @@ def key(*parts: Any) -> str:
         if isinstance(x, Node):
             results.setdefault(x.graph, []).append(x)
     lines: list[str] = []
-    numbers: dict[Node, int] = {}
+    numbers: dict[int, int] = {}  # by identity
     for nodes in results.values():
         for node in reachable(nodes):
-            numbers[node] = len(numbers)
-            lines.append(f"{node.op} {node.value!r}" if node.op == "const" else
-                         f"{node.op} {node.name!r}" if node.op == "input" else
-                         f"{node.op} {[numbers[a] for a in node.args]}")
-    lines += [f"%{numbers[x]}" if isinstance(x, Node) else x for x in items]
+            numbers[id(node)] = len(numbers)
+            lines.append(f"const {node.value!r}" if node.op == "const" else
+                         f"input {[*_flat(node.name)]}" if node.op == "input" else
+                         f"{node.op} {[numbers[id(a)] for a in node.args]}")
+    lines += [f"%{numbers[id(x)]}" if isinstance(x, Node) else x for x in items]
     return sha256("\n".join(lines).encode()).hexdigest()
 
 
@@ -69,10 +70,14 @@ def _flat(x: Any) -> Iterator[str | Node]:
     elif isinstance(x, dict):
         yield "{"
         yield from _flat([*x.items()])
-    elif is_dataclass(x) and type(x).__module__.partition(".")[0] == "nlink":
-        yield type(x).__qualname__
-        for field in fields(x):
-            yield from _flat(getattr(x, field.name))
     else:
-        raise TypeError(f"a part of a key is a {type(x).__name__}, expected programs, names, "
-                        "numbers and arrays")
+        own = type(x).__module__.partition(".")[0] == "nlink"
+        if own and isinstance(x, Enum):
+            yield f"{type(x).__qualname__}.{x.name}"
+        elif own and is_dataclass(x):
+            yield type(x).__qualname__
+            for field in fields(x):
+                yield from _flat(getattr(x, field.name))
+        else:
+            raise TypeError(f"a part of a key is a {type(x).__name__}, expected programs, names, "
+                            "numbers and arrays")
