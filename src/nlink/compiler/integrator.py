@@ -95,8 +95,10 @@ class Integrator:
             self._code(ctypes.addressof(packed))
 
         first, *others = _spans(records["status"] == STATUS["running"], threads, self.width)
-        futures = [pool().submit(span, *each) for each in others]
+        futures = []
         try:
+            for each in others:
+                futures.append(pool().submit(span, *each))
             span(*first)
         finally:
             wait(futures)  # whatever happens, nobody writes into the arrays after this
