@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -264,30 +265,33 @@ def test_events_survive_an_error_of_the_disk(tmp_path, monkeypatch, name):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-@pytest.mark.parametrize("place", ["collect", "_gather", "save"])
-@pytest.mark.sampled(3)
-def test_events_survive_a_badly_timed_interrupt(tmp_path, monkeypatch, place):
+@pytest.mark.parametrize("seed", range(4))
+def test_no_interrupt_is_badly_timed(tmp_path, monkeypatch, seed):
+    """Ctrl-C at any line of what collects events, writes checkpoints and waits for threads."""
     monkeypatch.setattr("nlink.simulation.integration.SLICE", 1e-6)
     monkeypatch.setattr("nlink.simulation.integration.CHECKPOINT", 0.0)
-    whole, real, calls = simulate(), getattr(event_log.EventLog, place), []
+    whole, rng, interrupts, left = simulate(), random.Random(seed), 0, 0
 
-    def disturbed(self, *arguments):
-        calls.append(place)
-        if len(calls) % 4 == 0 and len(calls) < 40:
-            signal.raise_signal(signal.SIGINT)
-        result = real(self, *arguments)
-        if len(calls) % 4 == 2 and len(calls) < 40:
-            signal.raise_signal(signal.SIGINT)
-        return result
+    def trace(frame, event, argument):
+        nonlocal left
+        if not frame.f_code.co_filename.endswith(("event_log.py", "store.py", "integrator.py")):
+            return None
+        if event == "line":
+            left -= 1
+            if left == 0 and interrupts < 30:
+                signal.raise_signal(signal.SIGINT)
+        return trace
 
-    monkeypatch.setattr(event_log.EventLog, place, disturbed)
-    interrupts = 0
-    while interrupts < 40:
+    while True:
+        left = rng.randrange(1, 1000)
+        sys.settrace(trace)
         try:
-            run = simulate(tmp_path / "run")
+            run = simulate(tmp_path / "run", threads=2)
             break
         except KeyboardInterrupt:
             interrupts += 1
+        finally:
+            sys.settrace(None)
     assert interrupts > 2
     assert equal(run, whole)
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
 
+import numpy as np
+
 from nlink.iterations.events import Events
 from nlink.iterations.text import Column, Layout, State, equal, total, totals, when
 from nlink.scalars.functions import (
