@@ -88,7 +88,7 @@ def test_law_holds_for_any_mechanism_and_frame(law, robot, seed, data):
 
 @pytest.mark.slow
 @given(robot=robots(max_bodies=3), seed=st.integers(0, 99), data=st.data())
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_all_laws_hold_for_any_mechanism_and_frame(robot, seed, data):
     x = samples(robot, seed, states=3, frame=data.draw(st.sampled_from(robot.frames)))
     for law in LAWS:
@@ -96,8 +96,8 @@ def test_all_laws_hold_for_any_mechanism_and_frame(robot, seed, data):
 
 
 @pytest.mark.slow
-@given(robot=robots(max_bodies=3), seed=st.integers(0, 99))
-@settings(max_examples=6)
+@given(robot=robots(max_bodies=2), seed=st.integers(0, 99))
+@settings(max_examples=4)
 def test_all_laws_hold_for_any_mechanism_compiled(robot, seed):
     x = samples(robot, seed, states=9)
     for law in LAWS:
@@ -127,7 +127,7 @@ def test_a_broken_robot_breaks_the_laws(monkeypatch):
 
 @pytest.mark.slow
 def test_long_chains_obey_the_laws_that_cost_little():
-    robot = random_robot(4, 100, tree=False, types=EVERY)
+    robot = random_robot(4, 100, tree=False)
     x = samples(robot, states=2)
     for law in LAWS:
         if law.applies(robot):

@@ -8,6 +8,9 @@ import pytest
 
 import nlink
 from nlink.formats.bridges import pinocchio_order, to_pinocchio
+from nlink.model.spaces import Lines
+from nlink.scalars.graph import Graph
+from nlink.scalars.program import Port, Program
 from nlink.testing import random_robot
 
 TYPES = ("revolute", "prismatic", "helical", "universal", "planar", "spherical", "free")
@@ -49,6 +52,23 @@ def test_small_steps_lose_no_digits(size):
         parts = space.integrate(parts, v / 64)
     np.testing.assert_allclose(space.integrate(q, v), parts, atol=1e-13)
     np.testing.assert_allclose(space.difference(q, parts), v, atol=1e-13)
+
+
+def test_spaces_are_written_on_any_scalar():
+    """Traced, a space gives what it gives on floats; a line is left alone."""
+    space = random_robot(14, 5, types=TYPES).mechanism.space
+    rng = np.random.default_rng(0)
+    q, v = rng.normal(size=space.nq), rng.normal(size=space.nv)
+    graph = Graph()
+    nodes = [[graph.input(f"{name}[{k}]") for k in range(len(x))]
+             for name, x in (("q", q), ("v", v))]
+    for name, count in (("normalize", 1), ("integrate", 2), ("tangent", 2)):
+        traced = tuple(graph.lift(x) for x in getattr(space, name)(*nodes[:count]))
+        ports = (Port("q", (space.nq,)), Port("v", (space.nv,)))
+        program = Program(name, ports, (Port("result", (len(traced),)),), traced)
+        (found,) = program(q.tolist(), v.tolist())
+        np.testing.assert_allclose(found, getattr(space, name)(*(q, v)[:count]), rtol=1e-15)
+    assert Lines(2).normalize(nodes[0][:2]) == tuple(nodes[0][:2])
 
 
 def test_wrong_shapes_are_named():
