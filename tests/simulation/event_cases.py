@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import nlink
-from nlink.simulation.methods import METHODS
+from nlink.iterations.methods import METHODS
 
 G = 9.81
 FIXED = [name for name, method in METHODS.items() if not method.adaptive]

@@ -8,7 +8,7 @@ from event_cases import EVERY, FIXED, G, slider
 from scipy.special import ellipk
 
 import nlink
-from nlink.simulation.methods import METHODS
+from nlink.iterations.methods import METHODS
 
 PENDULUM = nlink.Robot.from_dh(
     [{"joint": "revolute", "a": 1.0, "mass": 1.0, "com": (-0.5, 0, 0),

@@ -9,7 +9,7 @@ import pytest
 from event_cases import EVERY, FIXED, G, slider
 
 import nlink
-from nlink.simulation.methods import METHODS
+from nlink.iterations.methods import METHODS
 
 
 def bounded(low: float, high: float, n: int = 3) -> nlink.Robot:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import nlink
+from nlink.iterations.methods import METHODS
 from nlink.model.description import Description, Joint, Link
 from nlink.model.pose import Mount, Pose
 from nlink.reports.bench import random_arm
-from nlink.simulation.methods import METHODS
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data" / "reference.json").read_text())
 RUNS = {
@@ -194,7 +194,7 @@ def test_wrong_arguments_are_named():
     for arguments, message in (
             ({"q0": np.zeros(4)}, r"q0: shape \(4,\), expected \(\.\.\., 3\)"),
             ({"qd0": np.zeros((2, 2))}, r"qd0: shape \(2, 2\), expected \(\.\.\., 3\)"),
-            ({"method": "euler"}, "method: 'euler', expected one of rkf45"),
+            ({"method": "euler"}, "method: 'euler', expected one of .*rkf45"),
             ({"t": -1.0}, "t: -1.0, expected a positive number"),
             ({"t": [0.0, 0.0]}, "increasing"),
             ({"every": 0.0}, "every: 0.0"),

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import nlink
+from nlink.iterations.methods import METHODS
 from nlink.model.description import Frame, Friction
 from nlink.model.pose import Pose
 from nlink.reports.bench import random_arm
 from nlink.simulation import PD, ComputedTorque, Cycloid, OperationalSpace, Payload, PDGravity
-from nlink.simulation.methods import METHODS
 
 PUMA = nlink.load("puma560")
 TARGET = np.array([0.5, -0.8, 0.6, 0.3, 0.4, 0.2])

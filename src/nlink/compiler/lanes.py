@@ -284,7 +284,8 @@ class Machine:
                 self.put(place, name, f.let(f"add i64 {self.get(place, name)}, 1"))
 
         def look(k: str, _: list[str]) -> list[str]:
-            mark = f.load("double", f.offset(place, self.row_of(k)), self.cell[self.layout.marks[0]])
+            at = f.offset(place, self.row_of(k))
+            mark = f.load("double", at, self.cell[self.layout.marks[0]])
             self.if_true(f"fcmp ogt double {mark}, {number(0.0)}", lambda: write(k))
             return []
 

@@ -263,6 +263,5 @@ class Writer:
         last, self.values = f.label, known
         f.go(after)
         f.begin(after)
-        for (cell, node, _), a, b in zip(statement.merged, inside, outside, strict=True):
-            kind = block.real
-            self.values[cell.index] = f.phi(kind, (a, last), (b, before))
+        for (cell, _, _), a, b in zip(statement.merged, inside, outside, strict=True):
+            self.values[cell.index] = f.phi(block.real, (a, last), (b, before))

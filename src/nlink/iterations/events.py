@@ -186,10 +186,10 @@ class Events:
         guess = maximum(minimum(guess, far - nudge), near + nudge)
         found, seeking = less_equal(width, given.least), crossing | probing
         phase = where(found, LANDING, PROBING)
-        changes = dict(
-            side=where(farther, where(crossing, 0.0, 1.0), where(nearer, -1.0, s.side)),
-            probe=where(found, far, guess), tprobe=where(found, tfar, s.t + guess),
-            phase=phase)
+        changes = {
+            "side": where(farther, where(crossing, 0.0, 1.0), where(nearer, -1.0, s.side)),
+            "probe": where(found, far, guess), "tprobe": where(found, tfar, s.t + guess),
+            "phase": phase}
         return s.replace(near=near, far=far, tfar=tfar, probes=probes, **ends, **{
             name: where(seeking, value, s[name]) for name, value in changes.items()})
 

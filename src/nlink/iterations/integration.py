@@ -134,13 +134,14 @@ class OneStep:
         return s
 
     def commit(self, s: State, attempt: Attempt, accepted: Any) -> State:
-        return s.replace(y=where(accepted, attempt.new, s.y), k0=where(accepted, attempt.rate, s.k0))
+        return s.replace(y=where(accepted, attempt.new, s.y),
+                         k0=where(accepted, attempt.rate, s.k0))
 
     def forget(self, s: State, jumped: Any) -> State:
         return s
 
     def interpolant(self, s: State, attempt: Attempt, trial: Trial, given: Any) -> State:
-        raise NotImplementedError
+        return s
 
     def output(self, s: State, given: Any) -> Column:
         raise NotImplementedError

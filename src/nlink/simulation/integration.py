@@ -105,7 +105,8 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
         raise ValueError(f"restitution: {restitution}, expected a number from 0 to 1")
     if max_step is not None and not max_step > 0:
         raise ValueError(f"max_step: {max_step}, expected a positive number of seconds")
-    bounds = {"rtol": float(rtol), "atol": float(atol), "most": whole_number("max_steps", max_steps),
+    bounds = {"rtol": float(rtol), "atol": float(atol),
+              "most": whole_number("max_steps", max_steps),
               "largest": np.inf if max_step is None else float(max_step),
               "least": 16 * np.finfo(float).eps * float(np.abs(problem.times).max())}
     system = System(robot, problem.controller, problem.table is not None, problem.velocity,

@@ -37,7 +37,8 @@ RKF45 = Tableau(
 439/216 -8 3680/513 -845/4104
 -8/27 2 -3544/2565 1859/4104 -11/40
 """)),
-    b=fraction_row("16/135 0 6656/12825 28561/56430 -9/50 2/55"), c=fraction_row("0 1/4 3/8 12/13 1 1/2"),
+    b=fraction_row("16/135 0 6656/12825 28561/56430 -9/50 2/55"),
+    c=fraction_row("0 1/4 3/8 12/13 1 1/2"),
     errors=(_difference(fraction_row("16/135 0 6656/12825 28561/56430 -9/50 2/55"), _FEHLBERG_4),),
     error_order=4)
 """Runge-Kutta-Fehlberg 4(5), the scheme of [Saha03]; the fifth-order result is kept."""
@@ -53,13 +54,15 @@ DOPRI5 = Tableau(
 9017/3168 -355/33 46732/5247 49/176 -5103/18656
 """)),
     b=_DORMAND_B, c=fraction_row("0 1/5 3/10 4/5 8/9 1"),
-    errors=(fraction_row("71/57600 0 -71/16695 71/1920 -17253/339200 22/525 -1/40"),), error_order=4,
+    errors=(fraction_row("71/57600 0 -71/16695 71/1920 -17253/339200 22/525 -1/40"),),
+    error_order=4,
     dense=(
         (*_DORMAND_B, Fraction(0)),
         tuple(Fraction(i == 0) - x for i, x in enumerate((*_DORMAND_B, Fraction(0)))),
         tuple(2 * x - (i in (0, 6)) for i, x in enumerate((*_DORMAND_B, Fraction(0)))),
-        fraction_row("-12715105075/11282082432 0 87487479700/32700410799 -10690763975/1880347072 "
-             "701980252875/199316789632 -1453857185/822651844 69997945/29380423")))
+        fraction_row("-12715105075/11282082432 0 87487479700/32700410799 "
+                     "-10690763975/1880347072 701980252875/199316789632 "
+                     "-1453857185/822651844 69997945/29380423")))
 """Dormand and Prince 5(4); fourth-order continuous [Hairer, Norsett, Wanner I, II.6]."""
 
 _VERNER_B = fraction_row("3/40 0 875/2244 23/72 264/1955 0 125/11592 43/616")
