@@ -172,7 +172,7 @@ class Loops:
 
     def closed(self, q: ArrayLike, qd: ArrayLike | None = None) -> Array:
         """Whether the loops are closed in these states, and stay so if rates are given: to
-        1e-5 rad, or of the size of the mechanism, or of what the rates move; (...).
+        1e-5 rad, or of the size of the loop, or of what the rates move; (...).
 
         >>> import nlink
         >>> four_bar = nlink.load("four_bar")
@@ -385,8 +385,8 @@ class Loops:
 
     @cached_property
     def scale(self) -> Array:
-        """Of each row, what its error is measured by: a radian, or the size of the mechanism."""
-        return np.where(self.angular, 1.0, self.robot.mechanism.size)
+        """Of each row, what its error is measured by: a radian, or the size of the loop."""
+        return np.array([x for loop in self.robot.mechanism.closures for x in loop.scales])
 
     def _rates_of(self, argument: str, name: str) -> slice:
         at = 0
