@@ -16,13 +16,15 @@ import nlink
 from nlink import Free, Robot
 from nlink.model.constraints import CONSTRAINTS, Constraint, Rows, Screw
 from nlink.model.description import Description, Frame, Joint, Link, Loop
-from nlink.model.joints import Fixed, Prismatic
+from nlink.model.joints import Fixed, Prismatic, Revolute
 from nlink.model.multi_rate import Helical, Planar
 from nlink.model.pose import DH, Mount, Placement, Pose
 from nlink.testing import LAWS, Samples, close_at_random, random_description, samples
 from nlink.testing.loop_laws import LOOP_LAWS
 from nlink.testing.states import EPS
+from oracle import Oracle
 
+HOME = Pose()
 FAR = Pose.shift(7e4, -5e4, 6e4)
 ASKEW = FAR @ Pose.turn("z", 0.7) @ Pose.turn("y", 0.4) @ Pose.turn("x", -1.1)
 
@@ -219,3 +221,54 @@ def test_laws_of_loops_hold(law, name):
     robot, x = changed(name, loops=True)
     residual = law(robot, x, "numpy")
     assert residual <= law.bound(robot), f"{law.statement} by {residual:.2e}"
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e-17, 1e-9])
+@pytest.mark.parametrize("distance", [0.0, 1e4, 1e5])
+def test_a_welded_body_stays_where_it_is(offset, distance):
+    """Another joint sits on it, off by the noise of a CAD program."""
+    cube = Link("cube", 1.0, inertia=((0.1, 0.0, 0.0), (0.0, 0.1, 0.0), (0.0, 0.0, 0.1)))
+    stands = Pose.shift(distance)
+    robot = Robot(Description(
+        "welded", (cube, replace(cube, name="wheel")),
+        (Joint("free", Free(), 0, Mount(stands)),
+         Joint("hinge", Revolute(), 1, Mount(Pose.shift(offset)))),
+        loops=(Loop("weld", CONSTRAINTS["fixed"](), Frame("of", 1), Frame("on", 0, stands)),)))
+    assert robot.compute("closure_rank", robot.neutral, engine="python") == 6
+    tau = np.array([1.0, -2.0, 3.0, -4.0, 5.0, -6.0, 7.0])
+    qdd = robot.forward_dynamics(robot.neutral, np.zeros(7), tau, engine="python")
+    assert qdd[:6] == pytest.approx(0.0, abs=1e-12)
+    assert qdd[6] == pytest.approx(70.0)
+
+
+@pytest.mark.slow
+def test_a_simulation_far_away_is_the_one_at_home():
+    d = nlink.load("four_bar").description
+    near, far = (nlink.simulate(Robot(x), t=1.0) for x in (d, moved(d, FAR)))
+    assert far.status == near.status == "done"
+    assert far.q == pytest.approx(near.q, abs=1e-9)
+    assert np.abs(far.robot.loops.error(far.q)).max() < 1e-12
+
+
+def askew_arm(by: Pose) -> Description:
+    """A UR5 whose axes are parallel but for the digits that files have of a quarter turn."""
+    d = nlink.load("ur5").description
+    tilt = Pose.turn("x", 3.7e-6) @ Pose.turn("y", 1.2e-6)
+    return moved(replace(d, joints=tuple(replace(joint, placement=Mount(
+        joint.placement.before @ tilt, joint.placement.after)) for joint in d.joints)), by)
+
+
+@pytest.mark.parametrize("distance", [0.0, 1e3, 1e4, 1e5])
+def test_nearly_parallel_axes_lose_no_digits_far_away(distance):
+    robot = Robot(askew_arm(Pose.shift(distance, distance / 2)))
+    q = np.random.default_rng(0).normal(size=robot.n)
+    M = robot.mass_matrix(q, engine="python")
+    expected = Oracle.of(askew_arm(HOME)).mass_matrix(q)
+    assert np.abs(M - expected).max() < 1e-13 * np.abs(M).max()
+
+
+def test_jacobians_lose_no_digits_far_away():
+    near, far = Robot(askew_arm(HOME)), Robot(askew_arm(FAR))
+    q = np.random.default_rng(0).normal(size=near.n)
+    J = near.jacobian(q, engine="python")
+    assert np.abs(far.jacobian(q, engine="python") - J).max() < 1e-15 * np.abs(J).max()
