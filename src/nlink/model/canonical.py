@@ -48,7 +48,7 @@ class _Body:
     @property
     def offset(self) -> float:
         """How far the joint is from that of the parent."""
-        return float(np.linalg.norm(self.seat.p))
+        return math.hypot(*self.seat.origin)
 
 
 def canonical(description: Description) -> Mechanism:
@@ -81,7 +81,7 @@ def canonical(description: Description) -> Mechanism:
         gravity=_vector(base.R.T @ np.array(description.gravity, dtype=float)),
         base=_attachment(0, base),
         links=tuple(_attachment(k, pose.seen_from(bodies[k].slide)) for k, pose in places),
-        closures=tuple(_closure(bodies, places, loop) for loop in description.loops),
+        closures=tuple(_closure(bodies, places, max(sizes), loop) for loop in description.loops),
     )
 
 
@@ -94,8 +94,11 @@ def _tree_sizes(bodies: list[_Body]) -> list[float]:
     return [sizes[root] for root in roots]
 
 
-def _closure(bodies: list[_Body], places: Places, loop: Loop) -> Closure:
-    """A loop and its lengths: of the bodies between its ends, from where the two branches part."""
+def _closure(bodies: list[_Body], places: Places, largest: float, loop: Loop) -> Closure:
+    """A loop and its lengths: of the bodies between its ends, from where the two branches part.
+
+    What is lost in the `largest` length of the whole mechanism is rounding, and no size.
+    """
 
     def end(frame: Frame) -> tuple[int, Pose]:
         body, place = places[frame.link]
@@ -111,12 +114,11 @@ def _closure(bodies: list[_Body], places: Places, loop: Loop) -> Closure:
                for i in between | {one, other} if i}
     for body, pose in ends:
         if body:
-            lengths[body] = max(lengths[body], float(np.linalg.norm(pose.p)))
-    # a length that is lost in those of the whole mechanism is rounding, not a size
-    size = max(*lengths.values(), ASKEW * max(_tree_sizes(bodies))) or 1.0
-    arms = tuple(max(lengths.get(body, 0.0), ASKEW * size) for body, _ in ends)
+            lengths[body] = max(lengths[body], math.hypot(*pose.origin))
+    size = max(*lengths.values(), ASKEW * largest) or 1.0
+    arms = (max(lengths.get(x, 0.0), ASKEW * size) for x in (one, other))
     a, b = (_attachment(body, pose.seen_from(bodies[body].slide)) for body, pose in ends)
-    return Closure(loop.constraint, a, b, size, arms)
+    return Closure(loop.constraint, a, b, size, (next(arms), next(arms)))
 
 
 def _way(bodies: list[_Body], body: int) -> set[int]:
@@ -153,9 +155,11 @@ def _moving_bodies(description: Description) -> tuple[Pose, list[_Body], Places]
         bodies.append(body)
         places.append((body.number, turn.inverse() @ joint.placement.after))
     for link, (number, pose) in zip(description.links, places[1:], strict=True):
-        gyration = math.sqrt(max(0.0, np.trace(link.inertia)) / link.mass) if link.mass else 0.0
-        centre = np.linalg.norm((pose @ Pose.shift(*link.com)).p) if link.mass else 0.0
-        bodies[number].extent = max(bodies[number].extent, float(centre), gyration)
+        if link.mass:
+            centre = math.hypot(*(pose @ Pose.shift(*link.com)).origin)
+            trace = sum(link.inertia[k][k] for k in range(3))
+            gyration = math.sqrt(max(0.0, trace) / link.mass)
+            bodies[number].extent = max(bodies[number].extent, centre, gyration)
     return stand, bodies, places
 
 
