@@ -17,6 +17,7 @@ from nlink import (
     Description,
     Fixed,
     Frame,
+    Free,
     Friction,
     Joint,
     Limits,
@@ -85,6 +86,9 @@ REFUSED = {
         lambda: describe(joint=replace(HINGE, limits=Limits(effort=NAN))),
     "joint 'hinge': a fixed joint has no friction and no armature":
         lambda: describe(joint=Joint("hinge", Fixed(), armature=1.0)),
+    "joint 'hinge': armature 1.0 of a free joint, expected 0; what moves with the body belongs to "
+    "the link's mass and inertia":
+        lambda: describe(joint=Joint("hinge", Free(), armature=1.0)),
     "1 links and 0 joints, expected one joint for each link":
         lambda: Description("arm", (ROD,), ()),
     "gravity: shape (2,), expected (3,)":

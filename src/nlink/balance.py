@@ -28,27 +28,32 @@ def balance(loops: Loops, q: Array, qd: Array, qdd: Array, internal: Array | Non
     Of the multipliers that passive joints leave free those of least tau are taken, or those
     nearest to the wrenches `internal`.
     """
-    J, motors = loops.jacobian(q), loops.actuated
+    robot, motors = loops.robot, loops.actuated
+    J = loops.jacobian(q)
     _expect_closed(loops, J, qdd, loops.acceleration(q, qd))
-    whole = loops.robot.inverse_dynamics(q, qd, qdd, f_ext)
+    J = J / loops.scale[:, None]  # so that multipliers of lengths and of angles compare
+    whole = robot.inverse_dynamics(q, qd, qdd, f_ext)
+    terms = np.abs(whole) + np.abs(robot.mass_matrix(q)) @ np.abs(qdd)
     # passive joints: J_p^T lambda = whole_p decides what of lambda is not free
     passive, active = J[:, ~motors].T, J[:, motors].T
     inverse = _pseudo_inverse(passive, J)
     base = inverse @ whole[~motors]
     left = whole[~motors] - passive @ base
-    if len(left) and np.abs(left).max() > BALANCE * (1.0 + np.abs(whole).max()):
-        joint = np.array(rate_names(loops.robot))[~motors][np.abs(left).argmax()]
+    moments = np.abs(left) * loops.rate_scale[~motors]
+    if len(left) and moments.max() > BALANCE * (
+            (terms * loops.rate_scale).max() + loops.weight):
+        joint = np.array(rate_names(robot))[~motors][moments.argmax()]
         raise ValueError(f"qdd: the motors cannot make this motion: {str(joint)!r} has none, and "
-                         f"{np.abs(left).max():.3g} is left to it")
+                         f"{np.abs(left)[moments.argmax()]:.3g} is left to it")
     free = np.eye(len(J)) - inverse @ passive
     if internal is None:  # least tau = whole_a - A lambda
         y = _pseudo_inverse(active @ free, J) @ (whole[motors] - active @ base)
     else:
-        y = loops.multipliers(q, internal) - base
+        y = loops.multipliers(q, internal) * loops.scale - base
     multipliers = base + free @ y
     tau = np.zeros(len(whole))
     tau[motors] = whole[motors] - active @ multipliers
-    return tau, multipliers
+    return tau, multipliers / loops.scale
 
 
 def rate_names(robot: Robot) -> list[str]:

@@ -143,11 +143,12 @@ class Loops:
         for _ in range(iterations):
             if np.abs(e).max() <= tolerance:
                 return q
-            J = self.jacobian(q) / self.scale[:, None]
+            J = self.ratios(self.jacobian(q))
             step = np.zeros(robot.n)
             step[free] = -np.linalg.pinv(J[:, free], rcond=RANK) @ e
             largest = np.abs(step).max()
-            step *= min(1.0, 0.5 / largest) if largest else 1.0  # half a radian at most
+            # half a radian at most, or half a size
+            step *= self.rate_scale * (min(1.0, 0.5 / largest) if largest else 1.0)
             for _ in range(12):
                 moved = robot.integrate(q, step)
                 reached = opening(moved)
@@ -171,7 +172,7 @@ class Loops:
 
     def closed(self, q: ArrayLike, qd: ArrayLike | None = None) -> Array:
         """Whether the loops are closed in these states, and stay so if rates are given: to
-        1e-5 rad, or of the size of the mechanism, or of what the rates move; (...).
+        1e-5 rad, or of the size of the loop, or of what the rates move; (...).
 
         >>> import nlink
         >>> four_bar = nlink.load("four_bar")
@@ -227,7 +228,7 @@ class Loops:
         """
         robot = self.robot
         q = _one("q", robot.neutral if q is None else q, robot.nq)
-        J = self.jacobian(q) / self.scale[:, None]
+        J = self.ratios(self.jacobian(q))
         tolerance, names = RANK * max(1.0, float(np.abs(J).max())), rate_names(robot)
         rank = int(np.linalg.matrix_rank(J, tol=tolerance))
         chosen: list[str] = []
@@ -259,26 +260,27 @@ class Loops:
         if set(accelerations) != set(rates):
             raise ValueError(f"accelerations: of {', '.join(accelerations)}, expected of the "
                              f"joints whose rates are given, {', '.join(rates)}")
-        known, J = np.zeros(robot.n, dtype=bool), self.jacobian(q)
+        known, J = np.zeros(robot.n, dtype=bool), self.ratios(self.jacobian(q))
         qd, qdd = np.zeros((2, robot.n))
         for name in rates:
             place = self._rates_of("rates", name)
             known[place] = True
             for what, given, x in (("rates", rates, qd), ("accelerations", accelerations, qdd)):
-                x[place] = _one(f"{what}: {name}", np.ravel(given[name]), place.stop - place.start)
+                x[place] = _one(f"{what}: {name}", np.ravel(given[name]),
+                                place.stop - place.start) / self.rate_scale[place]
         rank = np.linalg.matrix_rank(J[:, ~known], tol=RANK * max(1.0, float(np.abs(J).max())))
         if rank < (~known).sum():
             raise ValueError(f"rates: {', '.join(rates)} leave {(~known).sum() - rank} freedoms "
                              "open, expected rates that determine the motion")
         solve = np.linalg.pinv(J[:, ~known], rcond=RANK)
         qd[~known] = -solve @ (J[:, known] @ qd[known])
-        qdd[~known] = -solve @ (J[:, known] @ qdd[known] + self.acceleration(q, qd))
-        opening = J @ qdd + self.acceleration(q, qd)
-        for what, left in (("rates", J @ qd), ("accelerations", opening)):
+        drift = self.acceleration(q, qd * self.rate_scale) / self.scale
+        qdd[~known] = -solve @ (J[:, known] @ qdd[known] + drift)
+        for what, left in (("rates", J @ qd), ("accelerations", J @ qdd + drift)):
             if np.abs(left).max() > ASKEW * (1 + np.abs(J).max() * np.abs((qd, qdd)).max()):
                 raise ValueError(f"{what}: no motion that keeps the loop "
                                  f"{self.rows[int(np.abs(left).argmax())]!r} closed has these")
-        return qd, qdd
+        return qd * self.rate_scale, qdd * self.rate_scale
 
     def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
                          internal: ArrayLike | None = None, f_ext: ArrayLike | None = None,
@@ -384,8 +386,28 @@ class Loops:
 
     @cached_property
     def scale(self) -> Array:
-        """Of each row, what its error is measured by: a radian, or the size of the mechanism."""
-        return np.where(self.angular, 1.0, self.robot.mechanism.size)
+        """Of each row, what its error is measured by: a radian, or the size of the loop."""
+        return np.array([x for loop in self.robot.mechanism.closures for x in loop.scales])
+
+    @cached_property
+    def rate_scale(self) -> Array:
+        """Of each rate, what it is measured by: a radian, or the size of the largest loop."""
+        mechanism = self.robot.mechanism
+        size = max(closure.size for closure in mechanism.closures)
+        return np.array([1.0 if any(twist.angular.components) else size for joint in
+                         mechanism.joints for twist in joint.subspace(joint.type.neutral)])
+
+    @cached_property
+    def weight(self) -> float:
+        """The moment of all links' weight at the size of the largest loop, N m."""
+        robot = self.robot
+        size = max(closure.size for closure in robot.mechanism.closures)
+        return sum(link.mass for link in robot.links) * float(np.linalg.norm(robot.gravity)) * size
+
+    def ratios(self, J: Array) -> Array:
+        """J without units, radians and sizes of loops for radians and sizes of loops: what is
+        small in it is small however large the mechanism."""
+        return J / self.scale[:, None] * self.rate_scale
 
     def _rates_of(self, argument: str, name: str) -> slice:
         at = 0

@@ -74,6 +74,19 @@ def mass_matrix(model, data, M: np.ndarray) -> None:
         mujoco.mj_fullM(model, M, data.qM)
 
 
+def test_a_force_free_body_with_armature_flies_straight():
+    """In body axes an armature of a free joint would need w x v, so it is left out and said so."""
+    model = mujoco.MjModel.from_xml_string("""<mujoco><option gravity="0 0 0"/>
+        <default><joint armature=".5"/></default><worldbody><body name="a">
+        <joint name="f" type="free"/><geom type="box" size=".1 .2 .3"/></body></worldbody>
+        </mujoco>""")
+    robot = Robot(from_mujoco(model))
+    assert any("armature of a free joint ignored" in line for line in robot.report)
+    w, v = np.array([0.3, 2.0, -1.0]), np.array([1.0, -0.5, 0.2])
+    run = nlink.simulate(robot, robot.neutral, [*w, *v], t=2.0, rtol=1e-10, atol=1e-12)
+    assert run.q[:, :3] == pytest.approx(np.outer(run.t, v), abs=1e-8)
+
+
 def test_every_joint_of_mujoco():
     model = mujoco.MjModel.from_xml_string(EVERY_JOINT)
     assert agreement(model, from_mujoco(model)) < 1e-13

@@ -13,6 +13,7 @@ from nlink.model.description import Frame, Friction
 from nlink.model.pose import Pose
 from nlink.reports.bench import random_arm
 from nlink.simulation import PD, ComputedTorque, Cycloid, OperationalSpace, Payload, PDGravity
+from nlink.testing import random_robot
 
 PUMA = nlink.load("puma560")
 TARGET = np.array([0.5, -0.8, 0.6, 0.3, 0.4, 0.2])
@@ -258,3 +259,10 @@ def test_wrong_variations_are_named():
             ({"payload": np.ones(2), "viscous": np.ones((3, 6))}, None, "vary: leading shapes")):
         with pytest.raises(ValueError, match=message):
             nlink.simulate(PUMA, t=0.1, tau=tau, vary=vary)
+
+
+@pytest.mark.parametrize("kind", ["free", "spherical"])
+def test_a_rotor_that_no_joint_has_is_named(kind):
+    robot = random_robot(0, 1, types=[kind], fixed=False)
+    with pytest.raises(ValueError, match=f"vary: armature of the {kind} joint 'joint1'"):
+        nlink.simulate(robot, t=0.1, vary={"armature": np.arange(robot.n)})

@@ -34,6 +34,7 @@ from nlink.model.constraints import ASKEW
 from nlink.model.mechanism import Joint
 from nlink.scalars.functions import Scalar, sign
 from nlink.spatial import Twist, Wrench
+from nlink.spatial.mobility import Mobility
 
 DEPENDENT = (3 * ASKEW) ** 2
 """A row whose pivot is this share of its own mobility follows from the rows before it, and one
@@ -44,8 +45,9 @@ PASSES = 2
 linear, and take the second for the rounding that the first leaves."""
 
 
-def closure_mobility(mechanism: Unrolled, steps: Column, ends: Ends) -> tuple[Dense, list[Scalar]]:
-    """J M^-1 J^T, and how mobile the bodies of each row are in all (its scale).
+def closure_mobility(mechanism: Unrolled, steps: Column, ends: Ends,
+                     ) -> tuple[Dense, dict[int, Mobility]]:
+    """J M^-1 J^T, and how mobile the bodies of its rows are.
 
     Each body that a loop holds is visited once, whatever the number of its rows.
     """
@@ -75,15 +77,23 @@ def closure_mobility(mechanism: Unrolled, steps: Column, ends: Ends) -> tuple[De
             for i, f in ends[s]:
                 total = total + yields[i].dot(f)
             S[r][s] = S[s][r] = total
-    L2 = mechanism.size ** 2
-    scales = []
-    for row in ends:
-        total = 0
-        for i, _ in row:
-            A, B = Om[i].A.rows, Om[i].B.rows
-            total = total + sum(A[k][k] * L2 + B[k][k] for k in range(3))
-        scales.append(total)
-    return S, scales
+    return S, Om
+
+
+def _floors(mechanism: Unrolled, Om: dict[int, Mobility]) -> list[Scalar]:
+    """Of each row, the mobility of one that holds nothing: that which a moment and a force have
+    if they are ASKEW, and the force acts off its place by as much of the body's length."""
+    floors: list[Scalar] = []
+    for closure in mechanism.closures:
+        turning: Scalar = 0
+        moving: Scalar = 0
+        for end, arm in zip((closure.a, closure.b), closure.arms, strict=True):
+            if end.body:
+                A, B = Om[end.body - 1].A.trace, Om[end.body - 1].B.trace
+                turning, moving = turning + A, moving + (A * arm ** 2 + B)
+        floors += [(turning * moment ** 2 + moving * force ** 2) * DEPENDENT + 1e-300
+                   for moment, force in closure.constraint.magnitudes]
+    return floors
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +107,8 @@ class Held:
     @classmethod
     def of(cls, mechanism: Unrolled, held: Sequence[Contact], steps: Column) -> Held:
         ends = [row for contact in held for row in contact.on_bodies()]
-        S, scales = closure_mobility(mechanism, steps, ends)
-        angular = [x for closure in mechanism.closures for x in closure.constraint.angular]
-        floors = [scale * (DEPENDENT / (mechanism.size ** 2 if turns else 1)) + 1e-300
-                  for scale, turns in zip(scales, angular, strict=True)]
+        S, Om = closure_mobility(mechanism, steps, ends)
+        floors = _floors(mechanism, Om)
 
         def invert(k: int, pivot: Scalar, whole: Scalar) -> Scalar:
             keep = (1 + sign(pivot - (DEPENDENT * whole + floors[k]))) * 0.5

@@ -27,8 +27,13 @@ class Place:
         return Place(Matrix(*columns), self.p + self.R @ frame.p)
 
 
-def forward_kinematics(mechanism: Driver, q: Column) -> Column:
-    """The place of every body, base to tip.
+HERE = Vector.zero()
+"""The origin of the base itself."""
+
+
+def forward_kinematics(mechanism: Driver, q: Column, origin: Vector = HERE) -> Column:
+    """The place of every body, base to tip, in world axes, the base's origin being at `origin`:
+    what lies between bodies is seen from the base, and loses no digits where that is far away.
 
     A row of R_world turns like a vector: (R_parent R)_i = R^T (R_parent)_i.
     """
@@ -39,19 +44,20 @@ def forward_kinematics(mechanism: Driver, q: Column) -> Column:
         place = Place(R, parent.p + parent.R @ X.p + R @ X.r)
         return place, place
 
-    return mechanism.outward(outward, Place(mechanism.base.R, mechanism.base.p), q)
+    return mechanism.outward(outward, Place(mechanism.base.R, origin), q)
 
 
 def pose(mechanism: Driver, q: Column, frame: Attachment) -> tuple[tuple[Scalar, ...], ...]:
     """The 4x4 homogeneous transform of a frame in the world."""
-    place = at(forward_kinematics(mechanism, q), mechanism, frame).of(frame)
+    origin = mechanism.base.p
+    place = at(forward_kinematics(mechanism, q, origin), mechanism, frame, origin).of(frame)
     top = tuple((*row, x) for row, x in zip(place.R.rows, place.p.components, strict=True))
     return (*top, (0.0, 0.0, 0.0, 1.0))
 
 
-def at(places: Column, mechanism: Driver, frame: Attachment) -> Place:
-    """The place of the body that carries a frame."""
-    return places[frame.body - 1] if frame.body else Place(mechanism.base.R, mechanism.base.p)
+def at(places: Column, mechanism: Driver, frame: Attachment, origin: Vector = HERE) -> Place:
+    """The place of the body that carries a frame, the base's origin being at `origin`."""
+    return places[frame.body - 1] if frame.body else Place(mechanism.base.R, origin)
 
 
 def twists(mechanism: Driver, q: Column, qd: Column) -> Column:

@@ -37,14 +37,14 @@ _UNITS = tuple(Twist.of([int(i == j) for j in range(6)]) for i in range(6))
 
 
 def held_object(mechanism: Mechanism | Unrolled) -> int | None:
-    """The body (from 0) that all loops hold, if there is one: free, without children or
-    armature, each loop coming from a branch of its own with rates enough to move it everywhere."""
+    """The body (from 0) that all loops hold, if there is one: free, without
+    children, each loop coming from a branch of its own with rates enough to move it everywhere."""
     ends = [{closure.a.body - 1, closure.b.body - 1} for closure in mechanism.closures]
     common: set[int] = set.intersection(*ends) if ends else set()
     for body in common - {-1}:
         joint = mechanism.joints[body]
         if not isinstance(joint.type, Free) or mechanism.parents[body] or (
-                body + 1 in mechanism.parents) or any(joint.armature):
+                body + 1 in mechanism.parents):
             continue
         arms = [list(path(mechanism, *(end - {body}))) for end in ends]  # type: ignore[arg-type]
         apart = len({i for arm in arms for i in arm}) == sum(map(len, arms))

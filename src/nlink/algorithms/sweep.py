@@ -57,7 +57,6 @@ class Unrolled:
         self.gravity = mechanism.gravity
         self.base = mechanism.base
         self.closures = mechanism.closures
-        self.size = mechanism.size
 
     def each(self, step: Callable[..., Any], *columns: Column) -> Column:
         return [step(joint, *row) for joint, *row in zip(self.joints, *columns, strict=True)]

@@ -145,9 +145,11 @@ class _Arm:
         """To the axis of each joint in turn, then to the last link's own z if asked for."""
         origins = np.array([np.zeros(3), *(seat.p for seat in self.seats),
                             self.places[self.moving[-1]].p])
-        size = float(np.linalg.norm(np.diff(origins, axis=0), axis=1).max()) or 1.0
+        first, *others = np.linalg.norm(np.diff(origins, axis=0), axis=1).tolist()
+        own = max(others) or 1.0
         frame, screws, before = Pose(), [], "the base"
         for joint, seat in zip(self.joints, self.seats, strict=True):
+            size = own if screws else max(own, first)  # where the base stands is no size
             screw = _reach(frame, seat.p, seat.R @ np.array(joint.type.axis), size, keep=False)
             if screw is None:
                 raise ValueError(
@@ -156,7 +158,7 @@ class _Arm:
             screws.append(screw)
             frame, before = frame @ screw.pose, f"joint {joint.name!r}"
         last = self.places[self.moving[-1]]
-        end = _reach(frame, last.p, last.R[:, 2], size, keep=True) if tool else None
+        end = _reach(frame, last.p, last.R[:, 2], own, keep=True) if tool else None
         return [*screws, end or _Screw()]
 
 

@@ -211,7 +211,8 @@ def _joint(model: Any, number: int | None, type: JointType, mount: Mount, parent
     return Joint(
         name, type, parent, mount,
         Friction(float(model.dof_damping[dof]), float(model.dof_frictionloss[dof])),
-        float(model.dof_armature[dof]), Limits((low, high)) if limited else Limits())
+        0.0 if isinstance(type, Free) else float(model.dof_armature[dof]),
+        Limits((low, high)) if limited else Limits())
 
 
 def _link(model: Any, body: int, name: str) -> Link:
@@ -245,6 +246,8 @@ def _note(model: Any, notes: Notes) -> None:
             notes.add("joint stiffness ignored", name)
         if np.any(_more(model, "dof_dampingpoly")[model.jnt_dofadr[number]]):
             notes.add("damping beyond the linear ignored", name)
+        if model.jnt_type[number] == 0 and model.dof_armature[model.jnt_dofadr[number]]:
+            notes.add("armature of a free joint ignored", name)
         if model.jnt_limited[number] and model.jnt_type[number] in (0, 1):
             notes.add("limit of a ball joint ignored", name)
     for number in range(1, model.nbody):

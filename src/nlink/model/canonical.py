@@ -4,24 +4,32 @@ Inputs are numbers; this runs once per robot. A body's frame may be slid along i
 axis by h and turned about it by phi without changing anything the joint does. Both are
 used up to reach the first child by a shift a along x, a tilt alpha about x and a rise b
 along the child's own axis; any other child needs a full offset and one more turn.
+
+Where the base stands in the world enters `base` and nothing else: all other numbers are seen
+from the link that carries the first joint, and all sizes are those of bodies and of what is
+between their joints.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from nlink.model.description import Description, Link, Loop
+from nlink.model.constraints import ASKEW
+from nlink.model.description import Description, Frame, Link, Loop
 from nlink.model.joints import Fixed, JointType
 from nlink.model.mechanism import NO_TURN, Attachment, Closure, Joint, Mechanism
 from nlink.model.pose import Pose
 from nlink.spatial import Matrix, RigidInertia, Symmetric, Turn, Vector
 
 FAR = 30.0
-"""A common normal whose foot is this many mechanism sizes away is not used: two axes that
+"""A common normal whose foot is this many sizes of the tree away is not used: two axes that
 are parallel but for a rounded angle would put it at the horizon and lose all digits."""
+
+Places = list[tuple[int, Pose]]
+"""For each link, the base first, its body and its pose in that body's A."""
 
 
 @dataclass(slots=True)
@@ -35,49 +43,91 @@ class _Body:
     adjusted: bool  # whether the frame may be slid and turned along an axis
     slide: Pose  # the chosen frame in A: Tz(h) Rz(phi)
     children: list[int]
+    extent: float = 0.0  # the largest length in it: of a mass centre, or a radius of gyration
+
+    @property
+    def offset(self) -> float:
+        """How far the joint is from that of the parent."""
+        return math.hypot(*self.seat.origin)
 
 
 def canonical(description: Description) -> Mechanism:
     """The mechanism of a description; see the module's docstring."""
-    bodies, places = _moving_bodies(description)
-    size = max((float(np.linalg.norm(b.seat.p)) for b in bodies[1:]), default=0.0)
-    for body in reversed(bodies):
+    stand, bodies, places = _moving_bodies(description)
+    sizes = _tree_sizes(bodies)
+    for body, size in zip(reversed(bodies), reversed(sizes), strict=True):
         body.slide = _choose_slide(bodies, body, size)
     root = bodies[0].children[0] if bodies[0].children else None
-    base = Pose() if root is None else bodies[root].seat @ bodies[root].slide
-    bodies[0].slide = base
+    bodies[0].slide = Pose() if root is None else bodies[root].seat @ bodies[root].slide
+    base = stand @ bodies[0].slide
 
     inertias = [RigidInertia.zero() for _ in bodies]
     for link, (number, pose) in zip(description.links, places[1:], strict=True):
-        inertias[number] += _inertia(link, bodies[number].slide.inverse() @ pose)
+        inertias[number] += _inertia(link, pose.seen_from(bodies[number].slide))
     joints = []
     for body in bodies[1:]:
         joint = description.joints[body.link]
         nv = joint.type.nv
         joints.append(Joint(
-            joint.type, *_seat(joint.type, bodies, body, size),
+            joint.type, *_seat(joint.type, bodies, body, sizes[body.number]),
             inertia=inertias[body.number],
             armature=(joint.armature,) * nv,
             viscous=(joint.friction.viscous,) * nv,
             coulomb=(joint.friction.coulomb,) * nv,
         ))
-    tree = Mechanism(
+    return Mechanism(
         joints=tuple(joints),
         parents=tuple(body.parent for body in bodies[1:]),
         gravity=_vector(base.R.T @ np.array(description.gravity, dtype=float)),
         base=_attachment(0, base),
-        links=tuple(_attachment(k, bodies[k].slide.inverse() @ pose) for k, pose in places),
-        size=size or 1.0,
+        links=tuple(_attachment(k, pose.seen_from(bodies[k].slide)) for k, pose in places),
+        closures=tuple(_closure(bodies, places, max(sizes), loop) for loop in description.loops),
     )
-    return replace(tree, closures=tuple(_closure(tree, loop) for loop in description.loops))
 
 
-def _closure(tree: Mechanism, loop: Loop) -> Closure:
-    a, b = (attach(tree, end.link, end.pose) for end in (loop.of, loop.on))
-    if a.body == b.body:
+def _tree_sizes(bodies: list[_Body]) -> list[float]:
+    """Of each body, the largest length in the tree of its root, where that stands left out."""
+    roots, sizes = [0], [0.0] * len(bodies)
+    for body in bodies[1:]:
+        roots.append(roots[body.parent] or body.number)
+        sizes[roots[-1]] = max(sizes[roots[-1]], body.extent, body.offset if body.parent else 0.0)
+    return [sizes[root] for root in roots]
+
+
+def _closure(bodies: list[_Body], places: Places, largest: float, loop: Loop) -> Closure:
+    """A loop and its lengths: of the bodies between its ends, from where the two branches part.
+
+    What is lost in the `largest` length of the whole mechanism is rounding, and no size.
+    """
+
+    def end(frame: Frame) -> tuple[int, Pose]:
+        body, place = places[frame.link]
+        return body, place @ frame.pose
+
+    ends = [end(frame) for frame in (loop.of, loop.on)]
+    (one, _), (other, _) = ends
+    if one == other:
         raise ValueError(f"loop {loop.name!r}: both its frames are fixed in one body, expected "
                          "two bodies that move")
-    return Closure(loop.constraint, a, b)
+    between = _way(bodies, one) ^ _way(bodies, other)
+    lengths = {i: max(bodies[i].extent, bodies[i].offset if bodies[i].parent in between else 0.0)
+               for i in between | {one, other} if i}
+    for body, pose in ends:
+        if body:
+            lengths[body] = max(lengths[body], math.hypot(*pose.origin))
+    size = max(*lengths.values(), ASKEW * largest) or 1.0
+    arms = (max(lengths.get(x, 0.0), ASKEW * size) for x in (one, other))
+    a, b = (_attachment(body, pose.seen_from(bodies[body].slide)) for body, pose in ends)
+    return Closure(loop.constraint, a, b, size, (next(arms), next(arms)))
+
+
+def _way(bodies: list[_Body], body: int) -> set[int]:
+    """A moving body and all that carry it."""
+    way = set()
+    while body:
+        way.add(body)
+        body = bodies[body].parent
+    return way
 
 
 def attach(mechanism: Mechanism, link: int, pose: Pose) -> Attachment:
@@ -87,22 +137,44 @@ def attach(mechanism: Mechanism, link: int, pose: Pose) -> Attachment:
     return _attachment(at.body, place @ pose)
 
 
-def _moving_bodies(description: Description) -> tuple[list[_Body], list[tuple[int, Pose]]]:
-    """Merge fixed joints; for each link (base first) its body and its pose in that body's A."""
+def _moving_bodies(description: Description) -> tuple[Pose, list[_Body], Places]:
+    """Merge fixed joints. A of the base is the link that carries the first joint that moves;
+    where it stands in the world comes first."""
+    stand, still = _stand(description)
     bodies = [_Body(0, -1, -1, Pose(), False, Pose(), [])]
-    places: list[tuple[int, Pose]] = [(0, Pose())]
+    places: Places = [(0, still[0])]
     for i, joint in enumerate(description.joints):
         parent, place = places[joint.parent]
         seat = place @ joint.placement.before
         if isinstance(joint.type, Fixed):
-            places.append((parent, seat @ joint.placement.after))
+            places.append((parent, still.get(i + 1, seat @ joint.placement.after)))
             continue
         turn = align(joint.type.axis)
         body = _Body(len(bodies), i, parent, seat @ turn, joint.type.axis is not None, Pose(), [])
         bodies[parent].children.append(body.number)
         bodies.append(body)
         places.append((body.number, turn.inverse() @ joint.placement.after))
-    return bodies, places
+    for link, (number, pose) in zip(description.links, places[1:], strict=True):
+        if link.mass:
+            centre = math.hypot(*(pose @ Pose.shift(*link.com)).origin)
+            trace = sum(link.inertia[k][k] for k in range(3))
+            gyration = math.sqrt(max(0.0, trace) / link.mass)
+            bodies[number].extent = max(bodies[number].extent, centre, gyration)
+    return stand, bodies, places
+
+
+def _stand(description: Description) -> tuple[Pose, dict[int, Pose]]:
+    """The link that carries the first joint that moves, in the world, and as seen from it the
+    links on the way to the world."""
+    link = next((j.parent for j in description.joints if not isinstance(j.type, Fixed)), 0)
+    stand, still = Pose(), {link: Pose()}
+    while link:
+        joint = description.joints[link - 1]
+        place = joint.placement.before @ joint.placement.after
+        stand = place @ stand
+        still[joint.parent] = still[link] @ place.inverse()
+        link = joint.parent
+    return stand, still
 
 
 def align(axis: tuple[float, float, float] | None) -> Pose:
@@ -125,7 +197,7 @@ def _choose_slide(bodies: list[_Body], body: _Body, size: float) -> Pose:
     o, z = (child.seat @ child.slide).p, child.seat.R[:, 2]
     x = np.array([-z[1], z[0]])  # e_z cross z
     if np.hypot(*x) < 1e-12:  # parallel axes: x along the perpendicular, if there is one
-        x = o[:2] if np.hypot(*o[:2]) > 1e-12 * (1 + abs(o[2])) else np.array([1.0, 0.0])
+        x = o[:2] if np.hypot(*o[:2]) > 1e-12 * (size + abs(o[2])) else np.array([1.0, 0.0])
     if x[0] < 0 or (x[0] == 0 and x[1] < 0):
         x = -x  # the sense nearest to the author's x
     c, s = _clean(*(x / np.hypot(*x)))
@@ -162,7 +234,7 @@ def _seat(type: JointType, bodies: list[_Body], body: _Body, size: float,
     zeros = (0,) * type.nq
     if body.parent == 0 and first:  # the base frame was chosen to be this joint's
         return Vector(0, 0, 0), (), NO_TURN, 0, zeros
-    seat = parent.slide.inverse() @ body.seat
+    seat = body.seat.seen_from(parent.slide)
     first = first and parent.adjusted
     swing, tilt, spin = _zxz(seat.R, first=first)
     if type.axis is None:

@@ -66,9 +66,15 @@ class Constraint(ABC):
         return len(self.rows(Matrix.identity()))
 
     @property
+    def magnitudes(self) -> tuple[tuple[float, float], ...]:
+        """Of each row, how large its moment and its force are."""
+        return tuple((math.hypot(*row.moment.components), math.hypot(*row.force.components))
+                     for row in self.rows(Matrix.identity()))
+
+    @property
     def angular(self) -> tuple[bool, ...]:
         """Of each row, whether its multiplier is a moment (else a force)."""
-        return tuple(row.force == NONE for row in self.rows(Matrix.identity()))
+        return tuple(not force for _, force in self.magnitudes)
 
 
 HALF_TURN = 1e-9

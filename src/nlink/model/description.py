@@ -228,6 +228,10 @@ def _check_joint(joint: Joint, number: int) -> None:
             raise ValueError(f"{who}: {name} limit {value}, expected a number >= 0")
     if isinstance(joint.type, Fixed) and (joint.armature or joint.friction != Friction()):
         raise ValueError(f"{who}: a fixed joint has no friction and no armature")
+    if isinstance(joint.type, Free) and joint.armature:
+        # in rates of body axes an added mass needs w x v, and no motor turns with a free body
+        raise ValueError(f"{who}: armature {joint.armature} of a free joint, expected 0; what "
+                         "moves with the body belongs to the link's mass and inertia")
 
 
 def _check_link(link: Link) -> None:

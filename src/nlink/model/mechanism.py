@@ -7,6 +7,7 @@ along that axis so that the first child is reached by a shift along x and a tilt
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -103,11 +104,22 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """A loop: frame a is held on frame b, of another body."""
+    """A loop: frame a is held on frame b, of another body.
+
+    `size` is the largest length in the bodies that the loop is made of, `arms` the largest in
+    either body that it holds, the distance of its frame from the body's joint among them.
+    """
 
     constraint: Constraint
     a: Attachment
     b: Attachment
+    size: float
+    arms: tuple[float, float]
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """Of each row, what its error is measured by: a radian, or the size of the loop."""
+        return tuple(math.hypot(m, f * self.size) for m, f in self.constraint.magnitudes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +128,7 @@ class Mechanism:
 
     `gravity` is in the base frame of this structure, which `base` places in the world.
     `links` are the author's link frames, the base first. `closures` hold bodies of the tree
-    together; `size` is its largest length.
+    together.
     """
 
     joints: tuple[Joint, ...]
@@ -125,7 +137,6 @@ class Mechanism:
     base: Attachment
     links: tuple[Attachment, ...]
     closures: tuple[Closure, ...] = ()
-    size: float = 1.0
 
     @property
     def space(self) -> Space:

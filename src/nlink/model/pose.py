@@ -102,6 +102,13 @@ class Pose:
         x, y, z = (-_dot(column, self.origin) for column in columns)
         return Pose._valid(columns, (x, y, z))
 
+    def seen_from(self, other: Pose) -> Pose:
+        """other^-1 @ self from the difference of the origins: far away together, the two lose
+        no digits of what lies between them."""
+        x, y, z = (a - b for a, b in zip(self.origin, other.origin, strict=True))
+        turned = Pose._valid(tuple(zip(*other.rotation, strict=True)), (0.0, 0.0, 0.0))
+        return turned @ Pose._valid(self.rotation, (x, y, z))
+
 
 @dataclass(frozen=True, slots=True)
 class DH:

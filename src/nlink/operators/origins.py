@@ -53,7 +53,7 @@ class Links:
         driver = Unrolled(mechanism)
         columns = mechanism.split(q.tolist(), "nq")
         rates = mechanism.split(qd.tolist(), "nv")
-        places = forward_kinematics(driver, columns)
+        places = forward_kinematics(driver, columns, mechanism.base.p)
         moving = biases(driver, columns, rates, no_wrenches(driver))
         n = len(places)
         R = np.reshape([place.R.rows for place in places], (n, 3, 3)).astype(float)

@@ -35,7 +35,7 @@ class Bodies:
         """The mechanism at q; the mass centre of a body without mass is its frame's origin."""
         driver = Unrolled(mechanism)
         columns = mechanism.split(q.tolist(), "nq")
-        places = forward_kinematics(driver, columns)
+        places = forward_kinematics(driver, columns, mechanism.base.p)
         centre, mass, p = [], [], []
         for joint, place, x in zip(mechanism.joints, places, columns, strict=True):
             if joint.type.nv != 1:

@@ -23,7 +23,7 @@ from nlink.simulation.system import Closing, Law
 from nlink.simulation.trajectories import Cycloid
 
 NEAR = 0.1
-"""Loops open by less, in radians or mechanism sizes, are closed by projections, of all states at
+"""Loops open by less, in radians or sizes of the loop, are closed by projections, of all states at
 once; from farther away these may lead anywhere."""
 PROJECTIONS = 3
 """Each takes an opening to about its third power."""

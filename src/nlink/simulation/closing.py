@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 OPEN = 1e-4
-"""A start that is open by more, in radians or mechanism sizes, is no rounding."""
+"""A start that is open by more, in radians or sizes of the loop, is no rounding."""
 PROJECTIONS = 2
 """Of a start: the first takes an opening e to about e^3, the second to rounding."""
 

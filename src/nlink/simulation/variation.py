@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.algorithms.trace import run
+from nlink.model.joints import Free, Spherical
 from nlink.model.mechanism import Mechanism
 from nlink.scalars.functions import Scalar
 from nlink.scalars.graph import Graph
@@ -128,6 +129,8 @@ class Variation:
         for name in (*JOINTS, *GAINS, LAW):
             if name in vary:
                 arrays[name] = _rows(name, vary[name], _width(name, robot, law))
+        if "armature" in arrays:
+            _rotors(robot, arrays["armature"])
         try:
             lead = np.broadcast_shapes(*(x.shape[:-1] for x in arrays.values()))
         except ValueError:
@@ -210,6 +213,20 @@ def _inertias(J: Array) -> None:
     least = np.linalg.eigvalsh(J).min(initial=0.0)
     if least < -rounding:
         raise ValueError(f"vary: inertia with the principal moment {least}, expected numbers >= 0")
+
+
+def _rotors(robot: Robot, armature: Array) -> None:
+    """Refuse what no rotor has where rates are in body axes: a ball's is the same about all of
+    them, a free joint has none."""
+    at = 0
+    for joint in robot.joints:
+        own = armature[..., at:at + joint.type.nv]
+        at += joint.type.nv
+        if isinstance(joint.type, Free) and (own != 0).any():
+            raise ValueError(f"vary: armature of the free joint {joint.name!r}, expected 0 there")
+        if isinstance(joint.type, Spherical) and (own != own[..., :1]).any():
+            raise ValueError(f"vary: armature of the spherical joint {joint.name!r} differs from "
+                             "axis to axis, expected one number three times")
 
 
 def _width(name: str, robot: Robot, law: Any) -> int | None:

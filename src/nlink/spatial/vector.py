@@ -156,6 +156,10 @@ class Symmetric:
     def components(self) -> tuple[Scalar, ...]:
         return self.xx, self.yy, self.zz, self.xy, self.xz, self.yz
 
+    @property
+    def trace(self) -> Scalar:
+        return self.xx + self.yy + self.zz
+
     def without(self, axis: str) -> Symmetric:
         """Row and column of an axis zero."""
         return Symmetric(*(0 if axis in name else x for name, x in zip(

@@ -36,8 +36,9 @@ def jacobian_is_error_derivative(robot: Robot, x: Samples, engine: Engine) -> fl
 
 def velocity_is_jacobian_times_rates(robot: Robot, x: Samples, engine: Engine) -> float:
     J = robot.compute("closure_jacobian", x.q, engine=engine)
+    terms = np.einsum("nij,nj->ni", np.abs(J), np.abs(x.qd))
     return difference(robot.compute("closure_velocity", x.q, x.qd, engine=engine),
-                      np.einsum("nij,nj->ni", J, x.qd), float(np.abs(J).max(initial=1.0)))
+                      np.einsum("nij,nj->ni", J, x.qd), float(terms.max(initial=0.0)))
 
 
 def acceleration_is_velocity_rate(robot: Robot, x: Samples, engine: Engine) -> float:

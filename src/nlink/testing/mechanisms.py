@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nlink.model.description import Description, Frame, Friction, Joint, Link
-from nlink.model.joints import JOINT_TYPES, Fixed, JointType
+from nlink.model.joints import JOINT_TYPES, Fixed, Free, JointType
 from nlink.model.pose import Mount, Pose
 from nlink.robot import Robot
 
@@ -50,13 +50,14 @@ def random_description(seed: int, bodies: int | None = None, tree: bool = True,
     for i in range(count):
         is_fixed = fixed and i != moving and rng.random() < 0.15
         kind: JointType = Fixed() if is_fixed else _joint_type(rng, types)
+        rotor = armature and kind.nv > 0
         links.append(_link(rng, f"link{i + 1}"))
         joints.append(Joint(
             name=f"joint{i + 1}", type=kind,
             parent=int(rng.integers(0, i + 1)) if tree and rng.random() < 0.5 else i,
             placement=Mount(_pose(rng), _pose(rng) if rng.random() < 0.5 else Pose()),
             friction=Friction(*_sometimes(rng, 2)) if friction and kind.nv else Friction(),
-            armature=_sometimes(rng, 1)[0] if armature and kind.nv else 0.0))
+            armature=_sometimes(rng, 1)[0] * (not isinstance(kind, Free)) if rotor else 0.0))
     gravity = _vector(rng.normal(size=3) * 5) if rng.random() < 0.7 else (0.0, 0.0, -9.81)
     frames = tuple(Frame(f"frame{k}", int(rng.integers(0, count + 1)), _pose(rng))
                    for k in range(int(rng.integers(0, 3))))

@@ -127,13 +127,15 @@ def torque_scale(robot: Robot) -> float:
 
 
 def reach(description: Description) -> float:
-    """The length of the longest branch, mass centres included."""
-    lengths, longest = [0.0], 0.0
+    """The length of the longest branch from its first joint that moves, mass centres included."""
+    lengths, moving, longest = [0.0], [False], 0.0
     for link, joint in zip(description.links, description.joints, strict=True):
-        place = joint.placement
-        offset = np.linalg.norm(place.before.p) + np.linalg.norm(place.after.p)
+        place, carried = joint.placement, moving[joint.parent]
+        moving.append(carried or joint.type.nv > 0)
+        offset = (carried * np.linalg.norm(place.before.p)
+                  + moving[-1] * np.linalg.norm(place.after.p))
         lengths.append(lengths[joint.parent] + float(offset))
-        longest = max(longest, lengths[-1] + float(np.linalg.norm(link.com)))
+        longest = max(longest, lengths[-1] + moving[-1] * float(np.linalg.norm(link.com)))
     return longest
 
 
