@@ -395,7 +395,7 @@ class Loops:
         mechanism = self.robot.mechanism
         size = max(closure.size for closure in mechanism.closures)
         return np.array([1.0 if any(twist.angular.components) else size for joint in
-                         mechanism.joints for twist in joint.subspace(joint.type.neutral)])
+                         mechanism.joints for twist in joint.subspace(joint.type.space.neutral)])
 
     @cached_property
     def weight(self) -> float:

@@ -59,20 +59,6 @@ def test_spoiled_runs_are_refused_in_one_sentence(tmp_path):
         assert "\n" not in str(caught.value)
 
 
-def test_a_directory_of_an_older_version_is_read(tmp_path):
-    """Before quasi-velocities, run.json did not say what is integrated besides q; later there
-    were no sums to check a run by."""
-    run = nlink.simulate(PUMA, save=tmp_path / "run", **OPTIONS)
-    path = tmp_path / "run" / "run.json"
-    head = json.loads(path.read_text())
-    for key in ("velocity", "vary", "forces", "nq", "check"):
-        del head[key]
-    path.write_text(json.dumps(head))
-    records = tmp_path / "run" / "records.npy"
-    np.save(records, np.load(records)[:, :-SUMS.itemsize])
-    assert np.array_equal(nlink.load_run(tmp_path / "run").qd, run.qd)
-
-
 def test_a_spoiled_run_under_way_is_refused(tmp_path):
     nlink.simulate(PUMA, save=tmp_path / "run", **OPTIONS)
     (tmp_path / "run" / "run.json").write_text("{}")

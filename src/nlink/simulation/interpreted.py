@@ -47,10 +47,12 @@ def _trajectory(problem: Problem, system: System, k: int, bounds: dict[str, Any]
     y, times, table = problem.initial[k], problem.times, problem.table
     end = {"t": times[0], "steps": 0, "rejects": 0, "evaluations": 0, "log": []}
     if problem.apart[k] or not (np.isfinite(y).all() and np.isfinite(problem.own[k]).all()):
-        out = np.full((len(times), len(y)), np.nan)
-        out[0] = y
         why = "not closed" if problem.apart[k] else "not finite"
-        return end | {"out": out, "status": STATUS[why]}
+        return end | {"out": _only(y, times), "status": STATUS[why]}
+    for number, each in enumerate(system.watched):
+        if each.trigger.bounds and each.g(0.0, y, None) < 0:  # outside a limit, that is the end
+            return end | {"out": _only(y, times), "status": STATUS["limit reached"],
+                          "log": [(times[0], number, y)]}
     f = Counted(rates(problem, system, None if table is None else table[k % len(table)],
                       problem.own[k]))
     method = problem.method
@@ -62,6 +64,13 @@ def _trajectory(problem: Problem, system: System, k: int, bounds: dict[str, Any]
                  dense=iteration.dense)
     return {"out": done.out, "status": done.status, "log": done.log, "evaluations": f.count} | {
         name: done.state[name] for name in ("t", "steps", "rejects")}
+
+
+def _only(y: Array, times: Array) -> Array:
+    """The outputs of a trajectory that ends before it starts."""
+    out = np.full((len(times), len(y)), np.nan)
+    out[0] = y
+    return out
 
 
 @dataclass
