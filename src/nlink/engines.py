@@ -18,7 +18,8 @@ from nlink.algorithms.rolled import trace_rolled
 from nlink.algorithms.trace import ports, run, trace
 from nlink.compiler.calling import Flat, Run, call
 from nlink.model.mechanism import Attachment, Mechanism
-from nlink.scalars.program import LoopProgram, Port, Program
+from nlink.scalars.program import Port, Program
+from nlink.scalars.rolled_program import RolledProgram
 
 if TYPE_CHECKING:
     from nlink.compiler.kernel import Kernel
@@ -55,10 +56,11 @@ class Request:
         return (self.algorithm.rolls and not self.wrenches
                 and len(self.mechanism.joints) > UNROLLED_JOINTS)
 
-    def program(self) -> Program | LoopProgram:
+    def program(self) -> Program | RolledProgram:
         """Trace, by the driver that suits the size."""
         if self.rolled:
-            return trace_rolled(self.algorithm, self.mechanism, self.options)
+            return trace_rolled(self.algorithm, self.mechanism, self.options,
+                                wrenches=self.wrenches)
         return trace(self.algorithm, self.mechanism, self.options, wrenches=self.wrenches)
 
     def recipe(self) -> str:

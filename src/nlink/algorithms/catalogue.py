@@ -25,8 +25,11 @@ from nlink.algorithms import (
 )
 from nlink.algorithms import forward_dynamics as accelerations
 from nlink.algorithms import inverse_dynamics as dynamics
-from nlink.algorithms.sweep import Unrolled
 from nlink.model.mechanism import Attachment, Mechanism
+
+Shape = tuple[str | int, ...]
+"""Sizes of axes and their kinds: "nq" has an element for each coordinate of each joint, "n" for
+each rate, "links" for each link; other names ("rows", "closures") and numbers are sizes only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,8 @@ class Algorithm:
 
     name: str
     formulation: str
-    inputs: tuple[tuple[str, tuple[str | int, ...]], ...]
-    outputs: tuple[tuple[str, tuple[str | int, ...]], ...]
+    inputs: tuple[tuple[str, Shape], ...]
+    outputs: tuple[tuple[str, Shape], ...]
     text: Callable[..., Any]
     prepare: Callable[[Mechanism], Mechanism] = lambda mechanism: mechanism
     """Off-line work on the mechanism that leaves this algorithm's results unchanged."""
@@ -68,11 +71,6 @@ class Options:
 Q, QD, QDD = ("q", ("nq",)), ("qd", ("n",)), ("qdd", ("n",))
 TAU, F_EXT = ("tau", ("n",)), ("f_ext", ("links", 6))
 ALPHA = ("alpha", ("links", 6))
-
-
-def _jacobian(driver: Unrolled, o: Options, q: Any) -> Any:
-    columns = [twist.components for twist in kinematics.jacobian(driver, q, o.frame)]
-    return tuple(zip(*columns, strict=True)) if columns else ((),) * 6
 
 
 def _with_wrenches(text: Callable[..., Any]) -> Callable[..., Any]:
@@ -195,6 +193,9 @@ _ENTRIES = (
         "inverse_mass_matrix", "denoc", (Q,), (("Minv", ("n", "n")),),
         lambda m, o, q: matrices.inverse_mass_matrix(m, q), Mechanism.regrouped),
     Algorithm(
+        "inverse_mass_matrix", "columns", (Q,), (("Minv", ("n", "n")),),
+        lambda m, o, q: matrices.inverse_by_columns(m, q), Mechanism.regrouped),
+    Algorithm(
         "coriolis_matrix", "points", (Q, QD), (("C", ("n", "n")),),
         lambda m, o, q, qd: coriolis.coriolis_matrix(m, q, qd), Mechanism.regrouped),
     Algorithm(
@@ -203,7 +204,9 @@ _ENTRIES = (
     Algorithm(
         "pose", "recursive", (Q,), (("pose", (4, 4)),),
         lambda m, o, q: kinematics.pose(m, q, o.frame)),
-    Algorithm("jacobian", "recursive", (Q,), (("J", (6, "n")),), _jacobian),
+    Algorithm(
+        "jacobian", "recursive", (Q,), (("J", (6, "n")),),
+        lambda m, o, q: kinematics.jacobian(m, q, o.frame)),
     Algorithm(
         "jacobian_dot_qd", "recursive", (Q, QD), (("a", (6,)),),
         lambda m, o, q, qd: kinematics.jacobian_dot_qd(m, q, qd, o.frame)),

@@ -50,7 +50,7 @@ def closure_mobility(mechanism: Unrolled, steps: Column, ends: Ends) -> tuple[De
     Each body that a loop holds is visited once, whatever the number of its rows.
     """
     bodies = sorted({body for row in ends for body, _ in row})
-    Om = mobilities(mechanism, steps, set(bodies))
+    Om = mobilities(mechanism, steps)
     blocks = {(i, j): cross_mobility(mechanism, steps, Om, i, j)
               for i in bodies for j in bodies if j < i}
 

@@ -9,6 +9,7 @@ same operations in one lane and so to the last bit the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from nlink.compiler.code import Code, lower
 from nlink.compiler.ir import Function, Lanes, Target
@@ -20,7 +21,7 @@ from nlink.scalars.program import Port, Program
 from nlink.scalars.tables import TABLES
 
 
-def emit(code: Code, lanes: Lanes, read: Callable[[str], str],
+def emit(code: Code, lanes: Lanes, read: Callable[[Any], str],
          done: Callable[[int, str], None]) -> list[str]:
     """Write code into a function: `read` loads an input by name, `done` takes result k.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from nlink.compiler.adams import Adams
 from nlink.compiler.ir import MODULE_TAIL, Target
 from nlink.compiler.kernel import Compiled
-from nlink.compiler.rates import LoopRates, emit_rates, straight
+from nlink.compiler.rates import RolledRates, emit_rates, straight
 from nlink.compiler.runge_kutta import RungeKutta
 from nlink.compiler.sincos import large_reduction
 from nlink.compiler.states import Shape
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nlink.simulation.tableau import Adams as AdamsMethod
 
 
-def compile_integration(program: Program | LoopRates, method: Tableau | AdamsMethod, shape: Shape,
+def compile_integration(program: Program | RolledRates, method: Tableau | AdamsMethod, shape: Shape,
                         width: int, close: Program | None = None, events: Sequence[Program] = (),
                         ) -> Compiled:
     """Machine code for the host that integrates a program's rates, `width` lanes at a time.

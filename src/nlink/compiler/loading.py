@@ -16,12 +16,13 @@ from nlink.compiler.host import host
 from nlink.compiler.kernel import Compiled, Kernel
 
 if TYPE_CHECKING:
-    from nlink.scalars.program import LoopProgram, Program
+    from nlink.scalars.program import Program
+from nlink.scalars.rolled_program import RolledProgram
 
 Loaded = TypeVar("Loaded")
 
 
-def load_kernel(recipe: str, build: Callable[[], Program | LoopProgram]) -> Kernel:
+def load_kernel(recipe: str, build: Callable[[], Program | RolledProgram]) -> Kernel:
     """The kernel a recipe stands for; `build` is called only if it is not in the cache."""
 
     def compile_now() -> Compiled:

@@ -16,7 +16,7 @@ A node refuses `bool()`: an algorithm branches on structure, never on values.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,7 +75,7 @@ class Node:
     op: str
     args: tuple[Node, ...]
     value: float
-    name: str
+    name: Hashable
     offline: bool
 
     def __add__(self, other):
@@ -168,7 +168,7 @@ class Node:
         if self.op == "const":
             return f"{self.value:g}"
         if self.op == "input":
-            return self.name
+            return str(self.name)
         return f"%{self.index} = {self.op}({', '.join(_short(a) for a in self.args)})"
 
 
@@ -197,7 +197,7 @@ class Graph:
         self._operations: dict[str, Op | Table] = {}  # tables live as long as what reads them
 
     def _node(self, key: tuple, op: str, args: tuple[Node, ...] = (), *,
-              value: float = math.nan, name: str = "", offline: bool = True) -> Node:
+              value: float = math.nan, name: Hashable = "", offline: bool = True) -> Node:
         node = self._table.get(key)
         if node is None:
             node = Node()
@@ -212,8 +212,8 @@ class Graph:
         value = float(value) + 0.0
         return self._node(("const", value if value == value else "nan"), "const", value=value)
 
-    def input(self, name: str) -> Node:
-        """A value known when the program runs."""
+    def input(self, name: Hashable) -> Node:
+        """A value known when the program runs; its name is a string or a typed reference."""
         return self._node(("input", name), "input", name=name, offline=False)
 
     def parameter(self, name: str) -> Node:
@@ -328,7 +328,7 @@ def reachable(results: Iterable[Node]) -> list[Node]:
     return [seen[i] for i in sorted(seen)]
 
 
-def evaluate(results: Sequence[Node], bindings: Mapping[str, Scalar],
+def evaluate(results: Sequence[Node], bindings: Mapping[Any, Scalar],
              constant: Callable[[float], Scalar] = float) -> list[Scalar]:
     """The values of nodes on any scalar: floats, arrays, complex, SymPy, another graph.
 

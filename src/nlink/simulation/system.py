@@ -27,11 +27,12 @@ import numpy as np
 
 from nlink.algorithms.catalogue import stabilized
 from nlink.algorithms.trace import run
-from nlink.compiler.rates import LoopRates
+from nlink.compiler.rates import RolledRates
 from nlink.compiler.states import Shape
 from nlink.scalars.functions import Scalar
 from nlink.scalars.graph import Graph, Node, reachable
-from nlink.scalars.program import LoopProgram, Port, Program
+from nlink.scalars.program import Port, Program
+from nlink.scalars.rolled_program import RolledProgram
 from nlink.simulation.events import Margin, Watched
 from nlink.simulation.variation import NOTHING, Varied
 
@@ -241,7 +242,7 @@ class System:
         request = self.robot.request(RATES_FROM[self.velocity])
         return q, perform(replace(request, mechanism=mechanism), q, rates)
 
-    def program(self) -> Program | LoopRates:
+    def program(self) -> Program | RolledRates:
         """ydot from t, y and u, the latter (t0, t1, tau0, tau1) if there is a table, and then
         what varies."""
         robot, shape = self.robot, self.shape
@@ -265,8 +266,8 @@ class System:
 
         if request.rolled and self.velocity == "qd" and not self.varied.mechanical:
             loops = request.program()
-            assert isinstance(loops, LoopProgram)
-            return LoopRates(part("forces", tau), None if robot.nq == robot.n else part(
+            assert isinstance(loops, RolledProgram)
+            return RolledRates(part("forces", tau), None if robot.nq == robot.n else part(
                 "velocity", velocity), loops)
         change = self._momentum_rates(mechanism, q, qd, tau) if self.velocity == "p" else perform(
             replace(request, mechanism=mechanism), q, rates, tau)[-robot.n:]
