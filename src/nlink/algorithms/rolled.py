@@ -428,7 +428,8 @@ def trace_rolled(algorithm: Algorithm, mechanism: Mechanism, options: Options, *
 
 def _trace(driver: Rolled, algorithm: Algorithm, mechanism: Mechanism, options: Options,
            wrenches: bool) -> RolledProgram:
-    inputs, outputs = ports(algorithm, mechanism, wrenches=wrenches)
+    inputs, outputs = ports(algorithm, mechanism, wrenches=wrenches,
+                            frames=len(options.frames))
     given = {port.name for port in inputs}
     columns: list[Any] = []
     starts: dict[str, dict[Slice, tuple[int, ...]]] = {"joints": {}, "links": {}}

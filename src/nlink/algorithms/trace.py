@@ -23,11 +23,12 @@ Blocks = tuple[tuple[int, ...], ...]
 """For each joint or link, elements of a port."""
 
 
-def ports(algorithm: Algorithm, mechanism: Mechanism, *, wrenches: bool,
+def ports(algorithm: Algorithm, mechanism: Mechanism, *, wrenches: bool, frames: int = 1,
           ) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
     """The arrays an algorithm takes and gives for a mechanism; f_ext only on request."""
     sizes = {"nq": mechanism.nq, "n": mechanism.nv, "links": len(mechanism.links) - 1,
-             "rows": mechanism.rows, "closures": len(mechanism.closures)}
+             "rows": mechanism.rows, "closures": len(mechanism.closures),
+             "task": 6 * frames}
 
     def port(name: str, shape: Shape) -> Port:
         return Port(name, tuple(sizes[s] if isinstance(s, str) else s for s in shape))
@@ -94,7 +95,8 @@ def trace(algorithm: Algorithm, mechanism: Mechanism, options: Options, *,
     if lift is not None:
         mechanism = lift(graph, mechanism)
     mechanism = algorithm.prepare(mechanism)
-    inputs, outputs = ports(algorithm, mechanism, wrenches=wrenches)
+    inputs, outputs = ports(algorithm, mechanism, wrenches=wrenches,
+                            frames=len(options.frames))
     values = [[graph.input(f"{port.name}[{k}]") for k in range(port.size)] for port in inputs]
     results: tuple[Node, ...] = tuple(
         graph.lift(x) for x in run(algorithm, mechanism, options, values))

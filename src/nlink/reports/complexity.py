@@ -144,7 +144,7 @@ def _chain_count(n: int, name: str, algorithm: str | None, joint: str) -> Count:
     here = Attachment(0, Matrix.identity(), Vector.zero())
     links = tuple(Attachment(i, Matrix.identity(), Vector.zero()) for i in range(n + 1))
     chain = Mechanism((element,) * n, tuple(range(n)), Vector.zero(), here, links)
-    return count_program(trace(entry, chain, Options(links[-1], links),
+    return count_program(trace(entry, chain, Options(links[-1:], links),
                                 lift=lambda graph, m: generic(m, graph.parameter)))
 
 

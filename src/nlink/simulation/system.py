@@ -25,7 +25,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from nlink.algorithms.catalogue import stabilized
 from nlink.algorithms.trace import run
 from nlink.compiler.rates import RolledRates
 from nlink.compiler.states import Shape
@@ -146,10 +145,10 @@ class System:
 
     def request(self) -> Request:
         """Of the algorithm that makes the state change."""
-        request = self.robot.request(self.dynamics, algorithm=self.algorithm)
         if self.robot.mechanism.closures and isinstance(self.closing, float):
-            return replace(request, algorithm=stabilized(self.closing))
-        return request
+            return replace(self.robot.request(self.dynamics, algorithm="contact"),
+                           stiffness=self.closing)
+        return self.robot.request(self.dynamics, algorithm=self.algorithm)
 
     def recipe(self) -> str:
         """All that decides the program, as a digest."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nlink.algorithms.catalogue import ALGORITHMS, Algorithm
-from nlink.algorithms.rolled import trace_rolled
+from nlink.algorithms.rolled import NotRolled, trace_rolled
 from nlink.algorithms.trace import run, trace
 from nlink.engines import Engine
 from nlink.formats.dh import parse_toml, to_toml
@@ -218,12 +218,18 @@ def rolled_is_unrolled(robot: Robot, x: Samples, engine: Engine) -> float:
     def compare(algorithm: Algorithm) -> float:
         options = robot.request(algorithm.name).options
         flat = [list(a.T) for a in x.arguments(algorithm)]
-        loops = trace_rolled(algorithm, robot.mechanism, options)(*flat)
+        try:
+            rolled = trace_rolled(algorithm, robot.mechanism, options)(*flat)
+        except NotRolled:
+            return 0.0
         straight = trace(algorithm, robot.mechanism, options)(*flat)
-        return _disagreement(robot, algorithm, x, [stack(a, x) for a in loops],
-                             [stack(b, x) for b in straight])
+        shapes = [(len(x.q), *port.shape) for port in robot.request(
+            algorithm.name, algorithm=algorithm.formulation).ports[1]]
+        both = ([stack(a, x).T.reshape(shape) for a, shape in zip(values, shapes, strict=True)]
+                for values in (rolled, straight))
+        return _disagreement(robot, algorithm, x, *both)
 
-    return worst(compare(algorithm) for algorithm in _algorithms(robot, x) if algorithm.rolls)
+    return worst(compare(algorithm) for algorithm in _algorithms(robot, x))
 
 
 def engines_agree(robot: Robot, x: Samples, engine: Engine) -> float:
@@ -264,7 +270,7 @@ def toml_is_lossless(robot: Robot, x: Samples, engine: Engine) -> float:
 def _algorithms(robot: Robot, x: Samples) -> list[Algorithm]:
     """The catalogue; for a robot of many joints, that part of it whose cost is linear."""
     return [entry for formulations in ALGORITHMS.values() for entry in formulations.values()
-            if (entry.rolls or _few(robot)) and _has_meaning(entry, robot, x)]
+            if (entry.power == 1 or _few(robot)) and _has_meaning(entry, robot, x)]
 
 
 def _has_meaning(algorithm: Algorithm, robot: Robot, x: Samples) -> bool:
