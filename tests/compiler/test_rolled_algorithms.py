@@ -185,7 +185,7 @@ def test_what_cannot_be_compiled_says_so():
     entry = own(("x", ("n",)), lambda m, o, q, qd: [x for qs in qd for x in qs])
     request = Request(entry, robot.mechanism, robot.mechanism.links[:1], False)
     np.testing.assert_array_equal(engines.prepare(request, None)(q, qd), qd)
-    with pytest.raises(NotCompiled, match="x .own. of 84 joints"):
+    with pytest.raises(NotCompiled, match=r"x \(own\) of 84 joints"):
         engines.prepare(request, "compiled")
 
 

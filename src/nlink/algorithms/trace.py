@@ -60,21 +60,27 @@ def _blocks(widths: tuple[int, ...], shape: tuple[int, ...], axis: int) -> Block
 def run(algorithm: Algorithm, mechanism: Mechanism, options: Options,
         values: Sequence[Sequence[Scalar]]) -> list[Scalar]:
     """The text on any scalar: flat inputs in port order (without f_ext if not given)."""
-    driver, columns = Unrolled(mechanism), list[Any]()
+    results = run_text(algorithm, mechanism, options, values)
+    return [x for (_, shape), value in zip(algorithm.outputs, results, strict=True)
+            for x in _flat(mechanism, shape, value)]
+
+
+def run_text(algorithm: Algorithm, mechanism: Mechanism, options: Options,
+             values: Sequence[Sequence[Scalar]]) -> Sequence[Any]:
+    """What the text gives for each output, as it gives it."""
+    columns: list[Any] = []
     for (_, shape), flat in zip_longest(algorithm.inputs, values):
         own = blocks(mechanism, shape)
         columns.append(flat if flat is None or own is None else
                        [tuple(flat[k] for k in block) for block in own])
-    result = algorithm.text(driver, options, *columns)
-    results = (result,) if len(algorithm.outputs) == 1 else result
-    return [x for (_, shape), value in zip(algorithm.outputs, results, strict=True)
-            for x in _flat(driver, mechanism, shape, value)]
+    result = algorithm.text(Unrolled(mechanism), options, *columns)
+    return (result,) if len(algorithm.outputs) == 1 else result
 
 
-def _flat(driver: Unrolled, mechanism: Mechanism, shape: Shape, value: Any) -> list[Scalar]:
+def _flat(mechanism: Mechanism, shape: Shape, value: Any) -> list[Scalar]:
     """The elements of an output port: a matrix by columns, blocks of joints, or all in order."""
     if isinstance(value, Pairs):
-        return [x for row in dense(driver, value) for x in row]
+        return [x for row in dense(Unrolled(mechanism), value) for x in row]
     own = blocks(mechanism, shape) if isinstance(value, PerJoint) and len(shape) > 1 else None
     if own is None:
         return list(leaves(value))
