@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -128,18 +129,32 @@ class Rolled:
         joints = [_uniform(joint) for joint in mechanism.joints]
         self.kind, self.kinds = _kinds(
             joints, [(joint.type, label) for joint, label in zip(joints, labels, strict=True)])
-        self.link_bodies = tuple(link.body for link in mechanism.links[1:])
-        self.link_kind, self.link_kinds = _kinds(list(mechanism.links[1:]), [
-            self.kind[body - 1] if body else None for body in self.link_bodies])
+        self.links = mechanism.links[1:]
         self.whole = _Kind(None, Graph(), {})
         self.sweeps: list[_Traced] = []
+
+    @cached_property
+    def _link_kinds(self) -> tuple[tuple[int, ...], list[_Kind]]:
+        """Links of bodies of one kind are one kind, and those of the base."""
+        return _kinds(self.links, [self.kind[link.body - 1] if link.body else None
+                                   for link in self.links])
+
+    @property
+    def link_kind(self) -> tuple[int, ...]:
+        return self._link_kinds[0]
+
+    @property
+    def link_kinds(self) -> list[_Kind]:
+        return self._link_kinds[1]
 
     def __getattr__(self, name: str) -> NoReturn:
         raise NotRolled(f"asks for {name}, which the rolled driver does not have")
 
     def over(self, order: Order) -> list[_Kind]:
         """The kinds of what a sweep goes over."""
-        return {"joints": self.kinds, "links": self.link_kinds, "whole": [self.whole]}[order.over]
+        if order.over == "links":
+            return self.link_kinds
+        return self.kinds if order.over == "joints" else [self.whole]
 
     def port(self, slice: Slice, own: Sequence[Sequence[int]], *, links: bool) -> Any:
         """The slices of an input port, one for each joint or link."""
@@ -213,11 +228,11 @@ class Rolled:
     def _over_links(self, links: Sequence[Attachment], step: Callable[..., Any], base: Any,
                     columns: Sequence[RolledColumn], *values: OfLinks) -> list[Any]:
         """What a step gives for each kind of link: links of bodies of one kind are one."""
-        assert tuple(link.body for link in links) == self.link_bodies
+        assert [link.body for link in links] == [link.body for link in self.links]
         columns = [self._kept(column) for column in columns]
         found = []
         for k, kind in enumerate(self.link_kinds):
-            body = self.link_bodies[self.link_kind.index(k)]
+            body = kind.one.body
             if not body:
                 found.append(base)
                 continue
@@ -458,10 +473,13 @@ def _trace(driver: Rolled, algorithm: Algorithm, mechanism: Mechanism, options: 
     steps, tables = _tabulate(driver)
     sweeps = tuple(Sweep(traced.order, tuple(own), traced.base)
                    for traced, own in zip(driver.sweeps, steps, strict=True))
-    return RolledProgram(
-        algorithm.name, inputs, outputs,
-        Domain(mechanism.parents, driver.kind, tables["joints"], starts["joints"], driver.rates),
-        sweeps, Domain(driver.link_bodies, driver.link_kind, tables["links"], starts["links"]))
+    joints = Domain(mechanism.parents, driver.kind, tables.get("joints", np.empty((len(
+        driver.kind), 0))), starts["joints"], driver.rates)
+    program = RolledProgram(algorithm.name, inputs, outputs, joints, sweeps)
+    if "links" not in tables:
+        return program
+    return replace(program, links=Domain(tuple(link.body for link in driver.links),
+                                         driver.link_kind, tables["links"], starts["links"]))
 
 
 def _axis(shape: Shape) -> int:
@@ -523,14 +541,15 @@ def _read(graph: Graph, like: Any, known: dict[int, float], names: Sequence[Hash
 def _tabulate(driver: Rolled) -> tuple[list[list[Step]], dict[str, np.ndarray]]:
     """Replace, kind by kind, what is off-line by columns of one table of numbers.
 
-    Returns the steps of each sweep, and the tables of joints and links.
+    Returns the steps of each sweep, and the tables of what the sweeps go over.
     """
     steps: list[list[Step]] = [[] for _ in driver.sweeps]
-    tables = {}
-    for over, numbers in (("joints", driver.kind), ("links", driver.link_kind), ("whole", (0,))):
+    tables: dict[str, np.ndarray] = {}
+    for over in dict.fromkeys(sweep.order.over for sweep in driver.sweeps):
         sweeps = [n for n, sweep in enumerate(driver.sweeps) if sweep.order.over == over]
+        numbers = {"joints": driver.kind, "whole": (0,)}.get(over) or driver.link_kind
         rows = []
-        for k, kind in enumerate(driver.over(driver.sweeps[sweeps[0]].order) if sweeps else ()):
+        for k, kind in enumerate(driver.over(driver.sweeps[sweeps[0]].order)):
             own, table = _tabulate_kind(kind, [_nodes(driver.sweeps[n], k) for n in sweeps])
             rows.append(table)
             for n, step in zip(sweeps, own, strict=True):

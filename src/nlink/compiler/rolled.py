@@ -50,26 +50,27 @@ def emit_rolled(program: RolledProgram, target: Target) -> RolledCode:
         for width in (target.width, 1)])
 
 
-def emit_in_columns(program: RolledProgram, target: Target, name: str) -> RolledCode:
-    """A function whose ports are columns: element k of all lanes is one vector, a vector's size
-    after the one before.
+def emit_in_columns(program: RolledProgram, target: Target, name: str,
+                    pitch: int | None = None) -> RolledCode:
+    """A function whose ports are columns: the lanes of an element lie side by side, and `pitch`
+    bytes (a vector, if not given) after those of the element before.
 
         void name(double *input, ..., double *output, ..., void *data, void *scratch)
 
     It computes one vector of states; where an angle is too large for a vector, lane by lane.
     """
-    layout, row = plan(program, fma=target.fma), 8 * target.width
-    parts = [Emitter(program, layout, Lanes(Function(), width, target.fma), row).function()
-             for width in (target.width, 1)]
+    layout, pitch = plan(program, fma=target.fma), pitch or 8 * target.width
+    parts = [Emitter(program, layout, Lanes(Function(), width, target.fma),
+                     pitch, f"{name}_").function() for width in (target.width, 1)]
     pointers = [f"%p{k}" for k in range(len(program.inputs) + len(program.outputs))]
     f = Function()
     arguments = "".join(f"ptr {p}, i64 0, " for p in pointers)
-    large = f.let(f"call i1 @block({arguments}ptr %data, ptr %scratch)")
+    large = f.let(f"call i1 @{name}_block({arguments}ptr %data, ptr %scratch)")
     f.branch(large, "again", "end", unlikely=True)
     f.begin("again")
     for lane in range(target.width):
         moved = "".join(f"ptr {f.offset(p, 8 * lane)}, " for p in pointers)
-        f.do(f"call void @one({moved}ptr %data, ptr %scratch)")
+        f.do(f"call void @{name}_one({moved}ptr %data, ptr %scratch)")
     f.go("end")
     f.begin("end")
     f.do("ret void")
@@ -133,19 +134,21 @@ class _Joint:
 class Emitter:
     """Writes `block` or `one` of a rolled program, by the number of lanes.
 
-    Ports are rows, or columns if `pitch` says how many bytes their elements are apart.
+    Ports are rows, or columns if `pitch` says how many bytes their elements are apart; `prefix`
+    comes before the function's name.
     """
 
     def __init__(self, program: RolledProgram, layout: Layout, lanes: Lanes,
-                 pitch: int | None = None) -> None:
+                 pitch: int | None = None, prefix: str = "") -> None:
         self.program, self.layout, self.lanes = program, layout, lanes
         self.f = lanes.function
         self.inputs = port_rows(lanes, program.inputs)
         self.outputs = port_rows(lanes, program.outputs, len(program.inputs))
+        self.prefix = prefix
         if pitch is not None:
-            for ports in (self.inputs, self.outputs):
-                for name, rows in ports.items():
-                    ports[name] = Columns(lanes, rows.base, pitch=pitch)
+            for named in (self.inputs, self.outputs):
+                for name, rows in named.items():
+                    named[name] = Columns(lanes, rows.base, pitch=pitch)
         self.stride = layout.slots * lanes.width * 8
         self.large = "false"
 
@@ -162,7 +165,8 @@ class Emitter:
             elif sweep.order in (Order.OUTWARD, Order.INWARD):
                 self.sweep(number, sweep)
         ports = (*self.program.inputs, *self.program.outputs)
-        return finish(self.lanes, parameters(ports, width=self.lanes.width), [self.large])
+        return finish(self.lanes, parameters(ports, width=self.lanes.width), [self.large],
+                      self.prefix)
 
     def clear(self, rows: Rows, size: int) -> None:
         """Zero a whole port."""
