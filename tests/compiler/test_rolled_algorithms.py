@@ -189,14 +189,38 @@ def test_what_cannot_be_compiled_says_so():
         engines.prepare(request, "compiled")
 
 
-def test_every_algorithm_is_tried():
-    refused = set()
-    for entry in (*ENTRIES, *(e for entries in CLOSED.values() for e in entries.values())):
-        robot = nlink.load("four_bar")
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("entry", [entry for entries in CLOSED.values()
+                                   for entry in entries.values() if entry.formulation != "object"],
+                         ids=lambda entry: entry.name)
+def test_closed_chains_roll(entry, monkeypatch):
+    robot = nlink.load("four_bar")
+    q, qd = robot.random_state(0, (5,))
+    monkeypatch.setattr(engines, "UNROLLED_JOINTS", 0)
+    for wrenches in {False, "f_ext" in dict(entry.inputs)}:
+        request = Request(entry, robot.mechanism, robot.mechanism.links[-1:], wrenches)
+        assert request.rolled
+        arrays = [q, qd, *arguments(robot, request)[2:]][:len(request.ports[0])]
+        found = {engine: make(request)(*arrays) for engine, make in ENGINES.items()}
+        agree(found["compiled"], found["python"])
+        agree(found["numpy"], found["python"])
+
+
+@pytest.mark.slow
+def test_a_long_closed_chain():
+    arm = random_arm(84)
+    bridge = arm.with_loops([{"name": "far end", "joint": "spherical", "of": {
+        "link": arm.links[-1].name}, "on": {"link": arm.description.base, "xyz": (1.0, 2.0, 3.0)}}])
+    q, qd = arm.random_state(0)
+    assert bridge.request("forward_dynamics").rolled
+    agree(bridge.forward_dynamics(q, qd, qd, engine="compiled"),
+          bridge.forward_dynamics(q, qd, qd, engine="python"), 1e-6)
+
+
+def test_what_is_no_sweep_is_known():
+    robot = nlink.load("two_arms_box")
+    for name, formulation in (*STRAIGHT, ("forward_dynamics", "object")):
+        entry = (ALGORITHMS if formulation != "object" else CLOSED)[name][formulation]
         request = Request(entry, robot.mechanism, robot.mechanism.links[-1:], False)
-        try:
+        with pytest.raises(NotRolled):
             trace_rolled(entry, robot.mechanism, request.options)
-        except NotRolled:
-            refused.add((entry.name, entry.formulation))
-    assert refused == STRAIGHT | {(e.name, e.formulation) for entries in CLOSED.values()
-                                  for e in entries.values()}

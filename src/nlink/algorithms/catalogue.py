@@ -6,7 +6,6 @@ symbolic printer, the command line and the benchmarks find it by its name.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +52,7 @@ class Algorithm:
     """The cost grows with this power of the number of joints of a chain."""
     definite: bool = False
     """Needs a positive definite mass matrix; other mechanisms give nan."""
-    counted: float = 0
+    counted: int = 0
     """Up to this many joints it may be the default, if it has the fewest operations."""
     refuses: Callable[[Mechanism], str] = lambda mechanism: ""
     """Why it is not for a mechanism, as a clause; empty if it is."""
@@ -81,6 +80,8 @@ class Options:
 
 FEW_JOINTS = 12
 """Up to here the default formulation is chosen by counting; beyond, O(n) always wins."""
+LONG = 40
+"""The same for mechanisms with loops, whose formulations all grow with the rows of the loops."""
 Q, QD, QDD = ("q", ("nq",)), ("qd", ("n",)), ("qdd", ("n",))
 TAU, F_EXT = ("tau", ("n",)), ("f_ext", ("links", 6))
 ALPHA = ("alpha", ("links", 6))
@@ -235,10 +236,10 @@ _CLOSED = (
         "forward_dynamics", "contact", (Q, QD, TAU, F_EXT), (QDD,),
         lambda m, o, q, qd, tau, f: closed_chains.forward_dynamics(
             m, q, qd, tau, kinematics.body_wrenches(m, q, o.links, f), o.stiffness),
-        Mechanism.regrouped, counted=math.inf),
+        Mechanism.regrouped, counted=LONG),
     Algorithm(
         "forward_dynamics", "object", (Q, QD, TAU, F_EXT), (QDD,),
-        _with_wrenches(object_form.forward_dynamics), Mechanism.regrouped, counted=math.inf,
+        _with_wrenches(object_form.forward_dynamics), Mechanism.regrouped, counted=LONG,
         refuses=object_form.refuses, stand_in="contact"),
     Algorithm(
         "closure_forces", "contact", (Q, QD, TAU, F_EXT), (("f", ("closures", 6)),),

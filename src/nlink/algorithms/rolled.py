@@ -125,6 +125,7 @@ class Rolled:
 
     def __init__(self, mechanism: Mechanism, labels: Sequence[Hashable]) -> None:
         self.gravity, self.base, self.parents = mechanism.gravity, mechanism.base, mechanism.parents
+        self.closures, self.size = mechanism.closures, mechanism.size
         self.rates = tuple(joint.type.nv for joint in mechanism.joints)
         joints = [_uniform(joint) for joint in mechanism.joints]
         self.kind, self.kinds = _kinds(
@@ -449,7 +450,7 @@ def _trace(driver: Rolled, algorithm: Algorithm, mechanism: Mechanism, options: 
     columns: list[Any] = []
     starts: dict[str, dict[Slice, tuple[int, ...]]] = {"joints": {}, "links": {}}
     for name, shape in algorithm.inputs:
-        own = blocks(mechanism, shape)
+        own = blocks(mechanism, shape, len(options.frames))
         if name not in given:
             columns.append(None)
         elif own is None:
@@ -461,7 +462,7 @@ def _trace(driver: Rolled, algorithm: Algorithm, mechanism: Mechanism, options: 
     result = algorithm.text(driver, options, *columns)
     results = (result,) if len(outputs) == 1 else result
     for port, (_, shape), value in zip(outputs, algorithm.outputs, results, strict=True):
-        own = blocks(mechanism, shape)
+        own = blocks(mechanism, shape, len(options.frames))
         if own is not None:
             starts["links" if "links" in shape else "joints"][
                 Slice(port.name, _axis(shape))] = _starts(own)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from nlink.model.mechanism import Attachment, Mechanism
+from nlink.model.mechanism import Attachment, Closure, Mechanism
 from nlink.spatial import Vector
 
 Column = Sequence[Any]
@@ -116,6 +116,28 @@ class Driver(Protocol):
         a pair being zeros where i does not carry j. The matrix is symmetric.
         """
         ...
+
+
+class ClosedDriver(Driver, Protocol):
+    """What an algorithm of closed chains is given besides."""
+
+    @property
+    def closures(self) -> tuple[Closure, ...]: ...
+
+    @property
+    def size(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class WithBase:
+    """A column by the numbers of bodies, the base's value at 0."""
+
+    driver: Driver
+    base: Any
+    column: Column
+
+    def __getitem__(self, body: int) -> Any:
+        return self.driver.at(self.column, body) if body else self.base
 
 
 class Unrolled:

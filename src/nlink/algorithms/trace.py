@@ -23,21 +23,23 @@ Blocks = tuple[tuple[int, ...], ...]
 """For each joint or link, elements of a port."""
 
 
+def _sizes(mechanism: Mechanism, shape: Shape, frames: int) -> tuple[int, ...]:
+    """The sizes of a port of some shape."""
+    known = {"nq": mechanism.nq, "n": mechanism.nv, "links": len(mechanism.links) - 1,
+             "rows": mechanism.rows, "closures": len(mechanism.closures), "task": 6 * frames}
+    return tuple(known[s] if isinstance(s, str) else s for s in shape)
+
+
 def ports(algorithm: Algorithm, mechanism: Mechanism, *, wrenches: bool, frames: int = 1,
           ) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
     """The arrays an algorithm takes and gives for a mechanism; f_ext only on request."""
-    sizes = {"nq": mechanism.nq, "n": mechanism.nv, "links": len(mechanism.links) - 1,
-             "rows": mechanism.rows, "closures": len(mechanism.closures),
-             "task": 6 * frames}
-
-    def port(name: str, shape: Shape) -> Port:
-        return Port(name, tuple(sizes[s] if isinstance(s, str) else s for s in shape))
-
-    inputs = (port(*spec) for spec in algorithm.inputs if wrenches or spec[0] != "f_ext")
-    return tuple(inputs), tuple(port(*spec) for spec in algorithm.outputs)
+    inputs, outputs = (tuple(Port(name, _sizes(mechanism, shape, frames)) for name, shape in each
+                             if wrenches or name != "f_ext")
+                       for each in (algorithm.inputs, algorithm.outputs))
+    return inputs, outputs
 
 
-def blocks(mechanism: Mechanism, shape: Shape) -> Blocks | None:
+def blocks(mechanism: Mechanism, shape: Shape, frames: int = 1) -> Blocks | None:
     """The elements that each joint or link has of a port of some shape: its block along the axis
     that is theirs. None if there is no such axis, or more than one."""
     axes = [axis for axis, size in enumerate(shape) if size in ("nq", "n", "links")]
@@ -46,8 +48,7 @@ def blocks(mechanism: Mechanism, shape: Shape) -> Blocks | None:
     kind = shape[axes[0]]
     widths = ((1,) * (len(mechanism.links) - 1) if kind == "links" else tuple(
         joint.type.nq if kind == "nq" else joint.type.nv for joint in mechanism.joints))
-    others = tuple(s if isinstance(s, int) else sum(widths) for s in shape)
-    return _blocks(widths, others, axes[0])
+    return _blocks(widths, _sizes(mechanism, shape, frames), axes[0])
 
 
 @lru_cache(256)
@@ -62,7 +63,7 @@ def run(algorithm: Algorithm, mechanism: Mechanism, options: Options,
     """The text on any scalar: flat inputs in port order (without f_ext if not given)."""
     results = run_text(algorithm, mechanism, options, values)
     return [x for (_, shape), value in zip(algorithm.outputs, results, strict=True)
-            for x in _flat(mechanism, shape, value)]
+            for x in _flat(mechanism, shape, len(options.frames), value)]
 
 
 def run_text(algorithm: Algorithm, mechanism: Mechanism, options: Options,
@@ -70,18 +71,19 @@ def run_text(algorithm: Algorithm, mechanism: Mechanism, options: Options,
     """What the text gives for each output, as it gives it."""
     columns: list[Any] = []
     for (_, shape), flat in zip_longest(algorithm.inputs, values):
-        own = blocks(mechanism, shape)
+        own = blocks(mechanism, shape, len(options.frames))
         columns.append(flat if flat is None or own is None else
                        [tuple(flat[k] for k in block) for block in own])
     result = algorithm.text(Unrolled(mechanism), options, *columns)
     return (result,) if len(algorithm.outputs) == 1 else result
 
 
-def _flat(mechanism: Mechanism, shape: Shape, value: Any) -> list[Scalar]:
+def _flat(mechanism: Mechanism, shape: Shape, frames: int, value: Any) -> list[Scalar]:
     """The elements of an output port: a matrix by columns, blocks of joints, or all in order."""
     if isinstance(value, Pairs):
         return [x for row in dense(Unrolled(mechanism), value) for x in row]
-    own = blocks(mechanism, shape) if isinstance(value, PerJoint) and len(shape) > 1 else None
+    own = (blocks(mechanism, shape, frames) if isinstance(value, PerJoint) and len(shape) > 1
+           else None)
     if own is None:
         return list(leaves(value))
     placed = [(k, x) for block, part in zip(own, value, strict=True)
