@@ -8,7 +8,7 @@ numbered slots. Compile time does not grow with the number of joints.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NoReturn
@@ -16,9 +16,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from nlink.algorithms.catalogue import Algorithm, Options, Shape
+from nlink.algorithms.kinds import Kind, group, tabulate, uniform
 from nlink.algorithms.trace import blocks, ports
-from nlink.model.mechanism import NO_TURN, Attachment, Joint, Mechanism
-from nlink.scalars.graph import Graph, Node, evaluate, reachable, substitute
+from nlink.model.mechanism import Attachment, Mechanism
+from nlink.scalars.graph import Graph, Node, reachable, substitute
 from nlink.scalars.program import Port
 from nlink.scalars.rolled_program import (
     At,
@@ -28,17 +29,14 @@ from nlink.scalars.rolled_program import (
     Kept,
     OfParent,
     Order,
-    Parameter,
     RolledProgram,
     Slice,
     Step,
     Sum,
     Sweep,
     Total,
-    Write,
 )
 from nlink.scalars.tree import leaves, map_leaves, rebuild
-from nlink.spatial import Turn
 
 
 class NotRolled(Exception):
@@ -100,16 +98,6 @@ class _Split(Exception):
 
 
 @dataclass(slots=True)
-class _Kind:
-    """Joints (or links) of one type: one with parameters for numbers, and the numbers."""
-
-    one: Any
-    graph: Graph
-    numbers: dict[str, np.ndarray]
-    """For each parameter the values of all of this kind, in order."""
-
-
-@dataclass(slots=True)
 class _Traced:
     """A sweep as it was traced: nodes of each kind, before parameters are tabulated."""
 
@@ -127,17 +115,17 @@ class Rolled:
         self.gravity, self.base, self.parents = mechanism.gravity, mechanism.base, mechanism.parents
         self.closures, self.size = mechanism.closures, mechanism.size
         self.rates = tuple(joint.type.nv for joint in mechanism.joints)
-        joints = [_uniform(joint) for joint in mechanism.joints]
-        self.kind, self.kinds = _kinds(
+        joints = [uniform(joint) for joint in mechanism.joints]
+        self.kind, self.kinds = group(
             joints, [(joint.type, label) for joint, label in zip(joints, labels, strict=True)])
         self.links = mechanism.links[1:]
-        self.whole = _Kind(None, Graph(), {})
+        self.whole = Kind(None, Graph(), {})
         self.sweeps: list[_Traced] = []
 
     @cached_property
-    def _link_kinds(self) -> tuple[tuple[int, ...], list[_Kind]]:
+    def _link_kinds(self) -> tuple[tuple[int, ...], list[Kind]]:
         """Links of bodies of one kind are one kind, and those of the base."""
-        return _kinds(self.links, [self.kind[link.body - 1] if link.body else None
+        return group(self.links, [self.kind[link.body - 1] if link.body else None
                                    for link in self.links])
 
     @property
@@ -145,13 +133,13 @@ class Rolled:
         return self._link_kinds[0]
 
     @property
-    def link_kinds(self) -> list[_Kind]:
+    def link_kinds(self) -> list[Kind]:
         return self._link_kinds[1]
 
     def __getattr__(self, name: str) -> NoReturn:
         raise NotRolled(f"asks for {name}, which the rolled driver does not have")
 
-    def over(self, order: Order) -> list[_Kind]:
+    def over(self, order: Order) -> list[Kind]:
         """The kinds of what a sweep goes over."""
         if order.over == "links":
             return self.link_kinds
@@ -285,7 +273,7 @@ class Rolled:
         return RolledPairs(pairs.sweep, (), tuple((rows, rows) for rows in answers.values))
 
     def _outward(self, order: Order, step: Callable[..., tuple[Any, Any]], base: Any,
-                 rows: list[tuple[_Kind, list[Any]]]) -> Slots:
+                 rows: list[tuple[Kind, list[Any]]]) -> Slots:
         number = len(self.sweeps)
         if any(isinstance(x, Node) for x in leaves(base)):
             raise NotRolled("starts a sweep at the base with a value that is no number")
@@ -305,7 +293,7 @@ class Rolled:
             known |= more
         return self._keep(_Traced(order, values, [[] for _ in values], tuple(start)), results)
 
-    def _rows(self, columns: Sequence[RolledColumn]) -> list[tuple[_Kind, list[Any]]]:
+    def _rows(self, columns: Sequence[RolledColumn]) -> list[tuple[Kind, list[Any]]]:
         """Each kind with the values that its step gets."""
         for column in columns:
             if not isinstance(column, Given | Slots):
@@ -493,46 +481,6 @@ def _starts(own: Sequence[Sequence[int]]) -> tuple[int, ...]:
     return tuple(block[0] if block else 0 for block in own)
 
 
-def _uniform(joint: Joint) -> Joint:
-    """The same joint with its axis, which is z here, and its fixed turns written out, so that
-    all joints of a type have one shape."""
-    none = (NO_TURN, Turn("x", 1, 0), NO_TURN)
-    kind: Any = joint.type  # a frozen dataclass, which the contract's base class is not
-    if kind.axis is not None:
-        kind = replace(kind, axis=(0.0, 0.0, 1.0))
-    return replace(joint, type=kind, fixed=(*joint.fixed, *none[len(joint.fixed):]))
-
-
-def _kinds(things: Sequence[Any], labels: Sequence[Hashable]) -> tuple[tuple[int, ...],
-                                                                       list[_Kind]]:
-    """The number of the kind of each joint or link, and the kinds: those of one label."""
-    groups: dict[Hashable, list[Any]] = {}
-    for thing, label in zip(things, labels, strict=True):
-        groups.setdefault(label, []).append(thing)
-    numbers = {label: k for k, label in enumerate(groups)}
-    return tuple(numbers[label] for label in labels), [_kind(same) for same in groups.values()]
-
-
-def _kind(things: list[Any]) -> _Kind:
-    """One of several joints or links, its numbers constants where all agree, else parameters."""
-    graph = Graph()
-    numbers: dict[str, np.ndarray] = {}
-    structure = "type" if isinstance(things[0], Joint) else "body"
-    plain = [replace(thing, **{structure: None}) for thing in things]
-    table = np.array([list(leaves(thing)) for thing in plain], dtype=float)
-    column = iter(range(table.shape[1]))
-
-    def lift(path: str, _value: Any) -> Any:
-        values = table[:, next(column)]
-        if (values == values[0]).all():
-            return float(values[0])
-        numbers[path] = values
-        return graph.parameter(path)
-
-    one = map_leaves(lift, plain[0])
-    return _Kind(replace(one, **{structure: getattr(things[0], structure)}), graph, numbers)
-
-
 def _read(graph: Graph, like: Any, known: dict[int, float], names: Sequence[Hashable]) -> Any:
     """A value of the shape of `like`, its scalars read by their names, but for those known."""
     return rebuild(like, (known[j] if j in known else graph.input(name)
@@ -551,7 +499,7 @@ def _tabulate(driver: Rolled) -> tuple[list[list[Step]], dict[str, np.ndarray]]:
         numbers = {"joints": driver.kind, "whole": (0,)}.get(over) or driver.link_kind
         rows = []
         for k, kind in enumerate(driver.over(driver.sweeps[sweeps[0]].order)):
-            own, table = _tabulate_kind(kind, [_nodes(driver.sweeps[n], k) for n in sweeps])
+            own, table = tabulate(kind, [_nodes(driver.sweeps[n], k) for n in sweeps])
             rows.append(table)
             for n, step in zip(sweeps, own, strict=True):
                 steps[n].append(step)
@@ -565,28 +513,3 @@ def _tabulate(driver: Rolled) -> tuple[list[list[Step]], dict[str, np.ndarray]]:
 def _nodes(traced: _Traced, k: int) -> tuple[list[Node], list[Node],
                                              list[tuple[Slice, int, Node]]]:
     return traced.keeps[k], traced.passes[k], traced.writes[k] if traced.writes else []
-
-
-def _tabulate_kind(kind: _Kind, sweeps: Sequence[tuple[list[Node], list[Node], list[Any]]],
-                   ) -> tuple[Iterator[Step], np.ndarray]:
-    """The steps of one kind on columns of a table, and that table."""
-    nodes = [n for keeps, passes, _ in sweeps for n in (*keeps, *passes)]
-    nodes += [node for _, _, writes in sweeps for _, _, node in writes]
-    frontier = [n for n in _frontier(nodes) if n.op != "const"]
-    values = evaluate(frontier, kind.numbers)
-    rows = len(next(iter(kind.numbers.values()), np.empty(1)))
-    table = np.array([np.broadcast_to(v, rows) for v in values]).reshape(-1, rows).T
-    graph = Graph()
-    replaced = {n.index: graph.input(Parameter(j)) for j, n in enumerate(frontier)}
-    copies = iter(substitute(nodes, graph, replaced))
-    kept = [(tuple(next(copies) for _ in keeps), tuple(next(copies) for _ in passes))
-            for keeps, passes, _ in sweeps]
-    return (Step(keeps, passes, tuple(Write(slice, j, next(copies)) for slice, j, _ in writes))
-            for (keeps, passes), (_, _, writes) in zip(kept, sweeps, strict=True)), table
-
-
-def _frontier(nodes: list[Node]) -> list[Node]:
-    """The off-line nodes that on-line nodes or results use directly."""
-    used = {a.index: a for n in reachable(nodes) if not n.offline for a in n.args if a.offline}
-    used |= {n.index: n for n in nodes if n.offline}
-    return [used[i] for i in sorted(used)]
