@@ -170,7 +170,6 @@ def test_interpreted_runs_stay_in_their_space():
     np.testing.assert_allclose(found, 1, rtol=0, atol=4e-16)
 
 
-@pytest.mark.xfail(reason="compiled steps bring back quaternions only", strict=False)
 def test_compiled_runs_stay_in_their_space():
     np.testing.assert_allclose(simulate_rollers(), 1, rtol=0, atol=4e-16)
 

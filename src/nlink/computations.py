@@ -1,32 +1,33 @@
-"""What a mechanism computes, by name: which formulation, which engine, which kernel."""
+"""What a mechanism computes, by name: request, formulation, engine, call.
+
+A call goes through this file from top to bottom. The first of its kind makes a `Request`: the
+algorithm of the catalogue, chosen by name, by counting or by the robot's length, and what it is
+about. An engine turns the request into a function, which is kept; later calls only call it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Any, TypedDict, Unpack
 
 from numpy.typing import ArrayLike
 
-from nlink.algorithms.catalogue import ALGORITHMS, find, operational_about
-from nlink.algorithms.object_form import held_object
+from nlink import engines
+from nlink.algorithms.catalogue import Algorithm, find, formulations, rivals
 from nlink.algorithms.trace import trace
 from nlink.compiler.threads import MAKING
-from nlink.engines import ENGINES, Engine, Function, Request, first_or, kernel
+from nlink.engines import ENGINES, Engine, Function, Request, kernel, prepare
 from nlink.model.canonical import attach, canonical
 from nlink.model.description import Description
 from nlink.model.mechanism import Attachment, Mechanism
 from nlink.scalars.counting import count_program
-
-FEW_JOINTS = 12
-"""Up to here the default formulation is chosen by counting; beyond, O(n) always wins."""
 
 
 class How(TypedDict, total=False):
     """Options of every computation: a named formulation, an engine, an array for the result."""
 
     algorithm: str | None
-    engine: Engine
+    engine: Engine | None
     out: Any
 
 
@@ -37,7 +38,7 @@ class Computations:
         self.description = description
         self._mechanism = canonical(description)
         self._functions: dict[tuple[Any, ...], Function] = {}
-        self._defaults: dict[str, str] = {}
+        self._fewest: dict[tuple[str, ...], Algorithm] = {}
 
     @property
     def name(self) -> str:
@@ -77,31 +78,88 @@ class Computations:
         """
         return kernel(self.request(name, algorithm=algorithm, frame=frame, wrenches=f_ext)).bare
 
+    def _compute(self, name: str, *arrays: ArrayLike, f_ext: ArrayLike | None = None,
+                 frame: int | str | tuple[int | str, ...] = -1, how: How) -> Any:
+        key = (name, frame, f_ext is not None, how.get("algorithm"), how.get("engine"))
+        try:
+            function = self._functions.get(key)
+        except TypeError:
+            raise TypeError(f"{name}: frame, algorithm and engine are names or numbers, "
+                            f"not {key[1:]}") from None
+        if function is None or how.keys() - How.__annotations__.keys():
+            with MAKING:  # who asks while it is made gets the same
+                function = self._functions.get(key)
+                if function is None or how.keys() - How.__annotations__.keys():
+                    function = self._functions[key] = self._function(
+                        name, frame, f_ext is not None, how)
+        if f_ext is not None:
+            arrays = (*arrays, f_ext)
+        return function(*arrays, out=how.get("out"))
+
+    def _function(self, name: str, frame: int | str | tuple[int | str, ...], wrenches: bool,
+                  how: How) -> Function:
+        """The function that answers calls of one kind."""
+        for option in how:
+            if option not in How.__annotations__:
+                raise TypeError(f"{name}: unknown option {option!r}, "
+                                f"expected some of {', '.join(How.__annotations__)}")
+        engine = how.get("engine")
+        if engine is not None and engine not in ENGINES:
+            raise ValueError(f"engine: {engine!r}, expected one of {', '.join(ENGINES)}")
+        entry = self._formulation(name, how.get("algorithm"), stand_ins=True)
+        request = self._request(entry, frame, wrenches)
+        if not entry.stand_in:
+            return prepare(request, engine)
+        other = find(name, entry.stand_in, loops=True)
+        return prepare(request, engine, lambda: self._request(other, frame, wrenches))
+
     def request(self, name: str, *, algorithm: str | None = None, frame: int | str = -1,
                 wrenches: bool = False) -> Request:
         """What engines, counters and printers need to know about a computation."""
-        entry = find(name, algorithm, loops=bool(self._mechanism.closures))
-        if algorithm == "object" and held_object(self._mechanism) is None:
-            raise ValueError(f"algorithm: 'object', but no free body of {self.name} is held by "
-                             "all its loops, each from an arm of its own; expected 'contact'")
-        if algorithm is None and entry.contends and len(self._mechanism.joints) <= FEW_JOINTS:
-            rivals = [each.formulation for each in ALGORITHMS[name].values() if each.contends]
-            entry = find(name, self._cheapest(name, rivals))
+        return self._request(self._formulation(name, algorithm), frame, wrenches)
+
+    def _request(self, entry: Algorithm, frame: int | str | tuple[int | str, ...],
+                 wrenches: bool) -> Request:
         if wrenches and "f_ext" not in dict(entry.inputs):
-            raise ValueError(f"{name} has no argument f_ext")
-        return Request(entry, self._mechanism, self._attachment(frame), wrenches)
+            raise ValueError(f"{entry.name} has no argument f_ext")
+        frames = frame if isinstance(frame, tuple) else (frame,)
+        if not frames:
+            raise ValueError("frames: (), expected at least one name or index")
+        if len(frames) > 1 and not entry.several_frames:
+            raise ValueError(f"frame: {frame!r}, expected one name or index for {entry.name}")
+        return Request(entry, self._mechanism, tuple(map(self._attachment, frames)), wrenches)
 
-    def _cheapest(self, name: str, rivals: Sequence[str]) -> str:
-        """Of some formulations the one with the fewest operations for this robot."""
+    def _formulation(self, name: str, algorithm: str | None, *,
+                     stand_ins: bool = False) -> Algorithm:
+        """The named formulation, or for this robot the best one.
 
-        def operations(formulation: str) -> int:
-            request = self.request(name, algorithm=formulation)
-            program = trace(request.algorithm, request.mechanism, request.options)
-            return count_program(program).total
+        `stand_ins` admits formulations that need another one for some states.
+        """
+        loops, joints = bool(self._mechanism.closures), len(self._mechanism.joints)
+        if algorithm is not None:
+            entry = find(name, algorithm, loops=loops)
+            refusal = entry.refuses(self._mechanism)
+            if refusal:
+                raise ValueError(f"algorithm: {algorithm!r}, but {refusal}")
+            return entry
+        known = formulations(name, loops=loops)
+        rolled = joints > engines.UNROLLED_JOINTS
+        able = [entry for entry in rivals(known, joints, rolled=rolled)
+                if (stand_ins or not entry.stand_in) and not entry.refuses(self._mechanism)]
+        return able[0] if len(able) == 1 else self._with_fewest_operations(able)
 
-        if name not in self._defaults:
-            self._defaults[name] = min(rivals, key=operations)
-        return self._defaults[name]
+    def _with_fewest_operations(self, entries: Sequence[Algorithm]) -> Algorithm:
+        """Of some formulations the one that is cheapest for this robot."""
+        key = tuple(entry.formulation for entry in entries)
+
+        def operations(entry: Algorithm) -> int:
+            request = self._request(entry, -1, wrenches=False)
+            return count_program(trace(request.algorithm, request.mechanism,
+                                       request.options)).total
+
+        if key not in self._fewest:
+            self._fewest[key] = min(entries, key=operations)
+        return self._fewest[key]
 
     def _attachment(self, frame: int | str) -> Attachment:
         links = self._mechanism.links
@@ -118,61 +176,3 @@ class Computations:
         except (IndexError, TypeError):
             raise ValueError(f"frame: {frame!r}, expected a name or an index from "
                              f"{-len(links)} to {len(links) - 1}") from None
-
-    def _compute(self, name: str, *arrays: ArrayLike, f_ext: ArrayLike | None = None,
-                 frame: int | str = -1, how: How) -> Any:
-        def ask(algorithm: str | None) -> Request:
-            if algorithm is None and name == "forward_dynamics" and (
-                    held_object(self._mechanism) is not None):
-                # the object form is nan in singular states: `_engine` has the other for them
-                algorithm = self._cheapest(name, ("contact", "object"))
-            return self.request(name, algorithm=algorithm, frame=frame,
-                                wrenches=f_ext is not None)
-
-        function, out = self._function(name, (frame, f_ext is not None), ask, how)
-        return function(*arrays, out=out) if f_ext is None else function(*arrays, f_ext, out=out)
-
-    def _about_frames(self, name: str, q: ArrayLike, frames: tuple[int | str, ...],
-                      how: How) -> Any:
-        def ask(algorithm: str | None) -> Request:
-            if algorithm is not None:
-                raise ValueError(f"algorithm: {algorithm!r}, but {name} of several frames has one")
-            if not frames:
-                raise ValueError("frames: (), expected at least one name or index")
-            places = tuple(self._attachment(frame) for frame in frames)
-            return Request(operational_about(name, places), self._mechanism, places[0], False)
-
-        function, out = self._function(name, frames, ask, how)
-        return function(q, out=out)
-
-    def _function(self, name: str, about: Hashable, ask: Callable[[str | None], Request],
-                  how: How) -> tuple[Function, Any]:
-        """The function that answers a request, made once, and where its answer goes."""
-        key = (name, about, how.get("algorithm"), how.get("engine", "compiled"))
-        try:
-            known = self._functions.get(key)
-        except TypeError:
-            raise TypeError(f"{name}: frame, algorithm and engine are names or numbers, "
-                            f"not {key[1:]}") from None
-        if known is None or how.keys() - How.__annotations__.keys():
-            for option in how:
-                if option not in How.__annotations__:
-                    raise TypeError(f"{name}: unknown option {option!r}, "
-                                    f"expected some of {', '.join(How.__annotations__)}")
-            engine = how.get("engine", "compiled")
-            if engine not in ENGINES:
-                raise ValueError(f"engine: {engine!r}, expected one of {', '.join(ENGINES)}")
-            with MAKING:  # who asks while it is made gets the same
-                known = self._functions.get(key)
-                if known is None:
-                    known = self._engine(ENGINES[engine], ask(how.get("algorithm")))
-                    self._functions[key] = known
-        return known, how.get("out")
-
-    def _engine(self, engine: Callable[[Request], Function], request: Request) -> Function:
-        """An engine's function; where a formulation fails, its stand-in answers."""
-        first, other = engine(request), request.algorithm.otherwise
-        if not other:
-            return first
-        entry = find(request.algorithm.name, other, loops=request.algorithm.loops)
-        return first_or(request, first, lambda: engine(replace(request, algorithm=entry)))

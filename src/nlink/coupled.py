@@ -100,14 +100,14 @@ class Coupled:
         return q[..., self._coordinates], qd[..., self._rates]
 
     def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
-                         f_ext: ArrayLike | None = None, *, engine: Engine = "compiled") -> Array:
+                         f_ext: ArrayLike | None = None, *, engine: Engine | None = None) -> Array:
         """Joint forces of a motion."""
         tau = self.robot.inverse_dynamics(
             self.expand(q), self.expand_rates(qd), self.expand_rates(qdd), f_ext, engine=engine)
         return self.reduce(tau)
 
     def forward_dynamics(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
-                         f_ext: ArrayLike | None = None, *, engine: Engine = "compiled") -> Array:
+                         f_ext: ArrayLike | None = None, *, engine: Engine | None = None) -> Array:
         """Accelerations that joint forces cause: M'^-1 (tau' - E^T ID(q, qd, 0))."""
         held = self.inverse_dynamics(q, qd, np.zeros(self.n), f_ext, engine=engine)
         rest = np.asarray(_of("tau", tau, self.n) - held)
@@ -117,38 +117,39 @@ class Coupled:
             raise ValueError(f"{self.robot.name}: the mass matrix of the coupled mechanism is "
                              "singular, so there is no forward dynamics") from None
 
-    def mass_matrix(self, q: ArrayLike, *, engine: Engine = "compiled") -> Array:
+    def mass_matrix(self, q: ArrayLike, *, engine: Engine | None = None) -> Array:
         """E^T M E."""
         return self.E.T @ self.robot.mass_matrix(self.expand(q), engine=engine) @ self.E
 
-    def coriolis_matrix(self, q: ArrayLike, qd: ArrayLike, *, engine: Engine = "compiled") -> Array:
+    def coriolis_matrix(self, q: ArrayLike, qd: ArrayLike, *,
+                        engine: Engine | None = None) -> Array:
         """E^T C E."""
         full = self.expand(q), self.expand_rates(qd)
         return self.E.T @ self.robot.coriolis_matrix(*full, engine=engine) @ self.E
 
-    def bias(self, q: ArrayLike, qd: ArrayLike, *, engine: Engine = "compiled") -> Array:
+    def bias(self, q: ArrayLike, qd: ArrayLike, *, engine: Engine | None = None) -> Array:
         """C qd + g, without friction."""
         full = self.expand(q), self.expand_rates(qd)
         return self.reduce(self.robot.bias(*full, engine=engine))
 
-    def gravity_torque(self, q: ArrayLike, *, engine: Engine = "compiled") -> Array:
+    def gravity_torque(self, q: ArrayLike, *, engine: Engine | None = None) -> Array:
         """The joint forces that hold the robot still."""
         return self.reduce(self.robot.gravity_torque(self.expand(q), engine=engine))
 
-    def pose(self, q: ArrayLike, frame: int | str = -1, *, engine: Engine = "compiled") -> Array:
+    def pose(self, q: ArrayLike, frame: int | str = -1, *, engine: Engine | None = None) -> Array:
         """The 4x4 homogeneous transform of a frame."""
         return self.robot.pose(self.expand(q), frame, engine=engine)
 
     def jacobian(self, q: ArrayLike, frame: int | str = -1, *,
-                 engine: Engine = "compiled") -> Array:
+                 engine: Engine | None = None) -> Array:
         """J E: the twist (angular, linear) of the frame's origin, world axes."""
         return self.robot.jacobian(self.expand(q), frame, engine=engine) @ self.E
 
-    def kinetic_energy(self, q: ArrayLike, qd: ArrayLike, *, engine: Engine = "compiled") -> Array:
+    def kinetic_energy(self, q: ArrayLike, qd: ArrayLike, *, engine: Engine | None = None) -> Array:
         """1/2 qd'^T M' qd'."""
         return self.robot.kinetic_energy(self.expand(q), self.expand_rates(qd), engine=engine)
 
-    def potential_energy(self, q: ArrayLike, *, engine: Engine = "compiled") -> Array:
+    def potential_energy(self, q: ArrayLike, *, engine: Engine | None = None) -> Array:
         """-sum m g . c."""
         return self.robot.potential_energy(self.expand(q), engine=engine)
 

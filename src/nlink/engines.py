@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from nlink.algorithms.catalogue import Algorithm, Options
-from nlink.algorithms.rolled import trace_rolled
+from nlink.algorithms.rolled import NotRolled, trace_rolled
 from nlink.algorithms.trace import ports, run, trace
 from nlink.compiler.calling import Flat, Run, call
 from nlink.compiler.threads import MAKING
 from nlink.model.mechanism import Attachment, Mechanism
-from nlink.scalars.program import LoopProgram, Port, Program
+from nlink.scalars.program import Port, Program
+from nlink.scalars.rolled_program import RolledProgram
 
 if TYPE_CHECKING:
     from nlink.compiler.kernel import Kernel
@@ -30,36 +32,68 @@ UNROLLED_JOINTS = 40
 
 
 STRAIGHT_JOINTS = 80
-"""Beyond this many, an algorithm that cannot be rolled is not compiled unless asked for."""
+"""Beyond this many, an algorithm that cannot be rolled is not compiled."""
+
+
+class NotCompiled(ValueError):
+    """An algorithm that cannot be rolled, for a mechanism too long for straight-line code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """An algorithm, for one mechanism, about one frame, with or without external wrenches."""
+    """An algorithm, for one mechanism, about some frames, with or without external wrenches."""
 
     algorithm: Algorithm
     mechanism: Mechanism
-    frame: Attachment
+    frames: tuple[Attachment, ...]
     wrenches: bool
+    stiffness: float = 0.0
+    """Of Baumgarte's terms, for forward dynamics of mechanisms with loops."""
 
     @property
     def ports(self) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
-        return ports(self.algorithm, self.mechanism, wrenches=self.wrenches)
+        return ports(self.algorithm, self.mechanism, wrenches=self.wrenches,
+                     frames=len(self.frames))
+
+    @property
+    def frame(self) -> Attachment:
+        return self.frames[0]
 
     @property
     def options(self) -> Options:
-        return Options(self.frame, self.mechanism.links)
+        return Options(self.frames, self.mechanism.links, self.stiffness)
 
     @property
     def rolled(self) -> bool:
-        return (self.algorithm.rolls and not self.wrenches
-                and len(self.mechanism.joints) > UNROLLED_JOINTS)
+        """Whether the program is rolled."""
+        try:
+            return self._rolled() is not None
+        except NotRolled:
+            return False
 
-    def program(self) -> Program | LoopProgram:
-        """Trace, by the driver that suits the size."""
-        if self.rolled:
-            return trace_rolled(self.algorithm, self.mechanism, self.options)
-        return trace(self.algorithm, self.mechanism, self.options, wrenches=self.wrenches)
+    def program(self, longest: int | None = None) -> Program | RolledProgram:
+        """Trace, by the driver that suits the size.
+
+        NotCompiled is raised for more joints than `longest`, if given, that cannot be rolled.
+        """
+        try:
+            rolled = self._rolled()
+        except NotRolled as reason:
+            count = len(self.mechanism.joints)
+            if longest is not None and count > longest:
+                raise NotCompiled(
+                    f"engine: 'compiled', but {self.algorithm.name} ({self.algorithm.formulation}) "
+                    f"of {count} joints cannot be: it {reason}, and without loops over joints code "
+                    f"is compiled up to {longest} of them; expected 'numpy' or 'python'") from None
+            rolled = None
+        return rolled or trace(self.algorithm, self.mechanism, self.options,
+                               wrenches=self.wrenches)
+
+    def _rolled(self) -> RolledProgram | None:
+        """The rolled program, None where straight-line code suits the size."""
+        if len(self.mechanism.joints) <= UNROLLED_JOINTS:
+            return None
+        return trace_rolled(self.algorithm, self.mechanism, self.options, wrenches=self.wrenches)
 
 
 Function = Callable[..., Any]
@@ -108,24 +142,34 @@ def kernel(request: Request) -> Kernel:
     with MAKING:
         from nlink.compiler.loading import load_kernel
 
-        return load_kernel(request.program())
-
-
-def compiled_engine(request: Request) -> Function:
-    """The kernel; for a long robot whose algorithm has no loop form, the NumPy engine instead,
-    which answers before straight-line code of that length is compiled."""
-    too_long = len(request.mechanism.joints) > STRAIGHT_JOINTS and not request.rolled
-    return numpy_engine(request) if too_long else kernel(request)
+        return load_kernel(request.program(STRAIGHT_JOINTS))
 
 
 ENGINES: dict[str, Callable[[Request], Function]] = {
-    "compiled": compiled_engine, "numpy": numpy_engine, "python": python_engine}
+    "compiled": kernel, "numpy": numpy_engine, "python": python_engine}
 
 
-def first_or(request: Request, first: Function, second: Callable[[], Function]) -> Function:
-    """A function of one vector, and another for the batch entries in which it is not finite."""
+def default_engine(request: Request) -> Function:
+    """The kernel, or the NumPy engine where there can be none."""
+    try:
+        return kernel(request)
+    except NotCompiled:
+        return numpy_engine(request)
+
+
+def prepare(request: Request, engine: str | None,
+            stand_in: Callable[[], Request] | None = None) -> Function:
+    """The function that answers a request by an engine.
+
+    Where a result is not finite, the stand-in's is taken: for a request of one output, a vector.
+    """
+    make = default_engine if engine is None else ENGINES[engine]
+    first = make(request)
+    if stand_in is None:
+        return first
     inputs, outputs = request.ports
     shapes = [port.shape for port in inputs]
+    second = cache(lambda: make(stand_in()))
 
     def copy(inputs: Flat, outputs: Flat, _count: int) -> None:
         outputs[0][...] = inputs[0]

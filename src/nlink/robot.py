@@ -34,8 +34,9 @@ class Robot(Computations):
     """A mechanism and its dynamics; immutable.
 
     Every function takes any leading batch shape, broadcasts like a NumPy gufunc, accepts
-    `out=` and returns float64 arrays. `engine` is "compiled" (machine code, the default),
-    "numpy" or "python"; `algorithm` names a formulation, the default being the one with the
+    `out=` and returns float64 arrays. `engine` is "compiled" (machine code), "numpy" or
+    "python", and if not given "compiled", or "numpy" for the few things that cannot be compiled
+    for a robot of many joints; `algorithm` names a formulation, the default being the one with the
     fewest operations. Coordinates are in SI units and radians.
 
     >>> import nlink
@@ -283,9 +284,7 @@ class Robot(Computations):
         True
         """
         name = "operational_mobility" if inverse else "operational_inertia"
-        if frames is None:
-            return self._compute(name, q, frame=frame, how=how)
-        return self._about_frames(name, q, tuple(frames), how=how)
+        return self._compute(name, q, frame=frame if frames is None else tuple(frames), how=how)
 
     def kinetic_energy(self, q: ArrayLike, qd: ArrayLike, **how: Unpack[How]) -> Array:
         """1/2 qd^T M(q) qd, armature included."""

@@ -8,7 +8,23 @@ import numpy as np
 
 import nlink
 from nlink.scalars.graph import Graph, Node
-from nlink.scalars.program import LoopProgram, Port, Program, Step, Sweep
+from nlink.scalars.program import Port, Program
+from nlink.scalars.rolled_program import (
+    At,
+    Domain,
+    Element,
+    Kept,
+    OfParent,
+    Order,
+    Parameter,
+    RolledProgram,
+    Slice,
+    Step,
+    Sum,
+    Sweep,
+    Total,
+    Write,
+)
 
 
 def random_nodes(rng: random.Random, graph: Graph, leaves: list[Node], size: int) -> list[Node]:
@@ -59,7 +75,8 @@ def random_program(seed: int, size: int = 60, shapes: tuple = ((3,), (4,), (2, 3
     return Program(f"random{seed}", inputs, outputs, tuple(results))
 
 
-def random_loop_program(seed: int, n: int, *, kinds: int = 1, serial: bool = True) -> LoopProgram:
+def random_rolled_program(seed: int, n: int, *, kinds: int = 1, serial: bool = True,
+                          ) -> RolledProgram:
     """Outward, inward and outward sweeps over n joints whose values stay moderate."""
     rng = random.Random(seed)
     parent = tuple(i if serial else rng.randrange(max(0, i - 4), i + 1) for i in range(n))
@@ -69,17 +86,19 @@ def random_loop_program(seed: int, n: int, *, kinds: int = 1, serial: bool = Tru
     starts = tuple(int(x) for x in begins[:-1])
     total = int(begins[-1])
 
+    a, b, u, t = Slice("a", 0), Slice("b", 0), Slice("u", 0), Slice("t", None)
+
     def step(number: int, k: int, *, outward: bool, last: bool) -> Step:
         g = Graph()
-        leaves = [g.parameter(f"p[{j}]") for j in range(3)]
-        leaves += [g.input(f"{port}[{j}]") for port in ("a", "b") for j in range(width[k])]
+        leaves = [g.input(Parameter(j)) for j in range(3)]
+        leaves += [g.input(Element(slice, j)) for slice in (a, b) for j in range(width[k])]
         for earlier in range(number):
-            leaves += [g.input(f"s{earlier}[{j}]") for j in range(3)]
+            leaves += [g.input(Kept(earlier, j)) for j in range(3)]
         if outward:
-            leaves += [g.input(f"^s{number}[{j}]") for j in range(3)]
-            leaves += [g.input("^s0[0]")]
+            leaves += [g.input(OfParent(number, j)) for j in range(3)]
+            leaves += [g.input(OfParent(0, 0))]
         else:
-            leaves += [g.input(f"sum[{j}]") for j in range(2)]
+            leaves += [g.input(Sum(j)) for j in range(2)]
         nodes = random_nodes(rng, g, leaves, 25)
 
         def pick() -> Node:  # bounded, whatever went in
@@ -87,27 +106,30 @@ def random_loop_program(seed: int, n: int, *, kinds: int = 1, serial: bool = Tru
 
         keeps = tuple(pick() for _ in range(3))
         passes = () if outward else tuple(pick() for _ in range(2))
-        writes = tuple(("u", j, pick()) for j in range(width[k])) if last else ()
+        writes = tuple(Write(u, j, pick()) for j in range(width[k])) if last else ()
         return Step(keeps, passes, writes)
 
-    sweeps = tuple(
-        Sweep(outward, tuple(step(number, k, outward=outward, last=number == 2)
-                             for k in range(kinds)),
-              base=(0.1, -0.2, 0.3) if outward else (),
-              totals=() if outward else (("t", 0, 0), ("t", 1, 1)))
-        for number, outward in enumerate((True, False, True)))
+    sweeps = [
+        Sweep(Order.OUTWARD if outward else Order.INWARD,
+              tuple(step(number, k, outward=outward, last=number == 2) for k in range(kinds)),
+              base=(0.1, -0.2, 0.3) if outward else ())
+        for number, outward in enumerate((True, False, True))]
+    g = Graph()
+    totals = Step(writes=tuple(Write(t, k, g.input(Total(1, k)) + g.input(At(0, 1, n)))
+                               for k in range(2)))
     table = np.random.default_rng(seed).normal(size=(n, 3))
-    return LoopProgram(f"loop{seed}", (Port("a", (total,)), Port("b", (total,))),
-                       (Port("u", (total,)), Port("t", (2,))), parent, kind, table,
-                       {"a": starts, "b": starts, "u": starts}, sweeps)
+    return RolledProgram(f"rolled{seed}", (Port("a", (total,)), Port("b", (total,))),
+                         (Port("u", (total,)), Port("t", (2,))),
+                         Domain(parent, kind, table, {a: starts, b: starts, u: starts}),
+                         (*sweeps, Sweep(Order.WHOLE, (totals,))))
 
 
-def random_arrays(program: Program | LoopProgram, count: int, seed: int = 0) -> list[np.ndarray]:
+def random_arrays(program: Program | RolledProgram, count: int, seed: int = 0) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
     return [rng.normal(size=(count, *port.shape)) for port in program.inputs]
 
 
-def reference(program: Program | LoopProgram, arrays: list[np.ndarray]) -> list[np.ndarray]:
+def reference(program: Program | RolledProgram, arrays: list[np.ndarray]) -> list[np.ndarray]:
     """The outputs by interpretation, one column of states for each element."""
     count = len(arrays[0])
     columns = program(*(list(x.reshape(count, -1).T) for x in arrays))

@@ -1,4 +1,4 @@
-"""Loop programs: compiled equals interpreted, at any length, on chains and trees."""
+"""Rolled programs: compiled equals interpreted, at any length, on chains and trees."""
 
 from __future__ import annotations
 
@@ -6,12 +6,24 @@ import time
 
 import numpy as np
 import pytest
-from random_programs import random_arrays, random_loop_program, reference
+from random_programs import random_arrays, random_rolled_program, reference
 
 from nlink.compiler import Kernel, compile_program
 from nlink.compiler.layout import plan
 from nlink.scalars.graph import Graph
-from nlink.scalars.program import LoopProgram, Port, Step, Sweep
+from nlink.scalars.program import Port
+from nlink.scalars.rolled_program import (
+    Domain,
+    Element,
+    Kept,
+    Order,
+    Parameter,
+    RolledProgram,
+    Slice,
+    Step,
+    Sweep,
+    Write,
+)
 
 
 @pytest.mark.sampled(2)
@@ -19,7 +31,7 @@ from nlink.scalars.program import LoopProgram, Port, Step, Sweep
 @pytest.mark.parametrize("serial", [True, False])
 @pytest.mark.parametrize("kinds", [1, 3])
 def test_compiled_equals_interpreted(seed, serial, kinds):
-    program = random_loop_program(seed, 1 + 12 * seed, kinds=kinds, serial=serial)
+    program = random_rolled_program(seed, 1 + 12 * seed, kinds=kinds, serial=serial)
     arrays = random_arrays(program, 13)
     kernel = Kernel(compile_program(program))
     for got, wanted in zip(kernel(*arrays), reference(program, arrays), strict=True):
@@ -28,7 +40,7 @@ def test_compiled_equals_interpreted(seed, serial, kinds):
 
 @pytest.mark.parametrize("serial", [True, False])
 def test_no_state_depends_on_the_batch_it_is_in(serial):
-    program = random_loop_program(9, 20, kinds=2, serial=serial)
+    program = random_rolled_program(9, 20, kinds=2, serial=serial)
     kernel = Kernel(compile_program(program))
     arrays = random_arrays(program, 100)
     arrays[0][50, 3] = np.nan
@@ -45,7 +57,7 @@ def test_no_state_depends_on_the_batch_it_is_in(serial):
 
 
 def test_what_nobody_reads_is_not_kept():
-    program = random_loop_program(2, 10)
+    program = random_rolled_program(2, 10)
     layout = plan(program, fma=True)
     last = layout.sweeps[-1]
     assert not last.stored  # a chain hands the last sweep's values on in registers
@@ -55,7 +67,7 @@ def test_what_nobody_reads_is_not_kept():
 def test_ten_thousand_joints_compile_like_ten():
     times = []
     for n in (10, 10_000):
-        program = random_loop_program(5, n)
+        program = random_rolled_program(5, n)
         begin = time.perf_counter()
         kernel = Kernel(compile_program(program))
         times.append(time.perf_counter() - begin)
@@ -66,13 +78,15 @@ def test_ten_thousand_joints_compile_like_ten():
 
 def test_constants_and_parameters_are_not_kept():
     g, h = Graph(), Graph()
-    keeps = (g.parameter("p[0]"), g.const(2.5), g.input("a[0]").sin())
-    first = Sweep(True, (Step(keeps, (), ()),), base=(0.0, 0.0, 0.0))
-    s = [h.input(f"s0[{k}]") for k in range(3)]
-    second = Sweep(False, (Step((), (), (("u", 0, s[0] * s[2] + s[1]),)),))
-    program = LoopProgram("forward", (Port("a", (3,)),), (Port("u", (3,)),), (0, 1, 2), (0,) * 3,
-                          np.array([[1.0], [3.0], [5.0]]), {"a": (0, 1, 2), "u": (0, 1, 2)},
-                          (first, second))
+    a, u = Slice("a", 0), Slice("u", 0)
+    keeps = (g.input(Parameter(0)), g.const(2.5), g.input(Element(a, 0)).sin())
+    first = Sweep(Order.OUTWARD, (Step(keeps),), base=(0.0, 0.0, 0.0))
+    s = [h.input(Kept(0, k)) for k in range(3)]
+    second = Sweep(Order.INWARD, (Step(writes=(Write(u, 0, s[0] * s[2] + s[1]),)),))
+    program = RolledProgram(
+        "forward", (Port("a", (3,)),), (Port("u", (3,)),),
+        Domain((0, 1, 2), (0,) * 3, np.array([[1.0], [3.0], [5.0]]), {a: (0, 1, 2), u: (0, 1, 2)}),
+        (first, second))
     assert plan(program, fma=True).slots == 1
     arrays = random_arrays(program, 10)
     np.testing.assert_allclose(Kernel(compile_program(program))(*arrays),
@@ -81,10 +95,12 @@ def test_constants_and_parameters_are_not_kept():
 
 def test_elements_no_joint_writes_are_zero():
     g = Graph()
-    step = Step((), (), (("u", 0, g.parameter("p[0]") * g.input("a[0]")),))
-    program = LoopProgram("sparse", (Port("a", (2,)),), (Port("u", (4,)),), (0, 1), (0, 0),
-                          np.array([[1.0], [3.0]]), {"a": (0, 1), "u": (0, 2)},
-                          (Sweep(True, (step,)),))
+    a, u = Slice("a", 0), Slice("u", 0)
+    step = Step(writes=(Write(u, 0, g.input(Parameter(0)) * g.input(Element(a, 0))),))
+    program = RolledProgram(
+        "sparse", (Port("a", (2,)),), (Port("u", (4,)),),
+        Domain((0, 1), (0, 0), np.array([[1.0], [3.0]]), {a: (0, 1), u: (0, 2)}),
+        (Sweep(Order.OUTWARD, (step,)),))
     arrays = random_arrays(program, 10)
     out = Kernel(compile_program(program))(*arrays, out=np.full((10, 4), 7.0))
     np.testing.assert_array_equal(out, reference(program, arrays)[0])

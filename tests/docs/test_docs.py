@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import nlink
+from nlink.algorithms.catalogue import ALGORITHMS
 from nlink.reports import terminal
 
 ROOT = Path(__file__).parents[2]
@@ -22,6 +23,16 @@ LONG = {"closed-chains", "compiler", "denoc", "diagonal", "operator-algebra", "s
 """Pages that take seconds."""
 
 
+@pytest.fixture
+def _algorithms_as_they_were():
+    """A page may add algorithms: for itself."""
+    before = dict(ALGORITHMS)
+    yield
+    ALGORITHMS.clear()
+    ALGORITHMS.update(before)
+
+
+@pytest.mark.usefixtures("_algorithms_as_they_were")
 @pytest.mark.parametrize("page", [
     pytest.param(page, marks=[pytest.mark.slow] * (page.stem in LONG),
                  id=str(page.relative_to(ROOT))) for page in PAGES])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 
 import nlink
-from nlink.simulation.checks import SUMS
 
 PUMA = nlink.load("puma560")
 OPTIONS = {"t": 1.0, "every": 0.05, "method": "dop853"}

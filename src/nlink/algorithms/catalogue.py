@@ -6,10 +6,8 @@ symbolic printer, the command line and the benchmarks find it by its name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from hashlib import sha256
 from typing import Any
 
 from nlink.algorithms import (
@@ -25,54 +23,68 @@ from nlink.algorithms import (
 )
 from nlink.algorithms import forward_dynamics as accelerations
 from nlink.algorithms import inverse_dynamics as dynamics
-from nlink.algorithms.sweep import Unrolled
 from nlink.model.mechanism import Attachment, Mechanism
+
+Shape = tuple[str | int, ...]
+"""Sizes of axes and their kinds: "nq" has an element for each coordinate of each joint, "n" for
+each rate, "links" for each link; other names ("rows" and "closures" of loops, "task" of frames)
+and numbers are sizes only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
     """One way to compute one thing.
 
-    `inputs` and `outputs` are (name, shape), a shape being a tuple of sizes and of the names
-    of sizes: nq, n (rates), links. `text` is called with a driver, the options and one column
-    an input (a flat sequence of scalars for f_ext), and returns scalars in any nesting.
+    `inputs` and `outputs` are (name, shape). `text` is called with a driver, the options and one
+    column an input (a block of the port for each joint or link; None for f_ext if not given).
+    It returns for each output a column, of joints or links, a matrix by its columns, or scalars
+    in any nesting: in the order of the port, as many as it has.
     """
 
     name: str
     formulation: str
-    inputs: tuple[tuple[str, tuple[str | int, ...]], ...]
-    outputs: tuple[tuple[str, tuple[str | int, ...]], ...]
+    inputs: tuple[tuple[str, Shape], ...]
+    outputs: tuple[tuple[str, Shape], ...]
     text: Callable[..., Any]
     prepare: Callable[[Mechanism], Mechanism] = lambda mechanism: mechanism
     """Off-line work on the mechanism that leaves this algorithm's results unchanged."""
-    rolls: bool = False
-    """The text is sweeps and nothing else, so the rolled driver can run it too."""
-    contends: bool = False
-    """For some robots this formulation has the fewest operations: see `Robot.request`."""
+    power: int = 1
+    """The cost grows with this power of the number of joints of a chain."""
     definite: bool = False
     """Needs a positive definite mass matrix; other mechanisms give nan."""
-    loops: bool = False
-    """Of a mechanism with loops; the others are of a tree."""
-    otherwise: str = ""
+    counted: int = 0
+    """Up to this many joints it may be the default, if it has the fewest operations."""
+    refuses: Callable[[Mechanism], str] = lambda mechanism: ""
+    """Why it is not for a mechanism, as a clause; empty if it is."""
+    stand_in: str = ""
     """The formulation for states in which this one gives nan."""
+
+    @property
+    def several_frames(self) -> bool:
+        return any("task" in shape for _, shape in self.outputs)
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is fixed before tracing: the frame a question is about, and the link frames."""
+    """What is fixed before tracing: the frames a question is about, the link frames, and how
+    stiffly loops are held."""
 
-    frame: Attachment
+    frames: tuple[Attachment, ...]
     links: tuple[Attachment, ...]
+    stiffness: float = 0.0
+
+    @property
+    def frame(self) -> Attachment:
+        return self.frames[0]
 
 
+FEW_JOINTS = 12
+"""Up to here the default formulation is chosen by counting; beyond, O(n) always wins."""
+LONG = 40
+"""The same for mechanisms with loops, whose formulations all grow with the rows of the loops."""
 Q, QD, QDD = ("q", ("nq",)), ("qd", ("n",)), ("qdd", ("n",))
 TAU, F_EXT = ("tau", ("n",)), ("f_ext", ("links", 6))
 ALPHA = ("alpha", ("links", 6))
-
-
-def _jacobian(driver: Unrolled, o: Options, q: Any) -> Any:
-    columns = [twist.components for twist in kinematics.jacobian(driver, q, o.frame)]
-    return tuple(zip(*columns, strict=True)) if columns else ((),) * 6
 
 
 def _with_wrenches(text: Callable[..., Any]) -> Callable[..., Any]:
@@ -90,15 +102,6 @@ def _links_of(text: Callable[..., Any]) -> Callable[..., Any]:
     run = _with_wrenches(text)
     return lambda m, o, q, *rest: spatial_operators.link_accelerations(
         m, q, o.links, run(m, o, q, *rest))
-
-
-def operational_about(name: str, frames: Sequence[Attachment]) -> Algorithm:
-    """An operational space algorithm about several frames at once, (6k, 6k)."""
-    port, text = OPERATIONAL[name]
-    size = 6 * len(frames)
-    label = sha256(repr(tuple(frames)).encode()).hexdigest()
-    return Algorithm(name, f"frames {label}", (Q,), ((port, (size, size)),),
-                     lambda m, o, q: text(m, q, frames), Mechanism.regrouped)
 
 
 OPERATIONAL = {"operational_inertia": ("Lambda", operational.operational_inertia),
@@ -121,18 +124,18 @@ def _diagonal(velocity: str, *, normalized: bool) -> tuple[Algorithm, ...]:
             "inverse_dynamics", kind, (Q, QD, QDD, F_EXT), (TAU,),
             lambda m, o, q, qd, qdd, f: diagonal.inverse_dynamics(
                 m, q, qd, qdd, wrenches(m, q, o.links, f), normalized),
-            grouped, rolls=True, definite=normalized),
+            grouped, definite=normalized),
         Algorithm(
             "forward_dynamics", kind, (Q, QD, TAU, F_EXT), (QDD,),
             lambda m, o, q, qd, tau, f: diagonal.forward_dynamics(
                 m, q, qd, tau, wrenches(m, q, o.links, f), normalized),
-            grouped, rolls=True, definite=normalized),
+            grouped, definite=normalized),
         Algorithm(
             f"{prefix}quasi_velocities", kind, (Q, QD), (state,),
-            lambda m, o, q, qd: found(m, q, qd), grouped, rolls=True, definite=normalized),
+            lambda m, o, q, qd: found(m, q, qd), grouped, definite=normalized),
         Algorithm(
             f"rates_from_{prefix}quasi_velocities", kind, (Q, state), (QD,),
-            lambda m, o, q, x: rates(m, q, x), grouped, rolls=True, definite=normalized),
+            lambda m, o, q, x: rates(m, q, x), grouped, definite=normalized),
         Algorithm(
             f"{prefix}quasi_motion", kind, (Q, state, TAU, F_EXT), (QD, change),
             lambda m, o, q, x, tau, f: diagonal.quasi_motion(
@@ -145,40 +148,39 @@ _ENTRIES = (
     Algorithm(
         "inverse_dynamics", "ridim", (Q, QD, QDD, F_EXT), (TAU,),
         _with_wrenches(dynamics.inverse_dynamics),
-        Mechanism.regrouped, rolls=True),
+        Mechanism.regrouped),
     Algorithm(
         "bias", "ridim", (Q, QD), (TAU,),
-        lambda m, o, q, qd: dynamics.bias(m, q, qd, dynamics.no_wrenches(m)), Mechanism.regrouped,
-        rolls=True),
+        lambda m, o, q, qd: dynamics.bias(m, q, qd, dynamics.no_wrenches(m)), Mechanism.regrouped),
     Algorithm(
         "gravity_torque", "ridim", (Q,), (TAU,),
-        lambda m, o, q: dynamics.gravity_torque(m, q), Mechanism.regrouped, rolls=True),
+        lambda m, o, q: dynamics.gravity_torque(m, q), Mechanism.regrouped),
     Algorithm(
         "forward_dynamics", "articulated", (Q, QD, TAU, F_EXT), (QDD,),
         _with_wrenches(accelerations.forward_dynamics),
-        Mechanism.regrouped, rolls=True, contends=True),
+        Mechanism.regrouped, counted=FEW_JOINTS),
     Algorithm(
         "forward_dynamics", "denoc", (Q, QD, TAU, F_EXT), (QDD,),
         _with_wrenches(accelerations.denoc),
-        Mechanism.regrouped, rolls=True),
+        Mechanism.regrouped),
     Algorithm(
         "forward_dynamics", "composite", (Q, QD, TAU, F_EXT), (QDD,),
         _with_wrenches(matrices.composite_dynamics),
-        Mechanism.regrouped, contends=True),
+        Mechanism.regrouped, power=3, counted=FEW_JOINTS),
     Algorithm(
         "forward_dynamics", "fd1", (Q, QD, TAU, F_EXT), (QDD,),
         _with_wrenches(spatial_operators.fd1),
-        Mechanism.regrouped, rolls=True),
+        Mechanism.regrouped),
     Algorithm(
         "forward_dynamics", "fd2", (Q, QD, TAU, F_EXT), (QDD,), _joints_of(spatial_operators.fd2),
-        Mechanism.regrouped, rolls=True),
+        Mechanism.regrouped),
     Algorithm(
         "forward_dynamics", "fd3", (Q, QD, TAU, F_EXT), (QDD,),
         _with_wrenches(spatial_operators.fd3),
-        Mechanism.regrouped, rolls=True),
+        Mechanism.regrouped),
     Algorithm(
         "forward_dynamics", "fd4", (Q, QD, TAU, F_EXT), (QDD,), _joints_of(spatial_operators.fd4),
-        Mechanism.regrouped, rolls=True),
+        Mechanism.regrouped),
     Algorithm(
         "link_accelerations", "fd4", (Q, QD, TAU, F_EXT), (ALPHA,),
         _links_of(spatial_operators.fd4), Mechanism.regrouped),
@@ -187,35 +189,40 @@ _ENTRIES = (
         _links_of(spatial_operators.fd2), Mechanism.regrouped),
     Algorithm(
         "mass_matrix", "composite", (Q,), (("M", ("n", "n")),),
-        lambda m, o, q: matrices.mass_matrix(m, q), Mechanism.regrouped),
+        lambda m, o, q: matrices.mass_matrix(m, q), Mechanism.regrouped, power=2),
     Algorithm(
         "factor_mass_matrix", "denoc", (Q,), (("U", ("n", "n")), ("D", ("n",))),
-        lambda m, o, q: matrices.factor(m, q), Mechanism.regrouped),
+        lambda m, o, q: matrices.factor(m, q), Mechanism.regrouped, power=2),
     Algorithm(
         "inverse_mass_matrix", "denoc", (Q,), (("Minv", ("n", "n")),),
-        lambda m, o, q: matrices.inverse_mass_matrix(m, q), Mechanism.regrouped),
+        lambda m, o, q: matrices.inverse_mass_matrix(m, q), Mechanism.regrouped, power=3),
+    Algorithm(
+        "inverse_mass_matrix", "columns", (Q,), (("Minv", ("n", "n")),),
+        lambda m, o, q: matrices.inverse_by_columns(m, q), Mechanism.regrouped, power=2),
     Algorithm(
         "coriolis_matrix", "points", (Q, QD), (("C", ("n", "n")),),
-        lambda m, o, q, qd: coriolis.coriolis_matrix(m, q, qd), Mechanism.regrouped),
+        lambda m, o, q, qd: coriolis.coriolis_matrix(m, q, qd), Mechanism.regrouped, power=2),
     Algorithm(
         "solve", "denoc", (Q, TAU), (QDD,),
-        lambda m, o, q, tau: accelerations.solve(m, q, tau), Mechanism.regrouped, rolls=True),
+        lambda m, o, q, tau: accelerations.solve(m, q, tau), Mechanism.regrouped),
     Algorithm(
         "pose", "recursive", (Q,), (("pose", (4, 4)),),
         lambda m, o, q: kinematics.pose(m, q, o.frame)),
-    Algorithm("jacobian", "recursive", (Q,), (("J", (6, "n")),), _jacobian),
+    Algorithm(
+        "jacobian", "recursive", (Q,), (("J", (6, "n")),),
+        lambda m, o, q: kinematics.jacobian(m, q, o.frame)),
     Algorithm(
         "jacobian_dot_qd", "recursive", (Q, QD), (("a", (6,)),),
         lambda m, o, q, qd: kinematics.jacobian_dot_qd(m, q, qd, o.frame)),
-    *(Algorithm(name, "propagation", (Q,), ((port, (6, 6)),),
-                lambda m, o, q, text=text: text(m, q, (o.frame,)), Mechanism.regrouped)
+    *(Algorithm(name, "propagation", (Q,), ((port, ("task", "task")),),
+                lambda m, o, q, text=text: text(m, q, o.frames), Mechanism.regrouped)
       for name, (port, text) in OPERATIONAL.items()),
     Algorithm(
         "kinetic_energy", "recursive", (Q, QD), (("T", ()),),
-        lambda m, o, q, qd: kinematics.kinetic_energy(m, q, qd), rolls=True),
+        lambda m, o, q, qd: kinematics.kinetic_energy(m, q, qd)),
     Algorithm(
         "potential_energy", "recursive", (Q,), (("V", ()),),
-        lambda m, o, q: kinematics.potential_energy(m, q), rolls=True),
+        lambda m, o, q: kinematics.potential_energy(m, q)),
     Algorithm(
         "center_of_mass", "recursive", (Q,), (("c", (3,)),),
         lambda m, o, q: kinematics.center_of_mass(m, q)),
@@ -227,48 +234,42 @@ G = ("g", ("rows",))
 _CLOSED = (
     Algorithm(
         "forward_dynamics", "contact", (Q, QD, TAU, F_EXT), (QDD,),
-        _with_wrenches(closed_chains.forward_dynamics), Mechanism.regrouped, loops=True),
+        lambda m, o, q, qd, tau, f: closed_chains.forward_dynamics(
+            m, q, qd, tau, kinematics.body_wrenches(m, q, o.links, f), o.stiffness),
+        Mechanism.regrouped, counted=LONG),
     Algorithm(
         "forward_dynamics", "object", (Q, QD, TAU, F_EXT), (QDD,),
-        _with_wrenches(object_form.forward_dynamics), Mechanism.regrouped, loops=True,
-        otherwise="contact"),
+        _with_wrenches(object_form.forward_dynamics), Mechanism.regrouped, counted=LONG,
+        refuses=object_form.refuses, stand_in="contact"),
     Algorithm(
         "closure_forces", "contact", (Q, QD, TAU, F_EXT), (("f", ("closures", 6)),),
-        _with_wrenches(closed_chains.closure_forces), Mechanism.regrouped, loops=True),
+        _with_wrenches(closed_chains.closure_forces), Mechanism.regrouped),
     Algorithm(
         "closure_error", "recursive", (Q,), (G,),
-        lambda m, o, q: closures.closure_error(m, q, author=True), loops=True),
+        lambda m, o, q: closures.closure_error(m, q, author=True)),
     Algorithm(
         "closure_velocity", "recursive", (Q, QD), (G,),
-        lambda m, o, q, qd: closures.closure_velocity(m, q, qd, author=True), loops=True),
+        lambda m, o, q, qd: closures.closure_velocity(m, q, qd, author=True)),
     Algorithm(
         "closure_acceleration", "recursive", (Q, QD), (G,),
-        lambda m, o, q, qd: closures.closure_acceleration(m, q, qd), loops=True),
+        lambda m, o, q, qd: closures.closure_acceleration(m, q, qd)),
     Algorithm(
         "closure_jacobian", "recursive", (Q,), (("J", ("rows", "n")),),
-        lambda m, o, q: closures.closure_jacobian(m, q), loops=True),
+        lambda m, o, q: closures.closure_jacobian(m, q)),
     Algorithm(
         "closure_rows", "recursive", (Q,), (("Q", ("rows", 6)),),
-        lambda m, o, q: closures.closure_rows(m, q), loops=True),
+        lambda m, o, q: closures.closure_rows(m, q)),
     Algorithm(
         "closure_rank", "contact", (Q,), (("rank", ()),),
-        lambda m, o, q: closed_chains.closure_rank(m, q), Mechanism.regrouped, loops=True),
+        lambda m, o, q: closed_chains.closure_rank(m, q), Mechanism.regrouped),
     Algorithm(
         "project", "contact", (Q, QD), (Q, QD),
-        lambda m, o, q, qd: closed_chains.project(m, q, qd), Mechanism.regrouped, loops=True),
+        lambda m, o, q, qd: closed_chains.project(m, q, qd), Mechanism.regrouped),
 )
 
 
-def stabilized(stiffness: float) -> Algorithm:
-    """Forward dynamics of a mechanism with loops, with Baumgarte's terms."""
-    return Algorithm(
-        "forward_dynamics", f"contact, stiffness {stiffness!r}", (Q, QD, TAU, F_EXT), (QDD,),
-        _with_wrenches(partial(closed_chains.forward_dynamics, stiffness=stiffness)),
-        Mechanism.regrouped, loops=True)
-
-
 ALGORITHMS: dict[str, dict[str, Algorithm]] = {}
-"""name -> formulation -> algorithm; the first is the default where no other contends."""
+"""name -> formulation -> algorithm; the first is the default, see `rivals`."""
 for _entry in _ENTRIES:
     ALGORITHMS.setdefault(_entry.name, {})[_entry.formulation] = _entry
 
@@ -289,8 +290,8 @@ def catalogue(*, loops: bool) -> dict[str, dict[str, Algorithm]]:
     return {name: entries for name, entries in ALGORITHMS.items() if name not in YIELDING} | CLOSED
 
 
-def find(name: str, formulation: str | None = None, *, loops: bool = False) -> Algorithm:
-    """The algorithm of a name, in the named or the default formulation."""
+def formulations(name: str, *, loops: bool = False) -> dict[str, Algorithm]:
+    """All formulations of a name."""
     known = catalogue(loops=loops)
     if name in CLOSED and name not in known:
         raise ValueError(f"{name}: of mechanisms with loops, and this one has none")
@@ -299,10 +300,24 @@ def find(name: str, formulation: str | None = None, *, loops: bool = False) -> A
                          "`robot.tree` is the mechanism with its loops opened")
     if name not in known:
         raise ValueError(f"{name!r} is not computed here, expected one of {', '.join(known)}")
-    formulations = known[name]
+    return known[name]
+
+
+def find(name: str, formulation: str | None = None, *, loops: bool = False) -> Algorithm:
+    """The algorithm of a name, in the named formulation or the first."""
+    known = formulations(name, loops=loops)
     if formulation is None:
-        return next(iter(formulations.values()))
-    if formulation not in formulations:
+        return next(iter(known.values()))
+    if formulation not in known:
         raise ValueError(f"algorithm: {formulation!r} is no formulation of {name}, "
-                         f"expected one of {', '.join(formulations)}")
-    return formulations[formulation]
+                         f"expected one of {', '.join(known)}")
+    return known[formulation]
+
+
+def rivals(known: dict[str, Algorithm], joints: int, *, rolled: bool) -> list[Algorithm]:
+    """The formulations among which the default is for so many joints: those that are counted,
+    else the first; where code is rolled, the first whose cost grows least."""
+    counted = [entry for entry in known.values() if joints <= entry.counted]
+    if counted:
+        return counted
+    return [min(known.values(), key=lambda entry: entry.power if rolled else 0)]

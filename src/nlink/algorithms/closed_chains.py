@@ -29,7 +29,7 @@ from nlink.algorithms.inverse_dynamics import Body, Motion, base_motion, move
 from nlink.algorithms.kinematics import at, forward_kinematics, twists
 from nlink.algorithms.matrices import Dense, Factors, pivots, zeros
 from nlink.algorithms.operational import cross_mobility, mobilities
-from nlink.algorithms.sweep import Column, Unrolled
+from nlink.algorithms.sweep import ClosedDriver, Column, WithBase
 from nlink.model.constraints import ASKEW
 from nlink.model.mechanism import Joint
 from nlink.scalars.functions import Scalar, sign
@@ -45,15 +45,16 @@ PASSES = 2
 linear, and take the second for the rounding that the first leaves."""
 
 
-def closure_mobility(mechanism: Unrolled, steps: Column, ends: Ends,
+def closure_mobility(mechanism: ClosedDriver, steps: Column, ends: Ends,
                      ) -> tuple[Dense, dict[int, Mobility]]:
     """J M^-1 J^T, and how mobile the bodies of its rows are.
 
     Each body that a loop holds is visited once, whatever the number of its rows.
     """
     bodies = sorted({body for row in ends for body, _ in row})
-    Om = mobilities(mechanism, steps, set(bodies))
-    blocks = {(i, j): cross_mobility(mechanism, steps, Om, i, j)
+    all_bodies = mobilities(mechanism, steps)
+    Om = {i: mechanism.at(all_bodies, i + 1) for i in bodies}
+    blocks = {(i, j): cross_mobility(mechanism, steps, all_bodies, i, j)
               for i in bodies for j in bodies if j < i}
 
     def twist_of(i: int, row: tuple[tuple[int, Wrench], ...]) -> Twist:
@@ -80,7 +81,7 @@ def closure_mobility(mechanism: Unrolled, steps: Column, ends: Ends,
     return S, Om
 
 
-def _floors(mechanism: Unrolled, Om: dict[int, Mobility]) -> list[Scalar]:
+def _floors(mechanism: ClosedDriver, Om: dict[int, Mobility]) -> list[Scalar]:
     """Of each row, the mobility of one that holds nothing: that which a moment and a force have
     if they are ASKEW, and the force acts off its place by as much of the body's length."""
     floors: list[Scalar] = []
@@ -105,7 +106,7 @@ class Held:
     factors: Factors
 
     @classmethod
-    def of(cls, mechanism: Unrolled, held: Sequence[Contact], steps: Column) -> Held:
+    def of(cls, mechanism: ClosedDriver, held: Sequence[Contact], steps: Column) -> Held:
         ends = [row for contact in held for row in contact.on_bodies()]
         S, Om = closure_mobility(mechanism, steps, ends)
         floors = _floors(mechanism, Om)
@@ -117,17 +118,17 @@ class Held:
         return cls(ends, steps, Factors.of(S, invert))
 
     @classmethod
-    def at(cls, mechanism: Unrolled, q: Column) -> Held:
+    def at(cls, mechanism: ClosedDriver, q: Column) -> Held:
         held = contacts(mechanism, forward_kinematics(mechanism, q))
         return cls.of(mechanism, held, pivots(mechanism, q))
 
-    def respond(self, mechanism: Unrolled, opening: Sequence[Scalar]) -> Column:
+    def respond(self, mechanism: ClosedDriver, opening: Sequence[Scalar]) -> Column:
         """M^-1 J^T lambda, with the lambda that takes an opening away."""
         multipliers = self.factors.solve([-x for x in opening])
         return response(mechanism, self.steps, wrenches(mechanism, self.ends, multipliers))
 
 
-def response(mechanism: Unrolled, steps: Column, wrenches: Column) -> Column:
+def response(mechanism: ClosedDriver, steps: Column, wrenches: Column) -> Column:
     """Joint accelerations that wrenches on bodies cause: z(k) = psi z(k-1) and nu = -D^-1 H z
     inward, lambda(k) = psi^T lambda(k+1) + H^T nu outward [ERRATA, closed chains, (4)]."""
 
@@ -153,7 +154,7 @@ class Release:
     """Of each contact, row by row."""
 
 
-def release(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_ext: Column) -> Release:
+def release(mechanism: ClosedDriver, q: Column, qd: Column, tau: Column, f_ext: Column) -> Release:
     """The three sweeps of forward dynamics, which also say how bodies accelerate."""
 
     def outward(joint: Joint, parent: Motion, q, qd, f_ext):
@@ -176,15 +177,15 @@ def release(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_ext: Colu
     steps, _ = mechanism.inward(inward, Carried.zero(), moving, q, qd, tau)
     freed = mechanism.outward(yielding, Twist.zero(), steps)
     held = contacts(mechanism, forward_kinematics(mechanism, q))
-    motions = [rest, *(motion for motion, _ in moving)]
-    gained = [Twist.zero(), *(gain for gain, _ in freed)]
-    slides = any(closure.constraint.slides for closure in mechanism.closures)
-    speeds = [Twist.zero(), *twists(mechanism, q, qd)] if slides else [Twist.zero()]
+    motions = WithBase(mechanism, rest, mechanism.each(lambda joint, body: body[0], moving))
+    gained = WithBase(mechanism, Twist.zero(), mechanism.each(lambda joint, body: body[0], freed))
+    speeds = WithBase(mechanism, Twist.zero(), twists(mechanism, q, qd))
     openings = [relative_acceleration(contact, motions, gained, speeds) for contact in held]
-    return Release([qdd for _, qdd in freed], steps, held, openings)
+    qdd = mechanism.each(lambda joint, body: body[1], freed)
+    return Release(qdd, steps, held, openings)
 
 
-def forward_dynamics(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_ext: Column,
+def forward_dynamics(mechanism: ClosedDriver, q: Column, qd: Column, tau: Column, f_ext: Column,
                      stiffness: float = 0.0) -> Column:
     """Joint accelerations that keep the loops closed: the contact form.
 
@@ -200,13 +201,13 @@ def forward_dynamics(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_
     return added(mechanism, free.qdd, held.respond(mechanism, opening))
 
 
-def added(mechanism: Unrolled, one: Column, other: Column) -> Column:
+def added(mechanism: ClosedDriver, one: Column, other: Column) -> Column:
     """The sum of two columns of joint values."""
     return mechanism.each(lambda joint, a, b: tuple(x + y for x, y in zip(a, b, strict=True)),
                           one, other)
 
 
-def closure_forces(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_ext: Column,
+def closure_forces(mechanism: ClosedDriver, q: Column, qd: Column, tau: Column, f_ext: Column,
                    ) -> list[tuple[Scalar, ...]]:
     """For each closure the wrench that a exerts on b, about a's origin, in world axes."""
     free = release(mechanism, q, qd, tau, f_ext)
@@ -221,12 +222,12 @@ def closure_forces(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_ex
     return forces
 
 
-def closure_rank(mechanism: Unrolled, q: Column) -> Scalar:
+def closure_rank(mechanism: ClosedDriver, q: Column) -> Scalar:
     """How many rows are independent here."""
     return sum(sign(x) for x in Held.at(mechanism, q).factors.inverses)
 
 
-def project(mechanism: Unrolled, q: Column, qd: Column) -> tuple[Column, Column]:
+def project(mechanism: ClosedDriver, q: Column, qd: Column) -> tuple[Column, Column]:
     """The nearest closed state, by simplified Newton in the metric of the mass matrix.
 
     dq = -M^-1 J^T (J M^-1 J^T)^-1 error for places, the same with J qd for velocities: what

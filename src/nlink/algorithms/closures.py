@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nlink.algorithms.inverse_dynamics import Motion
 from nlink.algorithms.kinematics import STILL, Place, at, drifts, forward_kinematics, twists
-from nlink.algorithms.sweep import Column, Unrolled
+from nlink.algorithms.sweep import ClosedDriver, Column, WithBase
 from nlink.model.constraints import NONE
 from nlink.model.mechanism import Closure, Joint
 from nlink.scalars.functions import Scalar
@@ -68,7 +67,7 @@ def _product(A: Matrix, B: Matrix) -> Matrix:
     return Matrix(A @ B.x, A @ B.y, A @ B.z)
 
 
-def contacts(mechanism: Unrolled, places: Column, *, author: bool = False) -> list[Contact]:
+def contacts(mechanism: ClosedDriver, places: Column, *, author: bool = False) -> list[Contact]:
     """Every closure, for bodies in these places; its axes E are the author's frame b, or, where
     rows come in whole triples, those that cost least."""
     return [_contact(closure, at(places, mechanism, closure.a), at(places, mechanism, closure.b),
@@ -86,16 +85,16 @@ def _contact(closure: Closure, one: Place, other: Place, *, plain: bool) -> Cont
     return Contact(closure, turn, r, b.R, _product(b.R.T, R), b.R.T @ r)
 
 
-def closure_error(mechanism: Unrolled, q: Column, *, author: bool = False) -> list[Scalar]:
+def closure_error(mechanism: ClosedDriver, q: Column, *, author: bool = False) -> list[Scalar]:
     """How far every row is from closed."""
     held = contacts(mechanism, forward_kinematics(mechanism, q), author=author)
     return [x for contact in held for x in contact.error()]
 
 
-def closure_velocity(mechanism: Unrolled, q: Column, qd: Column, *, author: bool = False,
+def closure_velocity(mechanism: ClosedDriver, q: Column, qd: Column, *, author: bool = False,
                      ) -> list[Scalar]:
     """J qd: how fast the loops open."""
-    moving = [Twist.zero(), *twists(mechanism, q, qd)]
+    moving = WithBase(mechanism, Twist.zero(), twists(mechanism, q, qd))
     opening = []
     for contact in contacts(mechanism, forward_kinematics(mechanism, q), author=author):
         twist = _relative_twist(contact, moving)
@@ -103,8 +102,8 @@ def closure_velocity(mechanism: Unrolled, q: Column, qd: Column, *, author: bool
     return opening
 
 
-def _relative_twist(contact: Contact, moving: Sequence[Twist]) -> Twist:
-    """(w, v) of frame a seen from b, in the axes of b's body; `moving` has the base first."""
+def _relative_twist(contact: Contact, moving: WithBase) -> Twist:
+    """(w, v) of frame a seen from b, in the axes of b's body; `moving` has the base too."""
     a, b = contact.closure.a, contact.closure.b
     one, other = moving[a.body], moving[b.body]
     v = contact.turn @ (one.linear + one.angular.cross(a.p))
@@ -112,8 +111,8 @@ def _relative_twist(contact: Contact, moving: Sequence[Twist]) -> Twist:
                  v - other.linear - other.angular.cross(b.p + contact.arm))
 
 
-def relative_acceleration(contact: Contact, motions: Sequence[Motion], gained: Sequence[Twist],
-                          moving: Sequence[Twist]) -> list[Scalar]:
+def relative_acceleration(contact: Contact, motions: WithBase, gained: WithBase,
+                          moving: WithBase) -> list[Scalar]:
     """d/dt (Q (w, v)), row by row; `motions` with qdd = 0, to which `gained` is added.
 
     In axes that turn with b, d/dt w = wd_a - wd_b - w_b x w and
@@ -138,7 +137,7 @@ def relative_acceleration(contact: Contact, motions: Sequence[Motion], gained: S
     return [change.dot(row) + extra for row, extra in zip(contact.rows, turning, strict=True)]
 
 
-def closure_rows(mechanism: Unrolled, q: Column) -> list[tuple[Scalar, ...]]:
+def closure_rows(mechanism: ClosedDriver, q: Column) -> list[tuple[Scalar, ...]]:
     """The rows as unit wrenches on a, about its origin, in world axes."""
     places = forward_kinematics(mechanism, q)
     rows = []
@@ -149,34 +148,37 @@ def closure_rows(mechanism: Unrolled, q: Column) -> list[tuple[Scalar, ...]]:
     return rows
 
 
-def closure_acceleration(mechanism: Unrolled, q: Column, qd: Column) -> list[Scalar]:
+def closure_acceleration(mechanism: ClosedDriver, q: Column, qd: Column) -> list[Scalar]:
     """Jdot qd: how the loops would open with qdd = 0."""
-    motions = [STILL, *drifts(mechanism, q, qd)]
-    still, speeds = [Twist.zero()] * len(motions), [Twist.zero(), *twists(mechanism, q, qd)]
+    motions = WithBase(mechanism, STILL, drifts(mechanism, q, qd))
+    still = WithBase(mechanism, Twist.zero(), mechanism.each(lambda joint: Twist.zero()))
+    speeds = WithBase(mechanism, Twist.zero(), twists(mechanism, q, qd))
     held = contacts(mechanism, forward_kinematics(mechanism, q), author=True)
     return [x for contact in held for x in relative_acceleration(contact, motions, still, speeds)]
 
 
-def wrenches(mechanism: Unrolled, ends: Ends, multipliers: Sequence[Scalar]) -> list[Wrench]:
+def wrenches(mechanism: ClosedDriver, ends: Ends, multipliers: Sequence[Scalar]) -> Column:
     """J^T lambda as a wrench on each body."""
-    total = [Wrench.zero() for _ in mechanism.joints]
+    total: dict[int, Wrench] = {}
     for row, x in zip(ends, multipliers, strict=True):
         for body, f in row:
-            total[body] = total[body] + f * x
-    return total
+            total[body] = total.get(body, Wrench.zero()) + f * x
+    held = sorted(total)
+    number = mechanism.structure([held.index(i) if i in total else None
+                                  for i in range(len(mechanism.parents))])
+    return mechanism.each(lambda joint, k, some: Wrench.zero() if k is None else some[k],
+                          number, mechanism.same(tuple(total[i] for i in held)))
 
 
-def closure_jacobian(mechanism: Unrolled, q: Column) -> list[list[Scalar]]:
-    """J, one row for each row of the constraints: the joint forces that a unit of it causes."""
+def closure_jacobian(mechanism: ClosedDriver, q: Column) -> Column:
+    """For each joint its columns of J, row by row: the joint forces that a unit of each row of the
+    constraints causes."""
 
     def inward(joint: Joint, f: Wrench, wrench: Wrench, q):
         f = f + wrench
         return joint.transform(q).wrench_to_parent(f), joint.project(q, f)
 
-    J = []
-    for contact in contacts(mechanism, forward_kinematics(mechanism, q), author=True):
-        for row in contact.on_bodies():
-            forces, _ = mechanism.inward(
-                inward, Wrench.zero(), wrenches(mechanism, [row], [1]), q)
-            J.append([x for part in forces for x in part])
-    return J
+    forces = [mechanism.inward(inward, Wrench.zero(), wrenches(mechanism, [row], [1]), q)[0]
+              for contact in contacts(mechanism, forward_kinematics(mechanism, q), author=True)
+              for row in contact.on_bodies()]
+    return mechanism.each(lambda joint, *rows: rows, *forces)

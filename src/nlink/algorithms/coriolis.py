@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nlink.algorithms.matrices import Dense, path, rates, zeros
-from nlink.algorithms.sweep import Column, Unrolled
+from nlink.algorithms.sweep import Column, Driver, Pairs
 from nlink.model.mechanism import Joint
 from nlink.scalars.functions import Scalar
 from nlink.spatial import Matrix, RigidInertia, Rotation, Transform, Twist, Vector, Wrench
@@ -94,7 +93,7 @@ class Moving:
         return thing.shift(self.X.r, self.rise).turn(self.X.R).shift(self.X.p, self.offset)
 
 
-def coriolis_matrix(mechanism: Unrolled, q: Column, qd: Column) -> Dense:
+def coriolis_matrix(mechanism: Driver, q: Column, qd: Column) -> Pairs:
     """C(q, qd), element by element from composite moments."""
 
     def outward(joint: Joint, parent: Vector, q, qd):
@@ -108,25 +107,26 @@ def coriolis_matrix(mechanism: Unrolled, q: Column, qd: Column) -> Dense:
         moments = carried + Moments.of(joint.inertia, body.w)
         return body.to_parent(moments), moments
 
+    def turning(joint: Joint, body: Moving, S):
+        # inertial rates of the columns: of their components, and of the axes, which turn with w
+        return tuple(change + Twist(body.w.cross(s.angular), body.w.cross(s.linear))
+                     for s, change in zip(S, body.changes, strict=True))
+
+    def start(joint: Joint, k: int, moments: Moments, body: Moving, S, Sd):
+        forces = _forces(moments, S[k], Sd[k])
+        return body.to_parent(forces), tuple(s.dot(forces.f1) for s in S)
+
+    def along(joint: Joint, forces: Forces, moments: Moments, body: Moving, S, Sd):
+        rows = tuple(s.dot(forces.f1) for s in S)
+        across = tuple(sd.dot(forces.f2) + s.angular.dot(forces.n3)
+                       for s, sd in zip(S, Sd, strict=True))
+        return body.to_parent(forces), (rows, across)
+
     bodies = mechanism.outward(outward, Vector.zero(), q, qd)
     moments, _ = mechanism.inward(inward, Moments.zero(), bodies)
-    number = rates(mechanism)
-    S = [joint.subspace(x) for joint, x in zip(mechanism.joints, q, strict=True)]
-    # inertial rates of the columns: of their components, and of the axes, which turn with w
-    Sd = [[change + Twist(body.w.cross(s.angular), body.w.cross(s.linear))
-           for s, change in zip(columns, body.changes, strict=True)]
-          for body, columns in zip(bodies, S, strict=True)]
-    C = zeros(sum(map(len, number)))
-    for j in range(len(bodies)):
-        for k, s, sd in zip(number[j], S[j], Sd[j], strict=True):
-            forces = _forces(moments[j], s, sd)
-            for i in path(mechanism, j):
-                for row, a, ad in zip(number[i], S[i], Sd[i], strict=True):
-                    C[row][k] = a.dot(forces.f1)
-                    if i != j:
-                        C[k][row] = ad.dot(forces.f2) + a.angular.dot(forces.n3)
-                forces = bodies[i].to_parent(forces)
-    return C
+    S = mechanism.each(lambda joint, q: joint.subspace(q), q)
+    Sd = mechanism.each(turning, bodies, S)
+    return mechanism.columns(start, along, moments, bodies, S, Sd)
 
 
 def _forces(moments: Moments, s: Twist, sd: Twist) -> Forces:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from nlink.algorithms.inverse_dynamics import Motion, move, no_wrenches
-from nlink.algorithms.sweep import Column, Driver, Unrolled
+from nlink.algorithms.sweep import Column, Driver
 from nlink.model.mechanism import Attachment, Joint
 from nlink.scalars.functions import Scalar
 from nlink.spatial import Matrix, Twist, Vector, Wrench
@@ -57,7 +57,7 @@ def pose(mechanism: Driver, q: Column, frame: Attachment) -> tuple[tuple[Scalar,
 
 def at(places: Column, mechanism: Driver, frame: Attachment, origin: Vector = HERE) -> Place:
     """The place of the body that carries a frame, the base's origin being at `origin`."""
-    return places[frame.body - 1] if frame.body else Place(mechanism.base.R, origin)
+    return mechanism.at(places, frame.body) if frame.body else Place(mechanism.base.R, origin)
 
 
 def twists(mechanism: Driver, q: Column, qd: Column) -> Column:
@@ -70,21 +70,26 @@ def twists(mechanism: Driver, q: Column, qd: Column) -> Column:
     return mechanism.outward(outward, Twist.zero(), q, qd)
 
 
-def jacobian(mechanism: Unrolled, q: Column, frame: Attachment) -> tuple[Twist, ...]:
-    """Columns of J: the twist of the frame's origin, world axes, for a unit of each rate."""
+def jacobian(mechanism: Driver, q: Column, frame: Attachment) -> Column:
+    """For each joint its columns of J, row by row: the twist of the frame's origin, world axes,
+    for a unit of each rate."""
     places = forward_kinematics(mechanism, q)
     tip = at(places, mechanism, frame).of(frame).p
     moving, body = set(), frame.body
     while body:
         moving.add(body)
         body = mechanism.parents[body - 1]
-    columns = []
-    for i, (joint, place, q_i) in enumerate(zip(mechanism.joints, places, q, strict=True), 1):
-        for k in range(joint.type.nv):
-            s = joint.rate(q_i, tuple(int(i in moving and j == k) for j in range(joint.type.nv)))
+
+    def columns(joint: Joint, place: Place, q, tip: Vector, moves: bool):
+        twists = []
+        for unit in joint.units:
+            s = joint.rate(q, tuple(x * moves for x in unit))
             w = place.R @ s.angular
-            columns.append(Twist(w, place.R @ s.linear + w.cross(tip - place.p)))
-    return tuple(columns)
+            twists.append(Twist(w, place.R @ s.linear + w.cross(tip - place.p)).components)
+        return tuple(zip(*twists, strict=True))
+
+    moves = mechanism.structure([i in moving for i in range(1, len(mechanism.parents) + 1)])
+    return mechanism.each(columns, places, q, mechanism.same(tip), moves)
 
 
 STILL = Motion(Vector.zero(), Vector.zero(), Vector.zero(), Matrix.zero())
@@ -103,7 +108,7 @@ def drifts(mechanism: Driver, q: Column, qd: Column) -> Column:
 
 def jacobian_dot_qd(mechanism: Driver, q: Column, qd: Column, frame: Attachment) -> Twist:
     """The acceleration of a frame when qdd = 0: Jdot qd, world axes, without gravity."""
-    motion = drifts(mechanism, q, qd)[frame.body - 1] if frame.body else STILL
+    motion = mechanism.at(drifts(mechanism, q, qd), frame.body) if frame.body else STILL
     R = at(forward_kinematics(mechanism, q), mechanism, frame).R
     return Twist(R @ motion.wd, R @ (motion.a + motion.E @ frame.p))
 
@@ -179,17 +184,18 @@ def center_of_mass(mechanism: Driver, q: Column) -> Vector:
 
 
 def body_wrenches(mechanism: Driver, q: Column, links: tuple[Attachment, ...],
-                  f_ext: tuple[Wrench, ...] | None) -> Column:
+                  f_ext: Column | None) -> Column:
     """External wrenches as one for each moving body, about its origin and in its axes.
 
-    Given are wrenches at the origins of the author's links, in world axes, or None.
+    Given are six numbers for each of the author's links, a wrench at its origin in world axes,
+    or None.
     """
     if f_ext is None:
         return no_wrenches(mechanism)
-    places = forward_kinematics(mechanism, q)
-    total = [Wrench.zero() for _ in places]
-    for link, f in zip(links[1:], f_ext, strict=True):
-        if link.body:
-            R = places[link.body - 1].R.T
-            total[link.body - 1] += Wrench(R @ f.moment, R @ f.force).shift(link.p)
-    return total
+
+    def on_body(link: Attachment, f, place: Place) -> Wrench:
+        R = place.R.T
+        return Wrench(R @ Vector(*f[:3]), R @ Vector(*f[3:])).shift(link.p)
+
+    return mechanism.from_links(links[1:], on_body, Wrench.zero(), f_ext,
+                                forward_kinematics(mechanism, q))

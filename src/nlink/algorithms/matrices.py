@@ -1,20 +1,20 @@
-"""The inertia matrix, its factors and its inverse, element by element.
+"""The inertia matrix, its factors and its inverse, column by column.
 
-Elements couple every joint with its ancestors, so these are loops over paths, not sweeps.
+Elements couple every joint with those that carry it: a column is a sweep along one path.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from nlink.algorithms.forward_dynamics import Carried, Yield, articulate
+from nlink.algorithms.forward_dynamics import Carried, Yield, accelerate, articulate
 from nlink.algorithms.inverse_dynamics import bias
-from nlink.algorithms.sweep import Column, Driver, Unrolled
+from nlink.algorithms.sweep import Column, Driver, Pairs, Unrolled
 from nlink.model.mechanism import Joint
 from nlink.scalars.functions import Scalar, divide
-from nlink.spatial import RigidInertia, Transform, Wrench
+from nlink.spatial import RigidInertia, Transform, Twist, Wrench
 
 Dense = list[list[Scalar]]
 
@@ -27,7 +27,7 @@ class Composite:
     I: RigidInertia
 
 
-def composites(mechanism: Unrolled, q: Column) -> Column:
+def composites(mechanism: Driver, q: Column) -> Column:
     """Composite inertias, Mtilde_i = M_i + sum B^T Mtilde_child B [Saha99, 23b]."""
 
     def inward(joint: Joint, carried: RigidInertia, q):
@@ -37,37 +37,34 @@ def composites(mechanism: Unrolled, q: Column) -> Column:
     return mechanism.inward(inward, RigidInertia.zero(), q)[0]
 
 
-def rates(mechanism: Unrolled) -> list[range]:
+def rates(mechanism: Driver) -> list[range]:
     """The numbers of each joint's rates."""
-    ends = list(accumulate(joint.type.nv for joint in mechanism.joints))
-    return [range(end - joint.type.nv, end)
-            for joint, end in zip(mechanism.joints, ends, strict=True)]
+    return [range(end - nv, end)
+            for nv, end in zip(mechanism.rates, accumulate(mechanism.rates), strict=True)]
 
 
-def path(mechanism: Unrolled, body: int) -> Iterator[int]:
+def path(mechanism: Driver, body: int) -> Iterator[int]:
     """The bodies (from 0) from one to the base, itself first."""
     while body >= 0:
         yield body
         body = mechanism.parents[body] - 1
 
 
-def mass_matrix(mechanism: Unrolled, q: Column) -> Dense:
+def mass_matrix(mechanism: Driver, q: Column) -> Pairs:
     """I_ij = p_i^T Mtilde_i B_ij p_j [Saha99, 24], with the armatures on the diagonal."""
-    bodies, number = composites(mechanism, q), rates(mechanism)
-    S = [joint.subspace(x) for joint, x in zip(mechanism.joints, q, strict=True)]
-    M = zeros(sum(map(len, number)))
-    for j in range(len(bodies)):
-        for k, twist in zip(number[j], S[j], strict=True):
-            f = bodies[j].I @ twist
-            for i in path(mechanism, j):
-                for row, column in zip(number[i], S[i], strict=True):
-                    if row <= k:
-                        M[row][k] = M[k][row] = column.dot(f)
-                f = bodies[i].X.wrench_to_parent(f)
-    for i, joint in enumerate(mechanism.joints):
-        for k, extra in zip(number[i], joint.armature, strict=True):
-            M[k][k] = M[k][k] + extra
-    return M
+
+    def start(joint: Joint, k: int, body: Composite, q):
+        S = joint.subspace(q)
+        f = [body.I @ twist for twist in S]
+        own = [S[min(row, k)].dot(f[max(row, k)]) for row in range(len(S))]
+        own[k] = own[k] + joint.armature[k]
+        return body.X.wrench_to_parent(f[k]), tuple(own)
+
+    def inward(joint: Joint, f: Wrench, body: Composite, q):
+        row = tuple(twist.dot(f) for twist in joint.subspace(q))
+        return body.X.wrench_to_parent(f), (row, row)
+
+    return mechanism.columns(start, inward, composites(mechanism, q), q)
 
 
 def pivots(mechanism: Driver, q: Column) -> Column:
@@ -80,19 +77,49 @@ def pivots(mechanism: Driver, q: Column) -> Column:
     return mechanism.inward(inward, Carried.zero(), q)[0]
 
 
-def factor(mechanism: Unrolled, q: Column) -> tuple[Dense, list[Scalar]]:
+def factor(mechanism: Driver, q: Column) -> tuple[Pairs, Column]:
     """U and D of M = U D U^T: U_ij = alpha_ij = p_i^T B_ji^T psi_j, D_j = m^_j [Saha99, 46]."""
-    steps, number = pivots(mechanism, q), rates(mechanism)
-    U = identity(sum(map(len, number)))
-    for j, step in enumerate(steps):
-        for k, pivot in zip(number[j], step.pivots, strict=True):
-            f = pivot.K
-            for i in path(mechanism, j):
-                for row, other in zip(number[i], steps[i].pivots, strict=True):
-                    if row < k:
-                        U[row][k] = other.S.dot(f)
-                f = steps[i].X.wrench_to_parent(f)
-    return U, [pivot.D for step in steps for pivot in step.pivots]
+
+    def start(joint: Joint, k: int, step: Yield):
+        K = step.pivots[k].K
+        own = (*(pivot.S.dot(K) for pivot in step.pivots[:k]), 1)
+        return step.X.wrench_to_parent(K), (*own, *(0,) * (joint.type.nv - k - 1))
+
+    def inward(joint: Joint, f: Wrench, step: Yield):
+        row = tuple(pivot.S.dot(f) for pivot in step.pivots)
+        return step.X.wrench_to_parent(f), (row, (0,) * joint.type.nv)
+
+    steps = pivots(mechanism, q)
+    D = mechanism.each(lambda joint, step: tuple(pivot.D for pivot in step.pivots), steps)
+    return mechanism.columns(start, inward, steps), D
+
+
+def inverse_by_columns(mechanism: Driver, q: Column) -> Pairs:
+    """M^-1 in O(n^2): how the joints answer to a unit force at each, steps B and C of
+    [Saha03, 2.2] with the elimination of step A made once.
+
+    A column goes inward along one path and outward over the joints before its own; the rest
+    follows from symmetry.
+    """
+
+    def start(joint: Joint, k: int, step: Yield):
+        f, us = step.pivots[k].K, [int(row == k) for row in range(joint.type.nv)]
+        for row in reversed(range(k)):
+            us[row], f = step.pivots[row].bear(f)
+        return step.X.wrench_to_parent(f), tuple(us)
+
+    def inward(joint: Joint, f: Wrench, step: Yield):
+        us = []
+        for pivot in reversed(step.pivots):
+            u, f = pivot.bear(f)
+            us.append(u)
+        return step.X.wrench_to_parent(f), (tuple(us[::-1]), ())
+
+    def outward(joint: Joint, parent: Twist, us, step: Yield):
+        return accelerate(joint, parent, replace(step, u=us))
+
+    steps = pivots(mechanism, q)
+    return mechanism.answers(outward, Twist.zero(), mechanism.columns(start, inward, steps), steps)
 
 
 def inverse_mass_matrix(mechanism: Unrolled, q: Column) -> Dense:
@@ -136,7 +163,20 @@ def composite_dynamics(mechanism: Unrolled, q: Column, qd: Column, tau: Column, 
     b = [t - friction - c for joint, ts, xs, cs in zip(mechanism.joints, tau, qd, forces,
                                                        strict=True)
          for t, friction, c in zip(ts, joint.friction(xs), cs, strict=True)]
-    return dense_solve(mass_matrix(mechanism, q), b)
+    return dense_solve(dense(mechanism, mass_matrix(mechanism, q)), b)
+
+
+def dense(mechanism: Unrolled, pairs: Pairs) -> Dense:
+    """All elements of a matrix that is known by its columns."""
+    number = rates(mechanism)
+    result = zeros(sum(map(len, number)))
+    for k, (_, column) in enumerate(pairs.columns):
+        for i, (rows, across) in column.items():
+            for row, x in zip(number[i], rows, strict=True):
+                result[row][k] = x
+            for row, x in zip(number[i], across, strict=False):
+                result[k][row] = x
+    return result
 
 
 def dense_solve(M: Dense, b: list[Scalar]) -> list[Scalar]:

@@ -55,6 +55,14 @@ def held_object(mechanism: Mechanism | Unrolled) -> int | None:
     return None
 
 
+def refuses(mechanism: Mechanism) -> str:
+    """Why the object form is not for a mechanism, if it is not."""
+    if held_object(mechanism) is not None:
+        return ""
+    return ("no free body is held by all its loops, each from an arm of its own; "
+            "expected 'contact'")
+
+
 def forward_dynamics(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_ext: Column,
                      ) -> Column:
     """Joint accelerations of arms that hold one object; nan where an arm is singular."""

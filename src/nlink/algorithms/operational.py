@@ -11,39 +11,41 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nlink.algorithms.forward_dynamics import accelerate
+from nlink.algorithms.forward_dynamics import Yield, accelerate
 from nlink.algorithms.kinematics import at, forward_kinematics
 from nlink.algorithms.matrices import Dense, Factors, path, pivots, zeros
-from nlink.algorithms.sweep import Column, Unrolled
-from nlink.model.mechanism import Attachment
+from nlink.algorithms.sweep import Column, Driver
+from nlink.model.mechanism import Attachment, Joint
 from nlink.scalars.functions import Scalar
 from nlink.spatial import Matrix, Twist
 from nlink.spatial.mobility import Mobility
 
 
-def mobilities(mechanism: Unrolled, steps: Column, bodies: set[int]) -> dict[int, Mobility]:
-    """Om(k) of the given bodies (from 0) and of all on their way to the base, base to tip."""
-    needed = sorted({i for body in bodies for i in path(mechanism, body)})
-    Om = {-1: Mobility.zero()}
-    for i in needed:
-        Om[i] = Om[mechanism.parents[i] - 1].to_child(steps[i].X)
-        for pivot in steps[i].pivots:
-            Om[i] = Om[i].release(pivot)
-    return Om
+def mobilities(mechanism: Driver, steps: Column) -> Column:
+    """Om(k) of every body, base to tip."""
+
+    def outward(joint: Joint, parent: Mobility, step: Yield):
+        Om = parent.to_child(step.X)
+        for pivot in step.pivots:
+            Om = Om.release(pivot)
+        return Om, Om
+
+    return mechanism.outward(outward, Mobility.zero(), steps)
 
 
-def operational_mobility(mechanism: Unrolled, q: Column, frames: Sequence[Attachment]) -> Dense:
+def operational_mobility(mechanism: Driver, q: Column, frames: Sequence[Attachment]) -> Dense:
     """J M^-1 J^T, 6k x 6k for k frames, twists (angular, linear) of their origins, world axes.
 
     A block off the diagonal starts from Om of the last body that carries both frames and goes
     out along either branch: psi^T(c, i) Om(c) psi(c, j). It is zero if only the base does.
     """
     steps, places = pivots(mechanism, q), forward_kinematics(mechanism, q)
-    Om = mobilities(mechanism, steps, {frame.body - 1 for frame in frames})
+    Om = mobilities(mechanism, steps)
     turns = [at(places, mechanism, frame).R for frame in frames]
     result = zeros(6 * len(frames))
     for i, one in enumerate(frames):
-        own = Om[one.body - 1].shift(one.p).rotate(turns[i])
+        own = mechanism.at(Om, one.body) if one.body else Mobility.zero()
+        own = own.shift(one.p).rotate(turns[i])
         _place(result, i, i, own.rows)
         for j in range(i):
             other = frames[j]
@@ -54,16 +56,18 @@ def operational_mobility(mechanism: Unrolled, q: Column, frames: Sequence[Attach
     return result
 
 
-def cross_mobility(mechanism: Unrolled, steps: Column, Om: dict[int, Mobility], i: int, j: int,
+def cross_mobility(mechanism: Driver, steps: Column, Om: Column, i: int, j: int,
                    ) -> list[Twist]:
     """How body i yields to a wrench on body j, six rows in the axes and about the origins of
     the two (from 0): psi^T(c, i) Om(c) psi(c, j), c the last body that carries both."""
     c = _fork(mechanism, i, j)
-    block = [Twist.of(row) for row in Om[c].rows]
+    if c < 0:
+        return [Twist.zero()] * 6
+    block = [Twist.of(row) for row in mechanism.at(Om, c + 1).rows]
     return _spread(mechanism, steps, transposed(_spread(mechanism, steps, block, c, i)), c, j)
 
 
-def operational_inertia(mechanism: Unrolled, q: Column, frames: Sequence[Attachment]) -> Dense:
+def operational_inertia(mechanism: Driver, q: Column, frames: Sequence[Attachment]) -> Dense:
     """Lambda = (J M^-1 J^T)^-1, Khatib's operational space inertia.
 
     Where the frames cannot move in all directions there is no such matrix: with fewer rates on
@@ -71,7 +75,7 @@ def operational_inertia(mechanism: Unrolled, q: Column, frames: Sequence[Attachm
     """
     mobile = {i for frame in frames for i in path(mechanism, frame.body - 1)}
     size = 6 * len(frames)
-    if sum(mechanism.joints[i].type.nv for i in mobile) < size:
+    if sum(mechanism.rates[i] for i in mobile) < size:
         return [[math.nan] * size for _ in range(size)]
     W = operational_mobility(mechanism, q, frames)
     factors = Factors.of(W)
@@ -86,23 +90,29 @@ def _place(result: Dense, i: int, j: int, block: Sequence[Sequence[Scalar]]) -> 
             result[6 * i + a][6 * j + b] = result[6 * j + b][6 * i + a] = x
 
 
-def _fork(mechanism: Unrolled, a: int, b: int) -> int:
+def _fork(mechanism: Driver, a: int, b: int) -> int:
     """The last body (from 0) that carries both, -1 if it is the base."""
     common = set(path(mechanism, a)) & set(path(mechanism, b))
     return max(common, default=-1)
 
 
-def _spread(mechanism: Unrolled, steps: Column, block: list[Twist], start: int, body: int,
+def _spread(mechanism: Driver, steps: Column, block: list[Twist], start: int, body: int,
             ) -> list[Twist]:
     """psi^T(start, body) on each of six twists.
 
     A joint without force yields to what its parent does: `accelerate` with u = 0.
     """
-    branch = [i for i in path(mechanism, body) if i > start][::-1]
-    for i in branch:
-        free = replace(steps[i], u=(0,) * len(steps[i].pivots))
-        block = [accelerate(mechanism.joints[i], twist, free)[0] for twist in block]
-    return block
+    if body == start:
+        return block
+
+    def outward(joint: Joint, parent, step: Yield, block, first: bool):
+        free = replace(step, u=(0,) * joint.type.nv)
+        moved = [accelerate(joint, twist, free)[0] for twist in (block if first else parent)]
+        return moved, moved
+
+    first = mechanism.structure([parent == start + 1 for parent in mechanism.parents])
+    spread = mechanism.outward(outward, [Twist.zero()] * 6, steps, mechanism.same(block), first)
+    return mechanism.at(spread, body + 1)
 
 
 def _seen(t: Twist, frame: Attachment, R: Matrix) -> Twist:

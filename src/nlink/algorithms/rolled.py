@@ -8,98 +8,282 @@ numbered slots. Compile time does not grow with the number of joints.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NoReturn
 
 import numpy as np
 
-from nlink.algorithms.catalogue import Algorithm, Options
-from nlink.algorithms.trace import ports
-from nlink.model.joints import JointType
-from nlink.model.mechanism import NO_TURN, Joint, Mechanism
-from nlink.scalars.graph import Graph, Node, evaluate, reachable, substitute
-from nlink.scalars.program import LoopProgram, Port, Step, Sweep
+from nlink.algorithms.catalogue import Algorithm, Options, Shape
+from nlink.algorithms.kinds import Kind, group, tabulate, uniform
+from nlink.algorithms.trace import blocks, ports
+from nlink.model.mechanism import Attachment, Mechanism
+from nlink.scalars.graph import Graph, Node, reachable, substitute
+from nlink.scalars.program import Port
+from nlink.scalars.rolled_program import (
+    At,
+    Cell,
+    Domain,
+    Element,
+    Kept,
+    OfParent,
+    Order,
+    RolledProgram,
+    Slice,
+    Step,
+    Sum,
+    Sweep,
+    Total,
+)
 from nlink.scalars.tree import leaves, map_leaves, rebuild
-from nlink.spatial import Turn
+
+
+class NotRolled(Exception):
+    """Why an algorithm cannot be rolled, as a clause that follows its name."""
+
+
+class RolledColumn:
+    """A column of the rolled driver: it has a value for each kind, and no joint of its own."""
+
+    values: Sequence[Any]
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise NotRolled("takes the values of single joints, not by the driver's `at`")
+
+    __iter__ = __len__ = __getitem__ = _refuse
 
 
 @dataclass(frozen=True, slots=True)
-class Slots:
+class Slots(RolledColumn):
     """A column of values that a sweep kept: for each kind, the value its steps see."""
 
-    sweep: int
-    slots: tuple[int, ...]
     values: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """A column known without a sweep: input ports and constants."""
+class Given(RolledColumn):
+    """A column known without a sweep: input ports, constants and functions of other columns."""
 
     values: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
-    """What reached the base in an inward sweep."""
+class OfLinks(RolledColumn):
+    """A column with a value for each link: an input port, or what a sweep over links found."""
+
+    values: tuple[Any, ...]
+    sweep: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RolledPairs:
+    """A matrix by its columns: what the sweeps of each column find, kind by kind."""
 
     sweep: int
-    value: Any
+    """The first of its sweeps, of order COLUMNS."""
+    own: tuple[Any, ...]
+    """For each kind the elements of each rate's column in the joint's own rows."""
+    found: tuple[Any, ...]
+    """For each kind (rows, across) of joints on the path; of answers, of all before."""
+    seen: tuple[Any, ...] = ()
+    """For each kind the rows as the sweep of answers reads them."""
 
 
-@dataclass(slots=True)
-class _Kind:
-    """Joints of one type: a representative with parameters for numbers, and the numbers."""
+class _Split(Exception):
+    """Joints of one kind differ in structure: they become kinds of their own."""
 
-    joint: Joint
-    graph: Graph
-    numbers: dict[str, np.ndarray]
+    def __init__(self, values: Sequence[Hashable]) -> None:
+        self.values = values
 
 
 @dataclass(slots=True)
 class _Traced:
     """A sweep as it was traced: nodes of each kind, before parameters are tabulated."""
 
-    outward: bool
+    order: Order
     keeps: list[list[Node]]
     passes: list[list[Node]]
-    base: tuple[float, ...]
+    base: tuple[float, ...] = ()
+    writes: list[list[tuple[Slice, int, Node]]] = field(default_factory=list)
 
 
 class Rolled:
     """Records the sweeps of an algorithm; see `Driver` for the meaning of the methods."""
 
-    def __init__(self, mechanism: Mechanism) -> None:
-        self.gravity, self.base = mechanism.gravity, mechanism.base
-        joints = [_uniform(joint) for joint in mechanism.joints]
-        kinds: dict[JointType, list[Joint]] = {}
-        for joint in joints:
-            kinds.setdefault(joint.type, []).append(joint)
-        numbers = {kind: k for k, kind in enumerate(kinds)}
-        self.kind = tuple(numbers[joint.type] for joint in joints)
-        self.kinds = [_kind(same) for same in kinds.values()]
+    def __init__(self, mechanism: Mechanism, labels: Sequence[Hashable]) -> None:
+        self.gravity, self.base, self.parents = mechanism.gravity, mechanism.base, mechanism.parents
+        self.closures = mechanism.closures
+        self.rates = tuple(joint.type.nv for joint in mechanism.joints)
+        joints = [uniform(joint) for joint in mechanism.joints]
+        self.kind, self.kinds = group(
+            joints, [(joint.type, label) for joint, label in zip(joints, labels, strict=True)])
+        self.links = mechanism.links[1:]
+        self.whole = Kind(None, Graph(), {})
         self.sweeps: list[_Traced] = []
 
-    def each(self, step: Callable[..., Any], *columns: Any) -> Any:
-        return Given(tuple(step(kind.joint, *(c.values[k] for c in columns))
-                           for k, kind in enumerate(self.kinds)))
+    @cached_property
+    def _link_kinds(self) -> tuple[tuple[int, ...], list[Kind]]:
+        """Links of bodies of one kind are one kind, and those of the base."""
+        return group(self.links, [self.kind[link.body - 1] if link.body else None
+                                   for link in self.links])
 
-    def port(self, name: str, width: str) -> Given:
-        """The per-joint slices of an input port."""
-        return Given(tuple(
-            tuple(kind.graph.input(f"{name}[{k}]") for k in range(getattr(kind.joint.type, width)))
+    @property
+    def link_kind(self) -> tuple[int, ...]:
+        return self._link_kinds[0]
+
+    @property
+    def link_kinds(self) -> list[Kind]:
+        return self._link_kinds[1]
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise NotRolled(f"asks for {name}, which the rolled driver does not have")
+
+    def over(self, order: Order) -> list[Kind]:
+        """The kinds of what a sweep goes over."""
+        if order.over == "links":
+            return self.link_kinds
+        return self.kinds if order.over == "joints" else [self.whole]
+
+    def port(self, slice: Slice, own: Sequence[Sequence[int]], *, links: bool) -> Any:
+        """The slices of an input port, one for each joint or link."""
+        numbers, kinds = (self.link_kind, self.link_kinds) if links else (self.kind, self.kinds)
+        values = []
+        for k, kind in enumerate(kinds):
+            block = own[numbers.index(k)]
+            values.append(tuple(kind.graph.input(Element(slice, x - block[0])) for x in block))
+        return OfLinks(tuple(values)) if links else Given(tuple(values))
+
+    def each(self, step: Callable[..., Any], *columns: Any) -> Given:
+        return Given(tuple(step(kind.one, *row) for kind, row in self._rows(columns)))
+
+    def same(self, value: Any) -> Given:
+        nodes = [self.whole.graph.lift(x) for x in leaves(value)]
+        known = {j: node.value for j, node in enumerate(nodes) if node.op == "const"}
+        number = len(self.sweeps)
+        if len(known) < len(nodes):
+            self.sweeps.append(_Traced(Order.WHOLE, [nodes], [[]]))
+        return Given(tuple(_read(kind.graph, value, known, [Cell(number, j)
+                                                            for j in range(len(nodes))])
+                           for kind in self.kinds))
+
+    def structure(self, values: Sequence[Hashable]) -> Given:
+        found: dict[int, Hashable] = {}
+        for kind, value in zip(self.kind, values, strict=True):
+            if found.setdefault(kind, value) != value:
+                raise _Split(values)
+        return Given(tuple(found[k] for k in range(len(self.kinds))))
+
+    def at(self, column: RolledColumn, body: int) -> Any:
+        column = self._kept(column)
+        value = column.values[self.kind[body - 1]]
+        return self._elsewhere(value, self.whole.graph, lambda kept: At(kept.sweep, kept.k, body))
+
+    def outward(self, step: Callable[..., tuple[Any, Any]], base: Any, *columns: Any) -> Slots:
+        return self._outward(Order.OUTWARD, step, base, self._rows(columns))
+
+    def inward(self, step: Callable[..., tuple[Any, Any]], zero: Any, *columns: Any,
+               ) -> tuple[Slots, Any]:
+        number = len(self.sweeps)
+        slots = range(len(list(leaves(zero))))
+        passed, results = [], []
+        for kind, row in self._rows(columns):
+            total = _read(kind.graph, zero, {}, [Sum(j) for j in slots])
+            up, result = step(kind.one, total, *row)
+            passed.append([kind.graph.lift(x) for x in leaves(up)])
+            results.append(result)
+        kept = self._keep(_Traced(Order.INWARD, [[] for _ in self.kinds], passed), results)
+        return kept, _read(self.whole.graph, zero, {}, [Total(number, j) for j in slots])
+
+    def from_links(self, links: Sequence[Attachment], step: Callable[..., Any], zero: Any,
+                   values: OfLinks, *columns: Any) -> Slots:
+        passed = []
+        found = self._over_links(links, step, zero, columns, values)
+        for kind, value in zip(self.link_kinds, found, strict=True):
+            passed.append([kind.graph.lift(x) for x in leaves(value)])
+        number = len(self.sweeps)
+        self.sweeps.append(_Traced(Order.LINKS, [[] for _ in passed], passed))
+        return Slots(tuple(
+            _read(kind.graph, zero, {}, [Kept(number, j) for j in range(len(passed[0]))])
             for kind in self.kinds))
 
-    def outward(self, step: Callable[..., tuple[Any, Any]], base: Any, *columns: Any) -> Any:
+    def to_links(self, links: Sequence[Attachment], step: Callable[..., Any], base: Any,
+                 *columns: Any) -> OfLinks:
+        found = self._over_links(links, step, base, columns)
+        nothing: list[list[Node]] = [[] for _ in found]
+        self.sweeps.append(_Traced(Order.LINKS, nothing, nothing))
+        return OfLinks(tuple(found), len(self.sweeps) - 1)
+
+    def _over_links(self, links: Sequence[Attachment], step: Callable[..., Any], base: Any,
+                    columns: Sequence[RolledColumn], *values: OfLinks) -> list[Any]:
+        """What a step gives for each kind of link: links of bodies of one kind are one."""
+        assert [link.body for link in links] == [link.body for link in self.links]
+        columns = [self._kept(column) for column in columns]
+        found = []
+        for k, kind in enumerate(self.link_kinds):
+            body = kind.one.body
+            if not body:
+                found.append(base)
+                continue
+            row = [self._elsewhere(column.values[self.kind[body - 1]], kind.graph,
+                                   lambda kept: OfParent(kept.sweep, kept.k))
+                   for column in columns]
+            found.append(step(kind.one, *(column.values[k] for column in values), *row))
+        return found
+
+    def columns(self, start: Callable[..., tuple[Any, Any]], step: Callable[..., tuple[Any, Any]],
+                *columns: Any) -> RolledPairs:
         number = len(self.sweeps)
+        starts, own = [], []
+        like: Any = None
+        for kind, row in self._rows(columns):
+            found = [start(kind.one, k, *row) for k in range(kind.one.type.nv)]
+            starts.append([value for value, _ in found])
+            own.append([elements for _, elements in found])
+            like = found[0][0] if found else like
+        refs = [Sum(j) for j in range(len(list(leaves(like))))]
+        passed, results = [], []
+        for kind, row in self._rows(columns):
+            value, result = step(kind.one, _read(kind.graph, like, {}, refs), *row)
+            passed.append([kind.graph.lift(x) for x in leaves(value)])
+            results.append(result)
+        width = max(self.rates)
+        keeps = []
+        for kind, values, elements in zip(self.kinds, starts, own, strict=True):
+            rows = [[*e, *[0] * (width - len(e)), *leaves(value)]
+                    for e, value in zip(elements, values, strict=True)]
+            flat = [kind.graph.lift(x) for row in rows for x in row]
+            keeps.append(flat + [kind.graph.const(0)] * (
+                width * (width + len(refs)) - len(flat)))
+        self.sweeps.append(_Traced(Order.COLUMNS, keeps, [[] for _ in keeps]))
+        path = [[kind.graph.lift(x) for x in (*rows, *[0] * (width - len(rows)))]
+                for kind, (rows, _) in zip(self.kinds, results, strict=True)]
+        self.sweeps.append(_Traced(Order.PATH, path, passed))
+        seen = tuple(tuple(kind.graph.input(Kept(number + 1, k)) for k in range(kind.one.type.nv))
+                     for kind in self.kinds)
+        return RolledPairs(number, tuple(own), tuple(results), seen)
+
+    def answers(self, step: Callable[..., tuple[Any, Any]], base: Any, pairs: RolledPairs,
+                *columns: Any) -> RolledPairs:
+        if pairs.sweep + 2 != len(self.sweeps):
+            raise NotRolled("answers to columns later than right after them")
+        rows = [(kind, [seen, *row])
+                for (kind, row), seen in zip(self._rows(columns), pairs.seen, strict=True)]
+        answers = self._outward(Order.ANSWER, step, base, rows)
+        return RolledPairs(pairs.sweep, (), tuple((rows, rows) for rows in answers.values))
+
+    def _outward(self, order: Order, step: Callable[..., tuple[Any, Any]], base: Any,
+                 rows: list[tuple[Kind, list[Any]]]) -> Slots:
+        number = len(self.sweeps)
+        if any(isinstance(x, Node) for x in leaves(base)):
+            raise NotRolled("starts a sweep at the base with a value that is no number")
         start = [float(x) for x in leaves(base)]
+        refs = [OfParent(number, j) for j in range(len(start))]
         known: dict[int, float] = {}
         while True:  # a slot that is the same constant everywhere is one: trace again with it
             values, results = [], []
-            for k, kind in enumerate(self.kinds):
-                parent = _read(kind.graph, base, f"^s{number}", known, range(len(start)))
-                value, result = step(kind.joint, parent, *(c.values[k] for c in columns))
+            for kind, row in rows:
+                value, result = step(kind.one, _read(kind.graph, base, known, refs), *row)
                 values.append([kind.graph.lift(x) for x in leaves(value)])
                 results.append(result)
             more = {j: x for j, x in enumerate(start) if j not in known and all(
@@ -107,19 +291,15 @@ class Rolled:
             if not more:
                 break
             known |= more
-        return self._keep(_Traced(True, values, [[] for _ in self.kinds], tuple(start)), results)
+        return self._keep(_Traced(order, values, [[] for _ in values], tuple(start)), results)
 
-    def inward(self, step: Callable[..., tuple[Any, Any]], zero: Any, *columns: Any,
-               ) -> tuple[Any, Any]:
-        number = len(self.sweeps)
-        passed, results = [], []
-        for k, kind in enumerate(self.kinds):
-            total = _read(kind.graph, zero, "sum", {}, range(len(list(leaves(zero)))))
-            up, result = step(kind.joint, total, *(c.values[k] for c in columns))
-            passed.append([kind.graph.lift(x) for x in leaves(up)])
-            results.append(result)
-        kept = self._keep(_Traced(False, [[] for _ in self.kinds], passed, ()), results)
-        return kept, Total(number, zero)
+    def _rows(self, columns: Sequence[RolledColumn]) -> list[tuple[Kind, list[Any]]]:
+        """Each kind with the values that its step gets."""
+        for column in columns:
+            if not isinstance(column, Given | Slots):
+                raise NotRolled(f"gives a step a {type(column).__name__} for a column of joints")
+        return [(kind, [column.values[k] for column in columns])
+                for k, kind in enumerate(self.kinds)]
 
     def _keep(self, traced: _Traced, results: list[Any]) -> Slots:
         """Append a sweep; its results go to slots, those the values do not hold already."""
@@ -142,123 +322,194 @@ class Rolled:
                 for keeps, node in zip(traced.keeps, row, strict=True):
                     keeps.append(node)
             slots.append(slot)
-        return Slots(number, tuple(slots), tuple(
-            _read(kind.graph, result, f"s{number}", known, slots)
-            for kind, result in zip(self.kinds, results, strict=True)))
+        return Slots(tuple(_read(kind.graph, result, known, [Kept(number, slot) for slot in slots])
+                           for kind, result in zip(self.kinds, results, strict=True)))
+
+    def _kept(self, column: RolledColumn) -> Slots:
+        """The same column in slots, by a sweep that only keeps it if need be."""
+        if isinstance(column, Slots):
+            return column
+        return self.outward(lambda joint, parent, value: ((), value), (), column)
+
+    def _elsewhere(self, value: Any, graph: Graph, seen: Callable[[Kept], Hashable]) -> Any:
+        """A value of slots as another graph sees it."""
+        return map_leaves(lambda _, x: graph.input(seen(x.name)) if isinstance(x, Node) else x,
+                          value)
+
+    def write(self, port: Port, shape: Shape, own: Sequence[Sequence[int]] | None,
+              value: Any) -> None:
+        """Let sweeps write an output port, each element where its value is at hand."""
+        match value:
+            case RolledPairs() if shape == ("n", "n"):
+                self._write_pairs(port, value)
+            case OfLinks(values, number) if own and "links" in shape and number is not None:
+                self._write_blocks(port, shape, own, number, values)
+            case Given(values) | Slots(values) if own and "links" not in shape:
+                self._write_column(port, shape, own, values)
+            case RolledColumn() | RolledPairs():
+                raise NotRolled(f"gives a {type(value).__name__} for the output {port.name} "
+                                f"of shape {shape}")
+            case _:
+                nodes = [self.whole.graph.lift(x) for x in leaves(value)]
+                if len(nodes) != port.size:
+                    raise NotRolled(f"gives {len(nodes)} values of the whole mechanism for the "
+                                    f"output {port.name} of {port.size}")
+                writes = [(Slice(port.name, None), k, node) for k, node in enumerate(nodes)]
+                self.sweeps.append(_Traced(Order.WHOLE, [[]], [[]], writes=[writes]))
+
+    def _write_column(self, port: Port, shape: Shape, own: Sequence[Sequence[int]],
+                      values: Sequence[Any]) -> None:
+        """A column of joints: in the sweep that makes the last part of it, or in one more."""
+        nodes = [[kind.graph.lift(x) for x in leaves(value)]
+                 for kind, value in zip(self.kinds, values, strict=True)]
+        names = {n.name for row in nodes for n in reachable(row) if n.op == "input"}
+        last = max((name.sweep for name in names if isinstance(name, Kept | Cell)), default=0)
+        joint = (Order.OUTWARD, Order.INWARD)
+        number = next((k for k, sweep in enumerate(self.sweeps) if k >= last
+                       and sweep.order in joint), len(self.sweeps))
+        if number == len(self.sweeps):
+            nothing: list[list[Node]] = [[] for _ in self.kinds]
+            self.sweeps.append(_Traced(Order.OUTWARD, nothing, nothing))
+        # what that sweep keeps is at hand: reading it back becomes the value itself
+        for kind, row, keeps in zip(self.kinds, nodes, self.sweeps[number].keeps, strict=True):
+            at_hand = {kind.graph.input(Kept(number, slot)).index: node
+                       for slot, node in enumerate(keeps)}
+            row[:] = substitute(row, kind.graph, at_hand)
+        self._write_blocks(port, shape, own, number, nodes)
+
+    def _write_blocks(self, port: Port, shape: Shape, own: Sequence[Sequence[int]], number: int,
+                      values: Sequence[Any]) -> None:
+        """The block of each joint or link, by one sweep."""
+        order = self.sweeps[number].order
+        numbers = self.link_kind if order is Order.LINKS else self.kind
+        writes = self._writes(number)
+        slice = Slice(port.name, _axis(shape))
+        for k, (kind, value) in enumerate(zip(self.over(order), values, strict=True)):
+            block = own[numbers.index(k)]
+            nodes = [kind.graph.lift(x) for x in leaves(value)]
+            if len(nodes) != len(block):
+                raise NotRolled(f"gives {len(nodes)} values a joint for the output {port.name}, "
+                                f"which has {len(block)}")
+            writes[k] += [(slice, x - block[0], node)
+                          for x, node in zip(block, nodes, strict=True)]
+
+    def _write_pairs(self, port: Port, pairs: RolledPairs) -> None:
+        """A square matrix: each column where it is found."""
+        rows, across = Slice(port.name, 0), Slice(port.name, 1)
+        stride = port.stride(0)
+        found = len(self.sweeps) - 1 if not pairs.own else pairs.sweep + 1
+        at_hand = self.sweeps[found].keeps if not pairs.own else [[] for _ in self.kinds]
+        for k, kind in enumerate(self.kinds):
+            if pairs.own:
+                self._writes(pairs.sweep)[k] += [
+                    (rows, row * stride + c, kind.graph.lift(x))
+                    for c, column in enumerate(pairs.own[k]) for row, x in enumerate(column)]
+            kept = {kind.graph.input(Kept(found, slot)).index: node
+                    for slot, node in enumerate(at_hand[k])}
+            own, other = (substitute([kind.graph.lift(x) for x in part], kind.graph, kept)
+                          for part in pairs.found[k])
+            self._writes(found)[k] += [
+                *((rows, row * stride, x) for row, x in enumerate(own)),
+                *((across, row, x) for row, x in enumerate(other))]
+
+    def _writes(self, number: int) -> list[list[tuple[Slice, int, Node]]]:
+        traced = self.sweeps[number]
+        traced.writes = traced.writes or [[] for _ in self.over(traced.order)]
+        return traced.writes
 
 
-def trace_rolled(algorithm: Algorithm, mechanism: Mechanism, options: Options) -> LoopProgram:
-    """The loop program of an algorithm whose text is sweeps only, without f_ext."""
+def trace_rolled(algorithm: Algorithm, mechanism: Mechanism, options: Options, *,
+                 wrenches: bool = False) -> RolledProgram:
+    """The rolled program of an algorithm; raises NotRolled if the text is not for this driver."""
     mechanism = algorithm.prepare(mechanism)
-    driver = Rolled(mechanism)
-    inputs, outputs = ports(algorithm, mechanism, wrenches=False)
-    columns = [driver.port(port.name, "nq" if port.name == "q" else "nv") for port in inputs]
-    wanted = len(algorithm.inputs) - len(inputs)
-    result = algorithm.text(driver, options, *columns, *[None] * wanted)
-    (port,) = outputs
-    written = None if isinstance(result, Total) else _written(driver, result)
-    *tabulated, writes, table = _tabulate(driver, written)
-    sweeps = []
-    for number, (traced, (keeps, passes)) in enumerate(zip(driver.sweeps, tabulated, strict=True)):
-        last = number == len(driver.sweeps) - 1 and written is not None
-        steps = tuple(
-            Step(tuple(keeps[k]), tuple(passes[k]),
-                 tuple((port.name, j, node) for j, node in enumerate(writes[k])) if last else ())
-            for k in range(len(driver.kinds)))
-        totals = tuple((port.name, j, j) for j in range(port.size)) if (
-            isinstance(result, Total) and result.sweep == number) else ()
-        sweeps.append(Sweep(traced.outward, steps, traced.base, totals))
-    return LoopProgram(
-        algorithm.name, inputs, outputs, mechanism.parents, driver.kind, table,
-        {p.name: _starts(mechanism, p) for p in (*inputs, *outputs)}, tuple(sweeps))
+    labels: list[tuple[Hashable, ...]] = [()] * len(mechanism.joints)
+    while True:
+        try:
+            return _trace(Rolled(mechanism, labels), algorithm, mechanism, options, wrenches)
+        except _Split as split:
+            labels = [(*label, value) for label, value in zip(labels, split.values, strict=True)]
 
 
-def _written(driver: Rolled, result: Given | Slots) -> list[list[Node]]:
-    """The nodes of an algorithm's result, kind by kind, as the last sweep can write them:
-    what that sweep keeps is at hand, so reading it back becomes the value itself."""
-    number, last = len(driver.sweeps) - 1, driver.sweeps[-1]
-    written = []
-    for kind, value, keeps in zip(driver.kinds, result.values, last.keeps, strict=True):
-        nodes = [kind.graph.lift(x) for x in leaves(value)]
-        at_hand = {kind.graph.input(f"s{number}[{slot}]").index: node
-                   for slot, node in enumerate(keeps)}
-        written.append(substitute(nodes, kind.graph, at_hand))
-    return written
+def _trace(driver: Rolled, algorithm: Algorithm, mechanism: Mechanism, options: Options,
+           wrenches: bool) -> RolledProgram:
+    inputs, outputs = ports(algorithm, mechanism, wrenches=wrenches,
+                            frames=len(options.frames))
+    given = {port.name for port in inputs}
+    columns: list[Any] = []
+    starts: dict[str, dict[Slice, tuple[int, ...]]] = {"joints": {}, "links": {}}
+    for name, shape in algorithm.inputs:
+        own = blocks(mechanism, shape, len(options.frames))
+        if name not in given:
+            columns.append(None)
+        elif own is None:
+            raise NotRolled(f"has an input {name} of shape {shape}, not one for each joint or link")
+        else:
+            slice = Slice(name, _axis(shape))
+            columns.append(driver.port(slice, own, links="links" in shape))
+            starts["links" if "links" in shape else "joints"][slice] = _starts(own)
+    result = algorithm.text(driver, options, *columns)
+    results = (result,) if len(outputs) == 1 else result
+    for port, (_, shape), value in zip(outputs, algorithm.outputs, results, strict=True):
+        own = blocks(mechanism, shape, len(options.frames))
+        if own is not None:
+            starts["links" if "links" in shape else "joints"][
+                Slice(port.name, _axis(shape))] = _starts(own)
+        elif shape == ("n", "n"):
+            first = _starts(blocks(mechanism, ("n",)) or ())
+            starts["joints"][Slice(port.name, 0)] = tuple(x * port.stride(0) for x in first)
+            starts["joints"][Slice(port.name, 1)] = first
+        driver.write(port, shape, own, value)
+    steps, tables = _tabulate(driver)
+    sweeps = tuple(Sweep(traced.order, tuple(own), traced.base)
+                   for traced, own in zip(driver.sweeps, steps, strict=True))
+    joints = Domain(mechanism.parents, driver.kind, tables.get("joints", np.empty((len(
+        driver.kind), 0))), starts["joints"], driver.rates)
+    program = RolledProgram(algorithm.name, inputs, outputs, joints, sweeps)
+    if "links" not in tables:
+        return program
+    return replace(program, links=Domain(tuple(link.body for link in driver.links),
+                                         driver.link_kind, tables["links"], starts["links"]))
 
 
-def _uniform(joint: Joint) -> Joint:
-    """The same joint with its axis, which is z here, and its fixed turns written out, so that
-    all joints of a type have one shape."""
-    none = (NO_TURN, Turn("x", 1, 0), NO_TURN)
-    kind: Any = joint.type  # a frozen dataclass, which the contract's base class is not
-    if kind.axis is not None:
-        kind = replace(kind, axis=(0.0, 0.0, 1.0))
-    return replace(joint, type=kind, fixed=(*joint.fixed, *none[len(joint.fixed):]))
+def _axis(shape: Shape) -> int:
+    """The axis of a port that belongs to joints or links."""
+    return next(axis for axis, size in enumerate(shape) if size in ("nq", "n", "links"))
 
 
-def _kind(joints: list[Joint]) -> _Kind:
-    graph = Graph()
-    numbers: dict[str, np.ndarray] = {}
-    rows = [list(leaves(replace(joint, type=None))) for joint in joints]  # type: ignore[arg-type]
-    table = np.array(rows, dtype=float)
-    column = iter(range(table.shape[1]))
-
-    def lift(path: str, _value: Any) -> Any:
-        values = table[:, next(column)]
-        if (values == values[0]).all():
-            return float(values[0])
-        numbers[path] = values
-        return graph.parameter(path)
-
-    joint = map_leaves(lift, replace(joints[0], type=None))  # type: ignore[arg-type]
-    return _Kind(replace(joint, type=joints[0].type), graph, numbers)
+def _starts(own: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """The element where each block begins; a joint without any has none to read or write."""
+    return tuple(block[0] if block else 0 for block in own)
 
 
-def _read(graph: Graph, like: Any, name: str, known: dict[int, float], slots: Sequence[int]) -> Any:
-    """A value of the shape of `like`, its scalars read from slots, but for those known."""
-    return rebuild(like, (known[j] if j in known else graph.input(f"{name}[{slot}]")
-                          for j, slot in enumerate(slots)))
+def _read(graph: Graph, like: Any, known: dict[int, float], names: Sequence[Hashable]) -> Any:
+    """A value of the shape of `like`, its scalars read by their names, but for those known."""
+    return rebuild(like, (known[j] if j in known else graph.input(name)
+                          for j, name in enumerate(names)))
 
 
-def _tabulate(driver: Rolled, written: list[list[Node]] | None) -> list[Any]:
+def _tabulate(driver: Rolled) -> tuple[list[list[Step]], dict[str, np.ndarray]]:
     """Replace, kind by kind, what is off-line by columns of one table of numbers.
 
-    Returns (keeps, passes) of each sweep and the written nodes, each by kind, and the table.
+    Returns the steps of each sweep, and the tables of what the sweeps go over.
     """
-    sweeps = [([], []) for _ in driver.sweeps]
-    writes: list[list[Node]] = []
-    tables = []
-    for k, kind in enumerate(driver.kinds):
-        wanted = written[k] if written else []
-        nodes = [n for sweep in driver.sweeps for n in (*sweep.keeps[k], *sweep.passes[k])]
-        nodes += wanted
-        frontier = [n for n in _frontier(nodes) if n.op != "const"]
-        values = evaluate(frontier, kind.numbers)
-        rows = len(next(iter(kind.numbers.values()), np.empty(1)))
-        tables.append(np.array([np.broadcast_to(v, rows) for v in values]).reshape(-1, rows).T)
-        graph = Graph()
-        replaced = {n.index: graph.input(f"p[{j}]") for j, n in enumerate(frontier)}
-        copies = iter(substitute(nodes, graph, replaced))
-        for sweep, (keeps, passes) in zip(driver.sweeps, sweeps, strict=True):
-            keeps.append([next(copies) for _ in sweep.keeps[k]])
-            passes.append([next(copies) for _ in sweep.passes[k]])
-        writes.append(list(copies))
-    table = np.zeros((len(driver.kind), max((t.shape[1] for t in tables), default=0)))
-    for k, rows in enumerate(tables):
-        table[np.array(driver.kind) == k, :rows.shape[1]] = rows
-    return [*sweeps, writes, table]
+    steps: list[list[Step]] = [[] for _ in driver.sweeps]
+    tables: dict[str, np.ndarray] = {}
+    for over in dict.fromkeys(sweep.order.over for sweep in driver.sweeps):
+        sweeps = [n for n, sweep in enumerate(driver.sweeps) if sweep.order.over == over]
+        numbers = {"joints": driver.kind, "whole": (0,)}.get(over) or driver.link_kind
+        rows = []
+        for k, kind in enumerate(driver.over(driver.sweeps[sweeps[0]].order)):
+            own, table = tabulate(kind, [_nodes(driver.sweeps[n], k) for n in sweeps])
+            rows.append(table)
+            for n, step in zip(sweeps, own, strict=True):
+                steps[n].append(step)
+        table = np.zeros((len(numbers), max((t.shape[1] for t in rows), default=0)))
+        for k, part in enumerate(rows):
+            table[np.array(numbers) == k, :part.shape[1]] = part
+        tables[over] = table
+    return steps, tables
 
 
-def _frontier(nodes: list[Node]) -> list[Node]:
-    """The off-line nodes that on-line nodes or results use directly."""
-    used = {a.index: a for n in reachable(nodes) if not n.offline for a in n.args if a.offline}
-    used |= {n.index: n for n in nodes if n.offline}
-    return [used[i] for i in sorted(used)]
-
-
-def _starts(mechanism: Mechanism, port: Port) -> tuple[int, ...]:
-    """Where each joint's slice of a port begins; a port that is not per joint has none."""
-    if port.name not in ("q", "qd", "qdd", "tau", "nu", "xi"):
-        return (0,) * len(mechanism.joints)
-    widths = [j.type.nq if port.name == "q" else j.type.nv for j in mechanism.joints]
-    return tuple(np.concatenate([[0], np.cumsum(widths)[:-1]]).tolist())
+def _nodes(traced: _Traced, k: int) -> tuple[list[Node], list[Node],
+                                             list[tuple[Slice, int, Node]]]:
+    return traced.keeps[k], traced.passes[k], traced.writes[k] if traced.writes else []

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from nlink.algorithms.forward_dynamics import Carried, Yield, accelerate, articulate
 from nlink.algorithms.forward_dynamics import forward_dynamics as fd3
 from nlink.algorithms.inverse_dynamics import Motion, base_motion, move
-from nlink.algorithms.kinematics import at, forward_kinematics
+from nlink.algorithms.kinematics import Place, forward_kinematics
 from nlink.algorithms.sweep import Column, Driver
 from nlink.model.joints import Coordinates
 from nlink.model.mechanism import Attachment, Joint
@@ -219,21 +219,17 @@ def joint_accelerations(mechanism: Driver, moving: Column) -> Column:
 
 
 def link_accelerations(mechanism: Driver, q: Column, links: tuple[Attachment, ...],
-                       moving: Column) -> tuple[Twist, ...]:
+                       moving: Column) -> Column:
     """alpha of each of the author's links, at its origin and in world axes: (2.7), (5.7).
 
     True accelerations: alpha + (0, g) undoes the acceleration of the base that stood for
     gravity.
     """
-    places = forward_kinematics(mechanism, q)
     g = mechanism.base.R @ mechanism.gravity
-    result = []
-    for link in links[1:]:
-        if not link.body:
-            result.append(Twist.zero())
-            continue
-        body, R = moving[link.body - 1], at(places, mechanism, link).R
-        E = euler_tensor(body.w, body.alpha.angular)
-        result.append(Twist(R @ body.alpha.angular,
-                            R @ (body.alpha.linear + E @ link.p) + g))
-    return tuple(result)
+
+    def at_link(link: Attachment, body: Moving, place: Place) -> Twist:
+        R, E = place.R, euler_tensor(body.w, body.alpha.angular)
+        return Twist(R @ body.alpha.angular, R @ (body.alpha.linear + E @ link.p) + g)
+
+    return mechanism.to_links(links[1:], at_link, Twist.zero(), moving,
+                              forward_kinematics(mechanism, q))

@@ -10,8 +10,9 @@ graph there are four fused ones, each a single rounding where the host can do it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from nlink.scalars.graph import Node, operation, reachable
 from nlink.scalars.primitives import Scalar
@@ -24,7 +25,7 @@ class Instruction:
     op: str
     args: tuple[int, ...] = ()
     value: float = 0.0
-    name: str = ""
+    name: Hashable = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Code:
         """How many instructions compute something."""
         return sum(i.op not in ("const", "input") for i in self.instructions)
 
-    def __call__(self, bindings: Mapping[str, Scalar]) -> list[Scalar]:
+    def __call__(self, bindings: Mapping[Any, Scalar]) -> list[Scalar]:
         """The results on any scalar: what every pass must leave unchanged, to rounding."""
         values: list[Scalar] = []
         for i in self.instructions:
@@ -125,7 +126,7 @@ def reorder(code: Code, order: Sequence[int]) -> Code:
         tuple(place[r] for r in code.results))
 
 
-def rename(code: Code, leaves: Mapping[str, Instruction]) -> Code:
+def rename(code: Code, leaves: Mapping[Any, Instruction]) -> Code:
     """The same code on other inputs: each name is replaced by an input or a constant."""
     writer, place = Writer(), list[int]()
     for i in code.instructions:

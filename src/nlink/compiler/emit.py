@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from nlink.compiler.code import Code, lower
 from nlink.compiler.ir import Function, Lanes, Target
@@ -22,7 +23,7 @@ from nlink.scalars.program import Port, Program
 from nlink.scalars.tables import Table
 
 
-def emit(code: Code, lanes: Lanes, read: Callable[[str], str],
+def emit(code: Code, lanes: Lanes, read: Callable[[Any], str],
          done: Callable[[int, str], None]) -> list[str]:
     """Write code into a function: `read` loads an input by name, `done` takes result k.
 
@@ -88,18 +89,18 @@ def port_rows(lanes: Lanes, ports: Sequence[Port], first: int = 0) -> dict[str, 
     return {port.name: Rows(lanes, f"%p{k}", f"%s{k}") for k, port in enumerate(ports, first)}
 
 
-def finish(lanes: Lanes, signature: str, large: Sequence[str]) -> str:
-    """The definition of `block` or `one`, from its body."""
+def finish(lanes: Lanes, signature: str, large: Sequence[str], prefix: str = "") -> str:
+    """The definition of `block` or `one`, from its body; `prefix` comes before these names."""
     f = lanes.function
     if lanes.width == 1:
         f.do("ret void")
-        return f.define(f"internal void @one({signature})")
+        return f.define(f"internal void @{prefix}one({signature})")
     flag = "false"
     for each in large:
         flag = f.let(f"or i1 {flag}, {each}")
     f.do(f"ret i1 {flag}")
     # vectors spilt to a stack that is not aligned straddle cache lines: half the speed
-    return f.define(f"internal i1 @block({signature}) alignstack({8 * lanes.width})")
+    return f.define(f"internal i1 @{prefix}block({signature}) alignstack({8 * lanes.width})")
 
 
 def split_name(name: str) -> tuple[str, int]:

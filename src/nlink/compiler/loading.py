@@ -18,12 +18,13 @@ from nlink.compiler.keys import key
 from nlink.compiler.threads import MAKING
 
 if TYPE_CHECKING:
-    from nlink.scalars.program import LoopProgram, Program
+    from nlink.scalars.program import Program
+    from nlink.scalars.rolled_program import RolledProgram
 
 Loaded = TypeVar("Loaded")
 
 
-def load_kernel(program: Program | LoopProgram) -> Kernel:
+def load_kernel(program: Program | RolledProgram) -> Kernel:
     """The kernel of a program."""
 
     def compile_now() -> Compiled:

@@ -107,6 +107,31 @@ class Rows:
 
 
 @dataclass(slots=True)
+class Columns(Rows):
+    """Rows whose element k lies `pitch` bytes after the one before, the lanes side by side."""
+
+    pitch: int = 8
+
+    def load(self, k: int) -> str:
+        return self.lanes.function.load(self.lanes.real, self.base, self.pitch * k)
+
+    def load_pair(self, k: int) -> tuple[str, str]:
+        return self.load(k), self.load(k + 1)
+
+    def store(self, k: int, value: str) -> None:
+        self.lanes.function.store(self.lanes.real, value, self.base, self.pitch * k)
+
+    def store_pair(self, k: int, first: str, second: str) -> None:
+        self.store(k, first)
+        self.store(k + 1, second)
+
+    def moved(self, offset: str) -> Rows:
+        f = self.lanes.function
+        further = f.let(f"mul i64 {offset}, {self.pitch // 8}")
+        return Columns(self.lanes, f.offset(self.base, further), pitch=self.pitch)
+
+
+@dataclass(slots=True)
 class Reader:
     """Elements of a port, each loaded when first asked for, together with its neighbour."""
 

@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from nlink.compiler.code import lower
 from nlink.compiler.emit import emit, split_name
 from nlink.compiler.ir import Function, Lanes, Target
-from nlink.compiler.layout import Layout, plan
-from nlink.compiler.memory import Rows
 from nlink.compiler.passes import optimize
-from nlink.compiler.rolled import Emitter, loop
-from nlink.scalars.program import LoopProgram, Program
+from nlink.compiler.rolled import emit_in_columns, loop
+from nlink.scalars.program import Program
+from nlink.scalars.rolled_program import RolledProgram
 
 PARAMETERS = "ptr noalias %t, ptr noalias %y, ptr noalias %u, ptr noalias %ydot"
 MEMORY = "ptr noalias %data, ptr noalias %room"
@@ -36,7 +35,7 @@ class RolledRates:
     forces: Program
     velocity: Program | None
     """None where the rates of the coordinates are qd themselves."""
-    accelerations: LoopProgram
+    accelerations: RolledProgram
     name: str = "rates"
 
 
@@ -54,7 +53,7 @@ class Rates:
 def emit_rates(program: Program | RolledRates, target: Target) -> Rates:
     """The function `rates` of a program with inputs t, y, u and the output ydot."""
     if isinstance(program, RolledRates):
-        return _emit_loops(program, target)
+        return _emit_rolled(program, target)
     return Rates(straight(program, "rates", target), _operations(program))
 
 
@@ -124,14 +123,12 @@ def copy_column(f: Function, target: Target, source: str, to: str, size: int) ->
     loop(f, size, [], copy)
 
 
-def _emit_loops(program: RolledRates, target: Target) -> Rates:
-    """`rates` of a long chain: forces, velocities, then the loops over its joints."""
+def _emit_rolled(program: RolledRates, target: Target) -> Rates:
+    """`rates` of a long chain: forces, velocities, then the sweeps over its joints."""
     chain, row = program.accelerations, 8 * target.width
-    layout = plan(chain, fma=target.fma)
     nq, n = (port.size for port in chain.inputs[:2])
-    parts = [_Emitter(chain, layout, Lanes(Function(), width, target.fma), row).function()
-             for width in (target.width, 1)]
-    parts.append(straight(program.forces, "forces", target))
+    rolled = emit_in_columns(chain, target, "accelerations")
+    parts = [rolled.text, straight(program.forces, "forces", target)]
     f = Function()
     scratch = f.offset("%room", n * row)
     f.do("call void @forces(ptr %t, ptr %y, ptr %u, ptr %room, ptr %data, ptr %room)")
@@ -141,54 +138,9 @@ def _emit_loops(program: RolledRates, target: Target) -> Rates:
         f.do("call void @velocity(ptr %t, ptr %y, ptr %u, ptr %ydot, ptr %data, ptr %room)")
     else:
         copy_column(f, target, qd, "%ydot", n)
-    pointers = ("%y", qd, "%room", qdd)
-    arguments = "".join(f"ptr {p}, i64 0, " for p in pointers)
-    large = f.let(f"call i1 @block({arguments}ptr %data, ptr {scratch})")
-    f.branch(large, "again", "end", unlikely=True)
-    f.begin("again")
-    for lane in range(target.width):
-        moved = "".join(f"ptr {f.offset(p, 8 * lane)}, " for p in pointers)
-        f.do(f"call void @one({moved}ptr %data, ptr {scratch})")
-    f.go("end")
-    f.begin("end")
+    f.do(f"call void @accelerations(ptr %y, ptr {qd}, ptr %room, ptr {qdd}, ptr %data, "
+         f"ptr {scratch})")
     f.do("ret void")
     parts.append(f.define(f"internal void @rates({PARAMETERS}, {MEMORY})"))
-    operations = _operations(program.forces) + layout.joints * sum(
-        max(step.code.operations() for step in sweep.steps) for sweep in layout.sweeps)
-    room = n * row + (layout.joints + 1) * layout.slots * row
-    return Rates("\n".join(parts), operations, room, layout.records)
-
-
-@dataclass(slots=True)
-class _Columns(Rows):
-    """Rows whose element k lies `pitch` bytes after the one before, the lanes side by side."""
-
-    pitch: int = 8
-
-    def load(self, k: int) -> str:
-        return self.lanes.function.load(self.lanes.real, self.base, self.pitch * k)
-
-    def load_pair(self, k: int) -> tuple[str, str]:
-        return self.load(k), self.load(k + 1)
-
-    def store(self, k: int, value: str) -> None:
-        self.lanes.function.store(self.lanes.real, value, self.base, self.pitch * k)
-
-    def store_pair(self, k: int, first: str, second: str) -> None:
-        self.store(k, first)
-        self.store(k + 1, second)
-
-    def moved(self, offset: str) -> Rows:
-        f = self.lanes.function
-        further = f.let(f"mul i64 {offset}, {self.pitch // 8}")
-        return _Columns(self.lanes, f.offset(self.base, further), pitch=self.pitch)
-
-
-class _Emitter(Emitter):
-    """The loops of a program whose ports are columns."""
-
-    def __init__(self, program: LoopProgram, layout: Layout, lanes: Lanes, pitch: int) -> None:
-        super().__init__(program, layout, lanes)
-        for ports in (self.inputs, self.outputs):
-            for name, rows in ports.items():
-                ports[name] = _Columns(lanes, rows.base, pitch=pitch)
+    return Rates("\n".join(parts), _operations(program.forces) + rolled.operations,
+                 n * row + rolled.scratch, rolled.data)

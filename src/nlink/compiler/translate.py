@@ -8,18 +8,20 @@ from nlink.compiler.batch import emit_batch
 from nlink.compiler.emit import emit_program
 from nlink.compiler.ir import MODULE_TAIL, Target
 from nlink.compiler.kernel import Compiled
-from nlink.compiler.rolled import emit_loop_program
+from nlink.compiler.rolled import emit_rolled
 from nlink.compiler.sincos import large_reduction
-from nlink.scalars.program import LoopProgram, Program
+from nlink.scalars.program import Program
+from nlink.scalars.rolled_program import RolledProgram
 
 
-def module(program: Program | LoopProgram, target: Target) -> tuple[str, int, int, bytes]:
+def module(program: Program | RolledProgram, target: Target) -> tuple[str, int, int, bytes]:
     """The whole LLVM module of a program, its operation count, scratch size and data."""
     if isinstance(program, Program):
         body, scratch, data = emit_program(program, target), 0, b""
         operations = sum(n.op not in ("const", "input") for n in program.live())
     else:
-        body, operations, scratch, data = emit_loop_program(program, target)
+        code = emit_rolled(program, target)
+        body, operations, scratch, data = code.text, code.operations, code.scratch, code.data
     parts = [large_reduction(fma=target.fma), body,
              emit_batch((*program.inputs, *program.outputs), target)]
     if native.supported():
@@ -27,7 +29,7 @@ def module(program: Program | LoopProgram, target: Target) -> tuple[str, int, in
     return "\n".join([*parts, MODULE_TAIL]), operations, scratch, data
 
 
-def compile_program(program: Program | LoopProgram) -> Compiled:
+def compile_program(program: Program | RolledProgram) -> Compiled:
     """Machine code of a program for the host."""
     from nlink.compiler.host import compile_object, host
 

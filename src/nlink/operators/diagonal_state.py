@@ -16,7 +16,7 @@ from nlink.algorithms.sweep import Unrolled
 from nlink.model.mechanism import Mechanism
 from nlink.operators.linear import Array
 from nlink.operators.state import tilde
-from nlink.spatial import RigidInertia, Transform, Twist, Vector, Wrench
+from nlink.spatial import RigidInertia, Transform, Twist
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +49,8 @@ class Links:
                 raise ValueError(f"diagonal: a {joint.type.name} joint has {joint.type.nv} rates, "
                                  "expected joints of one rate, as in the paper")
         places = forward_kinematics(driver, columns)
-        rows = None if f_ext is None else tuple(_wrench(row) for row in f_ext)
-        wrenches = body_wrenches(driver, columns, mechanism.links, rows)
+        wrenches = body_wrenches(driver, columns, mechanism.links,
+                                 None if f_ext is None else f_ext.tolist())
         R = np.array([place.R.rows for place in places]).reshape(-1, 3, 3)
         base = np.array(mechanism.base.R.rows, dtype=float)
         g = base @ np.array(mechanism.gravity.components, dtype=float)
@@ -136,10 +136,6 @@ def _motion(X: Transform) -> Array:
 def _inertia(I: RigidInertia) -> Array:
     J, h = np.array(I.J.rows, dtype=float), tilde(np.array(I.h.components, dtype=float))
     return np.block([[J, h], [-h, I.m * np.eye(3)]])
-
-
-def _wrench(row: Array) -> Wrench:
-    return Wrench(Vector(*row[:3].tolist()), Vector(*row[3:].tolist()))
 
 
 def _stack(rows: list, shape: tuple[int, ...]) -> Array:

@@ -13,7 +13,7 @@ from functools import cache
 from itertools import pairwise
 
 from nlink.algorithms.catalogue import Algorithm, Options, find
-from nlink.algorithms.trace import ports, run, trace
+from nlink.algorithms.trace import ports, run_text, trace
 from nlink.model.joints import JOINT_TYPES
 from nlink.model.mechanism import NO_TURN, Attachment, Joint, Mechanism
 from nlink.model.parameters import generic
@@ -48,7 +48,7 @@ def _count_written(algorithm: Algorithm, mechanism: Mechanism, options: Options,
         mechanism = generic(mechanism, lambda _name: Counted(tally, offline=True))
     mechanism = algorithm.prepare(mechanism)
     inputs, _ = ports(algorithm, mechanism, wrenches=False)
-    run(algorithm, mechanism, options, [[Counted(tally)] * port.size for port in inputs])
+    run_text(algorithm, mechanism, options, [[Counted(tally)] * port.size for port in inputs])
     return Count(**vars(tally))
 
 
@@ -144,7 +144,7 @@ def _chain_count(n: int, name: str, algorithm: str | None, joint: str) -> Count:
     here = Attachment(0, Matrix.identity(), Vector.zero())
     links = tuple(Attachment(i, Matrix.identity(), Vector.zero()) for i in range(n + 1))
     chain = Mechanism((element,) * n, tuple(range(n)), Vector.zero(), here, links)
-    return count_program(trace(entry, chain, Options(links[-1], links),
+    return count_program(trace(entry, chain, Options(links[-1:], links),
                                 lift=lambda graph, m: generic(m, graph.parameter)))
 
 

@@ -90,7 +90,7 @@ def sweeps(robot: Robot, name: str, algorithm: str | None = None) -> tuple[str, 
                mechanism.split(robot.neutral if port == "q" else [0.0] * robot.n,
                                "nq" if port == "q" else "nv")
                for port, _ in entry.inputs]
-    entry.text(driver, Options(mechanism.links[-1], mechanism.links), *columns)
+    entry.text(driver, Options(mechanism.links[-1:], mechanism.links), *columns)
     return tuple(driver.noted)
 
 

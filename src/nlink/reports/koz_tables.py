@@ -184,7 +184,7 @@ def _chain(n: int, algorithm: Algorithm, axes: Axes) -> Count:
                     (0,), (0,), (0,))
     here = Attachment(0, Matrix.identity(), Vector.zero())
     chain = Mechanism((element,) * n, tuple(range(n)), Vector.zero(), here, (here,) * (n + 1))
-    return count_program(trace(algorithm, chain, Options(here, chain.links),
+    return count_program(trace(algorithm, chain, Options((here,), chain.links),
                                lift=lambda graph, m: axes(generic(m, graph.parameter))))
 
 

@@ -16,8 +16,8 @@ from nlink.reports.control import Control
 from nlink.robot import Robot
 from nlink.simulation.controllers import PD, ComputedTorque, FeedForward, PDGravity
 from nlink.simulation.files import PART
-from nlink.simulation.scipy_methods import SCIPY
 from nlink.simulation.run import Run
+from nlink.simulation.scipy_methods import SCIPY
 from nlink.simulation.splines import Spline
 from nlink.simulation.system import Closing, Law
 from nlink.simulation.trajectories import Cycloid

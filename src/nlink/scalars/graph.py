@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import operator as python
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -44,7 +44,7 @@ class Graph:
         self._rows: dict[str, Primitive | Table] = {}  # tables live as long as what reads them
 
     def _node(self, key: tuple, op: str, args: tuple[Node, ...] = (), *,
-              value: float = math.nan, name: str = "", offline: bool = True,
+              value: float = math.nan, name: Hashable = "", offline: bool = True,
               is_truth: bool = False) -> Node:
         node = self._table.get(key)
         if node is None:
@@ -61,8 +61,8 @@ class Graph:
         value = float(value) + 0.0
         return self._node(("const", value if value == value else "nan"), "const", value=value)
 
-    def input(self, name: str) -> Node:
-        """A value known when the program runs."""
+    def input(self, name: Hashable) -> Node:
+        """A value known when the program runs; its name is a string or a typed reference."""
         return self._node(("input", name), "input", name=name, offline=False)
 
     def parameter(self, name: str) -> Node:
@@ -268,7 +268,7 @@ class Node:
     op: str
     args: tuple[Node, ...]
     value: float
-    name: str
+    name: Hashable
     offline: bool
     is_truth: bool
 
@@ -358,7 +358,7 @@ class Node:
         if self.op == "const":
             return f"{self.value:g}"
         if self.op == "input":
-            return self.name
+            return str(self.name)
         return f"%{self.index} = {self.op}({', '.join(_short(a) for a in self.args)})"
 
 
@@ -403,7 +403,7 @@ def reachable(results: Iterable[Node]) -> list[Node]:
     return [seen[i] for i in sorted(seen)]
 
 
-def evaluate(results: Sequence[Node], bindings: Mapping[str, Scalar],
+def evaluate(results: Sequence[Node], bindings: Mapping[Any, Scalar],
              constant: Callable[[float], Scalar] = float) -> list[Scalar]:
     """The values of nodes on any scalar: floats, arrays, complex, SymPy, another graph.
 

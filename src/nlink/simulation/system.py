@@ -18,7 +18,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from nlink.algorithms.catalogue import stabilized
 from nlink.algorithms.trace import run
 from nlink.compiler.keys import key
 from nlink.compiler.rates import RolledRates
@@ -29,7 +28,8 @@ from nlink.iterations.recording import record
 from nlink.iterations.text import Shape
 from nlink.scalars.functions import Scalar
 from nlink.scalars.graph import Graph, Node
-from nlink.scalars.program import LoopProgram, Port, Program
+from nlink.scalars.program import Port, Program
+from nlink.scalars.rolled_program import RolledProgram
 from nlink.simulation.events import Margin, Watched
 from nlink.simulation.variation import NOTHING, Varied
 from nlink.simulation.velocities import VELOCITIES, JointRates
@@ -161,10 +161,10 @@ class System:
 
     def request(self) -> Request:
         """Of the algorithm that makes the state change."""
-        request = self.robot.request(self.velocity.motion, algorithm=self.algorithm)
+        motion = self.velocity.motion
         if self.robot.mechanism.closures and isinstance(self.closing, float):
-            return replace(request, algorithm=stabilized(self.closing))
-        return request
+            return replace(self.robot.request(motion, algorithm="contact"), stiffness=self.closing)
+        return self.robot.request(motion, algorithm=self.algorithm)
 
     def recipe(self) -> str:
         """A digest of all programs that are integrated."""
@@ -269,7 +269,7 @@ class System:
 
         if request.rolled and self.velocity.rates is None and not self.varied.mechanical:
             loops = request.program()
-            assert isinstance(loops, LoopProgram)
+            assert isinstance(loops, RolledProgram)
             return RolledRates(part("forces", tau), None if space.flat else part(
                 "velocity", velocity), loops)
         return part("rates", (*velocity, *self.change(mechanism, q, rates, qd, tau)))

@@ -75,7 +75,7 @@ class CheckReport:
 
 
 def check(robot: Robot, seed: int = 0, states: int = 16, *,
-          engine: Engine = "compiled", quick: bool = False) -> CheckReport:
+          engine: Engine | None = None, quick: bool = False) -> CheckReport:
     """Every law that applies to a robot, in random states within its limits, and whether its
     numbers are plausible.
 
@@ -98,5 +98,5 @@ def check(robot: Robot, seed: int = 0, states: int = 16, *,
     return CheckReport(robot.name, states, tuple(rows), findings(tree, x, engine))
 
 
-def _row(law: Law, robot: Robot, x: Samples, engine: Engine) -> Row:
+def _row(law: Law, robot: Robot, x: Samples, engine: Engine | None) -> Row:
     return Row(law.name, law.statement, law(robot, x, engine), law.bound(robot))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nlink.algorithms.catalogue import ALGORITHMS, Algorithm
-from nlink.algorithms.rolled import trace_rolled
+from nlink.algorithms.rolled import NotRolled, trace_rolled
 from nlink.algorithms.trace import run, trace
 from nlink.engines import Engine
 from nlink.formats.dh import parse_toml, to_toml
@@ -62,13 +62,13 @@ class Law:
         """The largest residual that rounding explains."""
         return self.tolerance * EPS * max(1, robot.n)
 
-    def __call__(self, robot: Robot, x: Samples, engine: Engine = "compiled") -> float:
+    def __call__(self, robot: Robot, x: Samples, engine: Engine | None = None) -> float:
         """The residual; not finite where a singular mass matrix is to be inverted."""
         with np.errstate(all="ignore"):
             return self.residual(robot, x, engine)
 
 
-def power_is_energy_rate(robot: Robot, x: Samples, engine: Engine) -> float:
+def power_is_energy_rate(robot: Robot, x: Samples, engine: Engine | None) -> float:
     tau = robot.inverse_dynamics(x.q, x.qd, x.qdd, engine=engine) - friction(robot, x.qd)
     power = (tau * x.qd).sum(-1)
     rate = along("kinetic_energy", robot, x) + along("potential_energy", robot, x)
@@ -76,24 +76,24 @@ def power_is_energy_rate(robot: Robot, x: Samples, engine: Engine) -> float:
     return difference(power, rate, *largest)
 
 
-def bias_is_inverse_dynamics_at_rest(robot: Robot, x: Samples, engine: Engine) -> float:
+def bias_is_inverse_dynamics_at_rest(robot: Robot, x: Samples, engine: Engine | None) -> float:
     tau = robot.inverse_dynamics(x.q, x.qd, np.zeros_like(x.qd), engine=engine)
     return difference(robot.bias(x.q, x.qd, engine=engine), tau - friction(robot, x.qd),
                       torque_scale(robot))
 
 
-def gravity_is_bias_at_rest(robot: Robot, x: Samples, engine: Engine) -> float:
+def gravity_is_bias_at_rest(robot: Robot, x: Samples, engine: Engine | None) -> float:
     still = robot.bias(x.q, np.zeros_like(x.qd), engine=engine)
     return difference(robot.gravity_torque(x.q, engine=engine), still, torque_scale(robot))
 
 
-def gravity_is_potential_gradient(robot: Robot, x: Samples, engine: Engine) -> float:
+def gravity_is_potential_gradient(robot: Robot, x: Samples, engine: Engine | None) -> float:
     (gradient,) = partials("potential_energy", robot, x)
     return difference(robot.gravity_torque(x.q, engine=engine), gradient,
                       torque_scale(robot))
 
 
-def inverse_dynamics_is_linear(robot: Robot, x: Samples, engine: Engine) -> float:
+def inverse_dynamics_is_linear(robot: Robot, x: Samples, engine: Engine | None) -> float:
     def tau(qdd: Array) -> Array:
         return robot.inverse_dynamics(x.q, x.qd, qdd, engine=engine)
 
@@ -102,26 +102,27 @@ def inverse_dynamics_is_linear(robot: Robot, x: Samples, engine: Engine) -> floa
     return difference(tau((x.qdd + other) / 2), mean, torque_scale(robot))
 
 
-def mass_matrix_is_symmetric(robot: Robot, x: Samples, engine: Engine) -> float:
+def mass_matrix_is_symmetric(robot: Robot, x: Samples, engine: Engine | None) -> float:
     M = mass_columns(robot, x, engine)
     return difference(M, np.swapaxes(M, -1, -2))
 
 
-def mass_matrix_is_positive(robot: Robot, x: Samples, engine: Engine) -> float:
+def mass_matrix_is_positive(robot: Robot, x: Samples, engine: Engine | None) -> float:
     return worst(-smallest_eigenvalue(robot, x, engine))
 
 
-def kinetic_energy_is_quadratic(robot: Robot, x: Samples, engine: Engine) -> float:
+def kinetic_energy_is_quadratic(robot: Robot, x: Samples, engine: Engine | None) -> float:
     M = mass_columns(robot, x, engine)
     half = np.einsum("ni,nij,nj->n", x.qd, M, x.qd) / 2
     return difference(robot.kinetic_energy(x.q, x.qd, engine=engine), half)
 
 
-def mass_matrix_is_columns_of_inverse_dynamics(robot: Robot, x: Samples, engine: Engine) -> float:
+def mass_matrix_is_columns_of_inverse_dynamics(robot: Robot, x: Samples,
+                                               engine: Engine | None) -> float:
     return difference(robot.mass_matrix(x.q, engine=engine), mass_columns(robot, x, engine))
 
 
-def mass_matrix_is_its_factors(robot: Robot, x: Samples, engine: Engine) -> float:
+def mass_matrix_is_its_factors(robot: Robot, x: Samples, engine: Engine | None) -> float:
     M = robot.mass_matrix(x.q, engine=engine)
     U, D = robot.factor_mass_matrix(x.q, engine=engine)
     triangular = difference(U, np.triu(U)) + difference(np.einsum("nii->ni", U), 1.0)
@@ -130,13 +131,13 @@ def mass_matrix_is_its_factors(robot: Robot, x: Samples, engine: Engine) -> floa
                                        np.swapaxes(U, -1, -2)))))
 
 
-def inverse_mass_matrix_inverts(robot: Robot, x: Samples, engine: Engine) -> float:
+def inverse_mass_matrix_inverts(robot: Robot, x: Samples, engine: Engine | None) -> float:
     M = robot.mass_matrix(x.q, engine=engine)
     inverse = robot.inverse_mass_matrix(x.q, engine=engine)
     return difference(inverse @ M, np.eye(robot.n), *_largest(np.abs(inverse) @ np.abs(M)))
 
 
-def forward_dynamics_inverts(robot: Robot, x: Samples, engine: Engine) -> float:
+def forward_dynamics_inverts(robot: Robot, x: Samples, engine: Engine | None) -> float:
     """The joint forces that the error of qdd is worth: M (FD(ID(qdd)) - qdd)."""
     tau = robot.inverse_dynamics(x.q, x.qd, x.qdd, f_ext=x.f_ext, engine=engine)
     qdd = robot.forward_dynamics(x.q, x.qd, tau, f_ext=x.f_ext, engine=engine)
@@ -145,7 +146,7 @@ def forward_dynamics_inverts(robot: Robot, x: Samples, engine: Engine) -> float:
     return difference(error, 0.0, *_largest(tau), torque_scale(robot)) if robot.n else 0.0
 
 
-def coriolis_matrix_gives_the_bias(robot: Robot, x: Samples, engine: Engine) -> float:
+def coriolis_matrix_gives_the_bias(robot: Robot, x: Samples, engine: Engine | None) -> float:
     C = robot.coriolis_matrix(x.q, x.qd, engine=engine)
     bias = robot.bias(x.q, x.qd, engine=engine)
     velocity = bias - robot.gravity_torque(x.q, engine=engine)
@@ -155,7 +156,7 @@ def coriolis_matrix_gives_the_bias(robot: Robot, x: Samples, engine: Engine) -> 
 
 
 def mass_rate_is_twice_the_symmetric_part_of_coriolis(robot: Robot, x: Samples,
-                                                      engine: Engine) -> float:
+                                                      engine: Engine | None) -> float:
     C = robot.coriolis_matrix(x.q, x.qd, engine=engine)
     rate = np.moveaxis(along("mass_matrix", robot, x).reshape(robot.n, robot.n, len(x.q)), -1, 0)
     M = robot.mass_matrix(x.q, engine=engine)
@@ -163,13 +164,13 @@ def mass_rate_is_twice_the_symmetric_part_of_coriolis(robot: Robot, x: Samples,
                       *(size * np.abs(x.qd).max(initial=0.0) for size in _largest(M)))
 
 
-def pose_is_rigid(robot: Robot, x: Samples, engine: Engine) -> float:
+def pose_is_rigid(robot: Robot, x: Samples, engine: Engine | None) -> float:
     R = robot.pose(x.q, x.frame, engine=engine)[..., :3, :3]
     return worst((difference(R @ np.swapaxes(R, -1, -2), np.eye(3)),
                   difference(np.linalg.det(R), 1.0)))
 
 
-def jacobian_is_pose_derivative(robot: Robot, x: Samples, engine: Engine) -> float:
+def jacobian_is_pose_derivative(robot: Robot, x: Samples, engine: Engine | None) -> float:
     """J is (axial part of dR R^T, dp) for each coordinate."""
     J = robot.jacobian(x.q, x.frame, engine=engine)
     change = np.stack(partials("pose", robot, x)).reshape(4, 4, *x.qd.shape)
@@ -180,7 +181,7 @@ def jacobian_is_pose_derivative(robot: Robot, x: Samples, engine: Engine) -> flo
     return difference(J, expected, 1.0)
 
 
-def jacobian_dot_is_jacobian_rate(robot: Robot, x: Samples, engine: Engine) -> float:
+def jacobian_dot_is_jacobian_rate(robot: Robot, x: Samples, engine: Engine | None) -> float:
     rate = along("jacobian", robot, x).reshape(6, robot.n, len(x.q))
     expected = np.einsum("ian,na->ni", rate, x.qd)
     J = robot.jacobian(x.q, x.frame, engine=engine)
@@ -188,7 +189,7 @@ def jacobian_dot_is_jacobian_rate(robot: Robot, x: Samples, engine: Engine) -> f
     return difference(robot.jacobian_dot_qd(x.q, x.qd, x.frame, engine=engine), expected, terms)
 
 
-def wrenches_act_by_jacobians(robot: Robot, x: Samples, engine: Engine) -> float:
+def wrenches_act_by_jacobians(robot: Robot, x: Samples, engine: Engine | None) -> float:
     def tau(f_ext: Array | None) -> Array:
         return robot.inverse_dynamics(x.q, x.qd, x.qdd, f_ext=f_ext, engine=engine)
 
@@ -201,7 +202,7 @@ def wrenches_act_by_jacobians(robot: Robot, x: Samples, engine: Engine) -> float
                       torque_scale(robot))
 
 
-def regrouping_changes_no_force(robot: Robot, x: Samples, engine: Engine) -> float:
+def regrouping_changes_no_force(robot: Robot, x: Samples, engine: Engine | None) -> float:
     """On NumPy arrays, whichever engine is asked for: regrouping happens before engines."""
     request = robot.request("inverse_dynamics")
     flat = [list(a.T) for a in x.arguments(request.algorithm)]
@@ -214,27 +215,33 @@ def regrouping_changes_no_force(robot: Robot, x: Samples, engine: Engine) -> flo
                       torque_scale(robot))
 
 
-def rolled_is_unrolled(robot: Robot, x: Samples, engine: Engine) -> float:
+def rolled_is_unrolled(robot: Robot, x: Samples, engine: Engine | None) -> float:
     """By interpretation, whichever engine is asked for: drivers come before engines."""
     def compare(algorithm: Algorithm) -> float:
         options = robot.request(algorithm.name).options
         flat = [list(a.T) for a in x.arguments(algorithm)]
-        loops = trace_rolled(algorithm, robot.mechanism, options)(*flat)
+        try:
+            rolled = trace_rolled(algorithm, robot.mechanism, options)(*flat)
+        except NotRolled:
+            return 0.0
         straight = trace(algorithm, robot.mechanism, options)(*flat)
-        return _disagreement(robot, algorithm, x, [stack(a, x) for a in loops],
-                             [stack(b, x) for b in straight])
+        shapes = [(len(x.q), *port.shape) for port in robot.request(
+            algorithm.name, algorithm=algorithm.formulation).ports[1]]
+        both = ([stack(a, x).T.reshape(shape) for a, shape in zip(values, shapes, strict=True)]
+                for values in (rolled, straight))
+        return _disagreement(robot, algorithm, x, *both)
 
-    return worst(compare(algorithm) for algorithm in _algorithms(robot, x) if algorithm.rolls)
+    return worst(compare(algorithm) for algorithm in _algorithms(robot, x))
 
 
-def engines_agree(robot: Robot, x: Samples, engine: Engine) -> float:
+def engines_agree(robot: Robot, x: Samples, engine: Engine | None) -> float:
     few = x[:4]
     return worst(_disagreement(robot, algorithm, few, runner(robot, algorithm, few, engine)(few),
                                runner(robot, algorithm, few, "python")(few))
                  for algorithm in _algorithms(robot, x))
 
 
-def formulations_agree(robot: Robot, x: Samples, engine: Engine) -> float:
+def formulations_agree(robot: Robot, x: Samples, engine: Engine | None) -> float:
     found = []
     for entries in ALGORITHMS.values():
         known = [entry for entry in entries.values() if _has_meaning(entry, robot, x)]
@@ -245,7 +252,7 @@ def formulations_agree(robot: Robot, x: Samples, engine: Engine) -> float:
     return worst(found)
 
 
-def batch_is_loop(robot: Robot, x: Samples, engine: Engine) -> float:
+def batch_is_loop(robot: Robot, x: Samples, engine: Engine | None) -> float:
     """Bit for bit: zero if each state alone gives what it gives in the batch, else one."""
     for algorithm in _algorithms(robot, x):
         compute = runner(robot, algorithm, x, engine)
@@ -257,7 +264,7 @@ def batch_is_loop(robot: Robot, x: Samples, engine: Engine) -> float:
     return 0.0
 
 
-def rates_move_coordinates(robot: Robot, x: Samples, engine: Engine) -> float:
+def rates_move_coordinates(robot: Robot, x: Samples, engine: Engine | None) -> float:
     """States are where they belong, integration starts along the tangent and stays there, and
     differences undo it. On NumPy arrays, whichever engine is asked for: spaces come before it."""
     space, q, qd = robot.mechanism.space, x.q.T, x.qd.T
@@ -270,7 +277,7 @@ def rates_move_coordinates(robot: Robot, x: Samples, engine: Engine) -> float:
                   difference(slope, space.tangent(q, qd), size)))
 
 
-def toml_is_lossless(robot: Robot, x: Samples, engine: Engine) -> float:
+def toml_is_lossless(robot: Robot, x: Samples, engine: Engine | None) -> float:
     copy = parse_toml(to_toml(robot.description), physical="ignore")
     return float(copy != robot.description)
 
@@ -278,7 +285,7 @@ def toml_is_lossless(robot: Robot, x: Samples, engine: Engine) -> float:
 def _algorithms(robot: Robot, x: Samples) -> list[Algorithm]:
     """The catalogue; for a robot of many joints, that part of it whose cost is linear."""
     return [entry for formulations in ALGORITHMS.values() for entry in formulations.values()
-            if (entry.rolls or _few(robot)) and _has_meaning(entry, robot, x)]
+            if (entry.power == 1 or _few(robot)) and _has_meaning(entry, robot, x)]
 
 
 def _has_meaning(algorithm: Algorithm, robot: Robot, x: Samples) -> bool:

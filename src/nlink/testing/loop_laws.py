@@ -23,32 +23,32 @@ from nlink.testing.states import (
 )
 
 
-def loops_close(robot: Robot, x: Samples, engine: Engine) -> float:
+def loops_close(robot: Robot, x: Samples, engine: Engine | None) -> float:
     size = robot.loops.scale
     return worst(np.abs(robot.compute("closure_error", x.q, engine=engine) / size).ravel())
 
 
-def jacobian_is_error_derivative(robot: Robot, x: Samples, engine: Engine) -> float:
+def jacobian_is_error_derivative(robot: Robot, x: Samples, engine: Engine | None) -> float:
     J = robot.compute("closure_jacobian", x.q, engine=engine)
     held = [(row, k) for k, row in enumerate(partials("closure_error", robot, x)) if row.any()]
     return worst(difference(row, J[:, k], 1.0) for row, k in held)
 
 
-def velocity_is_jacobian_times_rates(robot: Robot, x: Samples, engine: Engine) -> float:
+def velocity_is_jacobian_times_rates(robot: Robot, x: Samples, engine: Engine | None) -> float:
     J = robot.compute("closure_jacobian", x.q, engine=engine)
     terms = np.einsum("nij,nj->ni", np.abs(J), np.abs(x.qd))
     return difference(robot.compute("closure_velocity", x.q, x.qd, engine=engine),
                       np.einsum("nij,nj->ni", J, x.qd), float(terms.max(initial=0.0)))
 
 
-def acceleration_is_velocity_rate(robot: Robot, x: Samples, engine: Engine) -> float:
+def acceleration_is_velocity_rate(robot: Robot, x: Samples, engine: Engine | None) -> float:
     J = robot.compute("closure_jacobian", x.q, engine=engine)
     whole = np.einsum("nij,nj->ni", J, x.qdd) + robot.compute(
         "closure_acceleration", x.q, x.qd, engine=engine)
     return difference(np.reshape(along("closure_velocity", robot, x), (-1, len(x.q))).T, whole, 1.0)
 
 
-def loops_stay_closed(robot: Robot, x: Samples, engine: Engine) -> float:
+def loops_stay_closed(robot: Robot, x: Samples, engine: Engine | None) -> float:
     qdd = robot.forward_dynamics(x.q, x.qd, x.tau, engine=engine)
     J = robot.compute("closure_jacobian", x.q, engine=engine)
     c = robot.compute("closure_acceleration", x.q, x.qd, engine=engine)
@@ -57,7 +57,7 @@ def loops_stay_closed(robot: Robot, x: Samples, engine: Engine) -> float:
     return worst((np.abs(left).max(-1) / (terms.max(-1) * _spread(robot, x))).tolist())
 
 
-def forces_balance(robot: Robot, x: Samples, engine: Engine) -> float:
+def forces_balance(robot: Robot, x: Samples, engine: Engine | None) -> float:
     """M qdd + h - tau is what the loops' wrenches do, link by link."""
     qdd = robot.forward_dynamics(x.q, x.qd, x.tau, engine=engine)
     f = robot.compute("closure_forces", x.q, x.qd, x.tau, engine=engine)
@@ -77,13 +77,13 @@ def forces_balance(robot: Robot, x: Samples, engine: Engine) -> float:
     return worst((np.abs(whole - given).max(-1) / scale).tolist())
 
 
-def projection_leaves_closed_states(robot: Robot, x: Samples, engine: Engine) -> float:
+def projection_leaves_closed_states(robot: Robot, x: Samples, engine: Engine | None) -> float:
     q, qd = robot.compute("project", x.q, x.qd, engine=engine)
     return worst([difference(q, x.q, 1.0), difference(qd, x.qd, 1.0)]) / float(
         _spread(robot, x).max())
 
 
-def closed_engines_agree(robot: Robot, x: Samples, engine: Engine) -> float:
+def closed_engines_agree(robot: Robot, x: Samples, engine: Engine | None) -> float:
     """Every formulation in every engine, over the condition of J M^-1 J^T."""
     few, found = x[:4], []
     spread = float(_spread(robot, few).max())

@@ -38,7 +38,7 @@ class Finding:
     message: str
 
 
-def findings(robot: Robot, x: Samples, engine: Engine = "compiled") -> tuple[Finding, ...]:
+def findings(robot: Robot, x: Samples, engine: Engine | None = None) -> tuple[Finding, ...]:
     """What is impossible or unlikely about a robot; empty for a plausible one."""
     d = robot.description
     return (*_bodies(d), *_mass_matrix(robot, x, engine), *_units(d))
@@ -50,7 +50,7 @@ def _bodies(description: Description) -> Iterator[Finding]:
         yield Finding("error", description.objection.removeprefix("not a physical mechanism: "))
 
 
-def _mass_matrix(robot: Robot, x: Samples, engine: Engine) -> Iterator[Finding]:
+def _mass_matrix(robot: Robot, x: Samples, engine: Engine | None) -> Iterator[Finding]:
     if not 0 < robot.n <= FEW:
         return
     smallest = smallest_eigenvalue(robot, x, engine)

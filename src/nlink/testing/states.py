@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from nlink.algorithms.catalogue import Algorithm, find
-from nlink.engines import ENGINES, Engine
+from nlink.engines import Engine, prepare
 from nlink.model.description import Description
 from nlink.robot import Robot
 
@@ -65,10 +65,10 @@ def samples(robot: Robot, seed: int = 0, states: int = 16, frame: int | str = -1
 
 
 def runner(robot: Robot, algorithm: Algorithm, x: Samples,
-           engine: Engine) -> Callable[[Samples], tuple[Array, ...]]:
+           engine: Engine | None) -> Callable[[Samples], tuple[Array, ...]]:
     """Any entry of the catalogue as a function of samples, without external wrenches."""
     request = robot.request(algorithm.name, algorithm=algorithm.formulation, frame=x.frame)
-    run = ENGINES[engine](request)
+    run = prepare(request, engine)
 
     def compute(x: Samples) -> tuple[Array, ...]:
         result = run(*x.arguments(algorithm))
@@ -85,7 +85,7 @@ def friction(robot: Robot, qd: Array) -> Array:
     return viscous * qd + coulomb * np.sign(qd)
 
 
-def mass_columns(robot: Robot, x: Samples, engine: Engine) -> Array:
+def mass_columns(robot: Robot, x: Samples, engine: Engine | None) -> Array:
     """M(q) by columns of inverse dynamics, which is linear in qdd.
 
     Large accelerations of both signs cancel gravity to the last digit of M.
@@ -97,7 +97,7 @@ def mass_columns(robot: Robot, x: Samples, engine: Engine) -> Array:
     return np.swapaxes(next(tau) - next(tau), -1, -2) / 2.0**41
 
 
-def smallest_eigenvalue(robot: Robot, x: Samples, engine: Engine = "compiled") -> Array:
+def smallest_eigenvalue(robot: Robot, x: Samples, engine: Engine | None = None) -> Array:
     """Of M scaled to a unit diagonal, so that metres and radians compare; -1 if M_ii < 0."""
     M = mass_columns(robot, x, engine)
     negative = (np.einsum("nii->ni", M) < 0).any(-1)
