@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from random_programs import random_loop_program, random_program
+from random_programs import random_program, random_rolled_program
 
 from nlink.compiler.keys import key
 from nlink.model.joints import Revolute
@@ -47,7 +47,7 @@ def test_different_programs_have_different_keys():
     assert len({key(each) for each in DIFFERENT}) == len(DIFFERENT)
 
 
-@pytest.mark.parametrize("build", [random_program, lambda seed: random_loop_program(seed, 5)])
+@pytest.mark.parametrize("build", [random_program, lambda seed: random_rolled_program(seed, 5)])
 def test_programs_traced_twice_have_one_key(build):
     assert key(build(3)) == key(build(3))
     assert len({key(build(seed)) for seed in range(20)}) == 20

@@ -136,7 +136,7 @@ USERS = {
         lambda joint, tau, qd: tuple(t * x for t, x in zip(tau, qd, strict=True)),
         rigid_forces(m, q, qd, qd, no_wrenches(m)), qd)),
     "for each coordinate": (("speed", ("nq",)), lambda m, o, q, qd: m.each(
-        lambda joint, q, qd: joint.velocity(q, qd), q, qd)),
+        lambda joint, q, qd: joint.type.space.tangent(q, qd), q, qd)),
     "along the second axis": (("axes", (3, "n")), lambda m, o, q, qd: m.each(
         lambda joint, place, q: tuple(zip(*((place.R @ s.angular).components
                                             for s in joint.subspace(q)), strict=True)),

@@ -19,7 +19,7 @@ from nlink.simulation.files import PART
 from nlink.simulation.run import Run
 from nlink.simulation.scipy_methods import SCIPY
 from nlink.simulation.splines import Spline
-from nlink.simulation.system import Closing, Law
+from nlink.simulation.system import Closing, Controller
 from nlink.simulation.trajectories import Cycloid
 
 NEAR = 0.1
@@ -41,7 +41,7 @@ def waypoints(robot: Robot, path: Path) -> Spline:
 
 
 def law(robot: Robot, control: Control, start: np.ndarray, to: np.ndarray | None,
-        through: Spline | None, T: float, kp: float, kd: float) -> Law | None:
+        through: Spline | None, T: float, kp: float, kd: float) -> Controller | None:
     """The control law a command line asks for, along the papers' cycloid from start to `to`, or
     along a spline.
 
