@@ -19,52 +19,23 @@ step begins with the state after the impact, and the method starts anew.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from nlink.iterations.text import State, equal, when
-from nlink.scalars.functions import Scalar, less, less_equal, maximum, minimum, sqrt, where
+from nlink.iterations.triggers import AT_REST, ENDS, SHORTEST, TOUCHING, Trigger
+from nlink.scalars.functions import Scalar, less, less_equal, maximum, minimum, where
 
 if TYPE_CHECKING:
     from nlink.iterations.integration import Attempt, Method, Trial
 
 ORDINARY, PROBING, LANDING, LOOKING = 0.0, 1.0, 2.0, 3.0
 """What a step is: like any other; to narrow a bracket; to land; to a limit's lowest point."""
-ENDS = {"stop": 5.0, "limit": 6.0}
-"""Actions that end a trajectory, and its status then."""
-AT_REST = 7.0
 PROBES = 20
 """Tries after which a search bisects."""
-TOUCHING = 1e-300
-"""g of a limit that is touched from inside: positive, so that going out counts."""
-SHORTEST = 1e4
-"""Flights between impacts shorter than so many times `least` are rest on the limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trigger:
-    """When a watched function of the state counts as an event, and what happens then."""
-
-    direction: int
-    """1 where it rises through zero, -1 where it falls, 0 for both."""
-    action: str
-    """"record", "stop" (the trajectory ends), "limit" (it ends at a limit) or "bounce"."""
-    element: int = -1
-    """Of a limit: the element of the state that it bounds,"""
-    sign: float = 1.0
-    """from below if 1, from above if -1."""
-
-    @property
-    def bounds(self) -> bool:
-        """Whether it is a limit, positive inside."""
-        return self.action in ("limit", "bounce")
-
-    def crossed(self, before: Scalar, after: Scalar) -> Any:
-        """Whether the sign of two values differs, in a direction that counts."""
-        rising = less(before, 0.0) & less_equal(0.0, after)
-        falling = less(0.0, before) & less_equal(after, 0.0)
-        return {1: rising, -1: falling}.get(self.direction, rising | falling)
 
 
 class Events:
@@ -95,7 +66,6 @@ class Events:
         return s.replace(**changes)
 
     def ordinary(self, s: State) -> Any:
-        """Whether the last try was a step like any other."""
         return equal(s.phase, ORDINARY)
 
     def aimed(self, s: State, trial: Trial) -> Trial:
@@ -109,7 +79,7 @@ class Events:
         """Steps of `passed` without event, and those landings that are steps as well."""
         g = given.watch(trial.time, attempt.new)
         hits = [each.crossed(s[f"base{i}"], g[i]) for i, each in enumerate(self.triggers)]
-        hit = _either(hits)
+        hit = reduce(operator.or_, hits)
         looked = equal(s.phase, LOOKING) & attempt.ready
         s, through = self._look(s, attempt, trial, g, passed, looked & ~hit, given)
         crossing, plain = (through | looked) & hit, through & ~hit
@@ -135,7 +105,7 @@ class Events:
         ends = [given.limited(trial.time, x) for x in (s.y, s.k0, attempt.new, attempt.rate)]
         first: Scalar = math.inf
         for i, *values in zip(self.limits, *ends, strict=True):
-            dips, share = self._dip(s[f"base{i}"], g[i], self.triggers[i].sign, trial.size, *values)
+            dips, share = self.triggers[i].dip(s[f"base{i}"], g[i], trial.size, *values)
             lowest = share * trial.size
             ahead = dips & less(s.examined, lowest)
             first = minimum(where(ahead, lowest, math.inf), first)
@@ -145,19 +115,6 @@ class Events:
             phase=where(below, LOOKING, where(looked, ORDINARY, s.phase)),
             probe=where(below, first, s.probe), tprobe=where(below, s.t + first, s.tprobe))
         return s, passed & ~below
-
-    def _dip(self, base: Scalar, end: Scalar, sign: float, h: Scalar, y: Scalar, k0: Scalar,
-             new: Scalar, rate: Scalar) -> tuple[Any, Scalar]:
-        """Whether the cubic g + a s + b s^2 + c s^3, s = 0 to 1 over the step, dips below zero
-        between ends that are above, and where it is lowest: -a / (b + sqrt(b^2 - 3 a c)). It is
-        that of the whole step, however much of it has been examined."""
-        a, last, rise = h * sign * k0, h * sign * rate, sign * (new - y)
-        c = a + last - 2.0 * rise
-        b = rise - a - c
-        s = -a / (b + sqrt(b * b - 3.0 * (a * c)))
-        low = ((c * s + b) * s + a) * s + (end - rise)
-        inside = less(0.0, base) & less(0.0, end)
-        return inside & less(a, 0.0) & less(0.0, last) & less_equal(low, 0.0), s
 
     def _bracket(self, s: State, trial: Trial, g: Sequence[Scalar], crossing: Any, probing: Any,
                  hit: Any, given: Any) -> State:
@@ -242,10 +199,3 @@ class Events:
                 for i, each in enumerate(self.triggers) if not each.bounds})
 
         return when(bounced, s, jump)
-
-
-def _either(truths: Sequence[Any]) -> Any:
-    either = truths[0]
-    for truth in truths[1:]:
-        either = either | truth
-    return either

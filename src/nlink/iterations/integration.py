@@ -7,7 +7,6 @@ at a step before it is taken. Each method says in its own file how it steps; see
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -16,17 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from nlink.iterations.events import Events
+from nlink.iterations.rules import inverse_root, larger, mean_root, smaller, tolerance
 from nlink.iterations.text import Column, Layout, State, equal, total, totals, when
-from nlink.scalars.functions import (
-    Scalar,
-    float_bits,
-    from_float_bits,
-    less,
-    less_equal,
-    maximum,
-    sqrt,
-    where,
-)
+from nlink.scalars.functions import Scalar, less, less_equal, maximum, where
 
 STATUS = {"running": 0, "done": 1, "not finite": 2, "step too small": 3, "too many steps": 4,
           "event": 5, "limit reached": 6, "at rest on a limit": 7, "not closed": 8,
@@ -255,46 +246,3 @@ class Integration:
         lost = where(attempt.unsolved, STATUS["not converged"], lost)
         status = where(failed, lost, where(many, STATUS["too many steps"], s.status))
         return s.replace(status=status)
-
-
-def tolerance(given: Any, *columns: Column) -> Column:
-    """atol + rtol max |columns|, element by element."""
-    size = abs(columns[0])
-    for column in columns[1:]:
-        size = maximum(size, abs(column))
-    return given.rtol * size + given.atol
-
-
-def mean_root(square: Scalar, given: Any) -> Scalar:
-    """The root of the mean, from the sum over all elements."""
-    return sqrt(square * given.share)
-
-
-def smaller(a: Scalar, b: Scalar) -> Scalar:
-    """The smaller one, b where a is nan."""
-    return where(less(a, b), a, b)
-
-
-def larger(a: Scalar, b: Scalar) -> Scalar:
-    """The larger one, b where a is nan."""
-    return where(less(b, a), a, b)
-
-
-def not_finite(column: Column) -> Column:
-    """0, or nan where an element is not finite."""
-    return where(less(abs(column), math.inf), 0.0, math.nan)
-
-
-def inverse_root(x: Scalar, q: int) -> Scalar:
-    """About x^(-1/q) for x between 1e-10 and 1e10, where nan counts as large: from its exponent,
-    then by Newton's r += r (1 - x r^q) / q."""
-    x = larger(smaller(x, 1e10), 1e-10)
-    # the bits of a double, as an integer, are about 2^52 (log2 x + 1023)
-    bias = 1022.96 * 2.0**52
-    r = from_float_bits(float_bits(x) * (-1 / q) + bias * (1 + 1 / q))
-    for _ in range(4):
-        power = x
-        for _ in range(q):
-            power = power * r
-        r = r + r * ((1.0 - power) * (1 / q))
-    return r

@@ -13,10 +13,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from nlink.iterations.integration import (
-    Attempt,
-    OneStep,
-    Trial,
+from nlink.iterations.integration import Attempt, OneStep, Trial
+from nlink.iterations.rules import (
     inverse_root,
     larger,
     mean_root,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nlink.iterations.events import Trigger
+from nlink.iterations.triggers import Trigger
 from nlink.model.mimics import leads
 from nlink.scalars.functions import Scalar
 

@@ -13,29 +13,22 @@ order j. States between steps are the interpolating polynomial's, so outputs cos
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from nlink.iterations.integration import (
-    Attempt,
-    Trial,
+from nlink.iterations.integration import Attempt, Trial
+from nlink.iterations.rules import (
     larger,
     mean_root,
     not_finite,
+    pick,
+    rough_root,
     smaller,
     tolerance,
 )
 from nlink.iterations.text import Column, State, equal, kept, total, totals
-from nlink.scalars.functions import (
-    Scalar,
-    float_bits,
-    from_float_bits,
-    less,
-    less_equal,
-    where,
-)
+from nlink.scalars.functions import Scalar, less, less_equal, where
 
 FAILURES = 3
 """Rejections in a row after which the order is one again."""
@@ -86,8 +79,8 @@ class Adams:
         top = kept(top)
         sizes = [abs(h * (step.g[j] - step.g[j - 1])) * mean_root(x, given)
                  for j, x in enumerate(totals(*squares), 1)]
-        errors = (_pick(k, sizes, 1), _pick(k, [1.0, *sizes], 1), _pick(k, [1.0, 1.0, *sizes], 1))
-        new = kept(given.restore(trial.time, predicted + h * _pick(k, step.g) * top))
+        errors = (pick(k, sizes, 1), pick(k, [1.0, *sizes], 1), pick(k, [1.0, 1.0, *sizes], 1))
+        new = kept(given.restore(trial.time, predicted + h * pick(k, step.g) * top))
         step = Step(step.g, step.beta, step.psi, errors, predicted)
         return Attempt(s, new, given.rates(trial.time, new), errors[0] + total(not_finite(new)),
                        stages=(step,))
@@ -121,7 +114,7 @@ class Adams:
             d = d - where(less_equal(float(j), k), beta, 0.0) * phi
         e = d / tolerance(given, s.y, step.predicted)
         changes = [b - a for a, b in zip(step.g[1:-1], step.g[2:], strict=True)]
-        return abs(h * _pick(k, changes, 1)) * mean_root(total(e * e), given)
+        return abs(h * pick(k, changes, 1)) * mean_root(total(e * e), given)
 
     def control(self, s: State, attempt: Attempt, trial: Trial, accepted: Any, rejected: Any,
                 given: Any) -> State:
@@ -146,9 +139,9 @@ class Adams:
         error = where(up, above, where(down, below, at))
         order = where(up, k + 1.0, where(down, k - 1.0, k))
 
-        doubled = less_equal(error, _pick(order, [2.0**-(j + 2) for j in range(1, self.order + 1)],
+        doubled = less_equal(error, pick(order, [2.0**-(j + 2) for j in range(1, self.order + 1)],
                                           1))
-        factor = smaller(larger(_root(2.0 * error, order), 0.5), 0.9)
+        factor = smaller(larger(rough_root(2.0 * error, order), 0.5), 0.9)
         factor = where(less_equal(error, 0.5), 1.0, factor)
         wanted = hs * where(doubled | starting, 2.0, factor)
         wanted = where(less(hs, s.h), larger(wanted, s.h), wanted)  # cut short by a stop
@@ -195,21 +188,6 @@ class Adams:
             value = value + where(less_equal(float(j), s.used), hi * w[0], 0.0) * s[f"phi{j}"]
             term = s[name]
         return value
-
-
-def _pick(k: Scalar, values: Sequence[Scalar], first: int = 0) -> Scalar:
-    """values[k - first]."""
-    result = values[0]
-    for j, value in enumerate(values[1:], first + 1):
-        result = where(equal(k, float(j)), value, result)
-    return result
-
-
-def _root(x: Scalar, k: Scalar) -> Scalar:
-    """About x^(-1/(k+1)) for x around 1, from the exponent alone."""
-    one = 1023.0 * 2.0**52
-    bits = float_bits(larger(smaller(x, 1e10), 1e-10))
-    return from_float_bits(one + (one - bits) / (k + 1.0))
 
 
 METHODS = (Adams("abm", 12),)

@@ -15,7 +15,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nlink.iterations.integration import Attempt, OneStep, Trial, not_finite
+from nlink.iterations.integration import Attempt, OneStep, Trial
+from nlink.iterations.rules import not_finite
 from nlink.iterations.runge_kutta import weighted
 from nlink.iterations.tableau import Tableau
 from nlink.iterations.text import State, equal, kept, largest, total, when

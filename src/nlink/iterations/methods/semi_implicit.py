@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nlink.iterations.integration import Attempt, OneStep, Trial, not_finite
+from nlink.iterations.integration import Attempt, OneStep, Trial
+from nlink.iterations.rules import not_finite
 from nlink.iterations.text import State, kept, total
 from nlink.scalars.functions import less, where
 
