@@ -13,6 +13,7 @@ from typing import Any
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
 from nlink.formats.files import LARGEST
+from nlink.model.names import first_few
 
 MAX_DEPTH = 100
 MAX_ELEMENTS = 500_000
@@ -78,9 +79,7 @@ class Notes:
         ('visual ignored: 5 (a, b, c and 2 more)',)
         """
         def line(kind: str, names: list[str]) -> str:
-            distinct = list(dict.fromkeys(names))
-            more = f" and {len(distinct) - shown} more" if len(distinct) > shown else ""
-            return f"{kind}: {len(names)} ({', '.join(distinct[:shown])}{more})"
+            return f"{kind}: {len(names)} ({first_few(list(dict.fromkeys(names)), shown)})"
 
         return tuple(line(kind, names) for kind, names in self.found.items())
 
