@@ -230,8 +230,10 @@ def test_mujoco_accepts_what_is_not_listed_as_refused(shape, joint, mass):
         except ValueError as error:
             wrong += [] if refused else [str(error)]
             continue
-        wrong += ["compiled, though listed"] if refused and shape != "negative" else []
-        wrong += ["other numbers"] if mass and agreement(model, description) > 1e-9 else []
+        if refused:  # MuJoCo overlooks some negative moments
+            wrong += [] if shape == "negative" else ["compiled, though listed"]
+        elif mass and agreement(model, description) > 1e-9:
+            wrong.append("other numbers")
     assert not wrong
 
 
