@@ -24,6 +24,7 @@ from nlink.reports.bench_loops import bench_loops
 from nlink.reports.bench_peers import bench_mobility, bench_mujoco, bench_pinocchio
 from nlink.reports.complexity import count
 from nlink.reports.timing import Bench, adder, best, best_call, caller
+from nlink.model.names import plain
 from nlink.robot import Robot, load
 
 BATCH = 4096
@@ -52,6 +53,7 @@ def run_bench(robots: Sequence[str] | None = None, *,
     bench = Bench(cpu_name(), versions(), missing(), fma_peak())
     for name in robots or ARMS:
         robot = random_arm(7) if name == "random7" else load(name, physical="ignore")
+        robot = Robot(replace(robot.description, name=plain(robot.name)))  # for Markdown, too
         progress(robot.name)
         _bench_robot(bench, robot, seconds)
     if not robots:  # nothing was asked for in particular
