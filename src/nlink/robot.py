@@ -291,7 +291,10 @@ class Robot(Computations):
         return self._compute("kinetic_energy", q, qd, how=how)
 
     def potential_energy(self, q: ArrayLike, **how: Unpack[How]) -> Array:
-        """-sum m g . c, zero with all mass at the base frame's origin."""
+        """-sum m g . c of the links that move, zero with all their mass at the base frame's origin.
+
+        Links fixed to the base are no part of it: theirs is a constant.
+        """
         return self._compute("potential_energy", q, how=how)
 
     def center_of_mass(self, q: ArrayLike, **how: Unpack[How]) -> Array:
@@ -369,11 +372,12 @@ def _copy(inputs: list[Array], outputs: list[Array], _count: int) -> None:
 
 
 def load(name_or_path: str | Path, *, physical: Physical = "warn",
-         floating: bool = False) -> Robot:
+         floating: bool = False, includes: bool = False) -> Robot:
     """A robot by its bundled name, or from a .toml, .urdf or .xml (MJCF) file.
 
     `physical` says what to do about inertias no real body has: "warn", "error" or "ignore".
     `floating` frees the base body: a URDF's root link, or the link that a fixed joint holds
-    on the base.
+    on the base. `includes` allows an MJCF file to include others of its directory.
     """
-    return Robot(load_description(name_or_path, physical=physical, floating=floating))
+    return Robot(load_description(name_or_path, physical=physical, floating=floating,
+                                  includes=includes))

@@ -106,8 +106,10 @@ REFUSED = {
     "unknown type": (robot(link("a"), '<joint name="j" type="ball"/>'), "type 'ball', expected"),
     "joint without parent": (robot(link("a"), '<joint name="j" type="fixed"/>'),
                              "joint 'j': no element <parent>"),
-    "inertial without mass": (robot(link("a", "<inertial/>")), "inertial: no element <mass>"),
-    "two inertials": (robot(link("a", inertial() * 2)), "2 elements <inertial>, expected one"),
+    "inertial without inertia": (robot(link("a", '<inertial><mass value="1"/></inertial>')),
+                                 "inertial: no element <inertia>"),
+    "two parents of a joint": (robot(link("a"), link("b"), joint(
+        "j", "a", "b", inside='<parent link="b"/>')), "joint 'j': more than one <parent>"),
     "word for a number": (robot(link("a", inertial("heavy"))),
                           "link 'a': inertial: mass: value 'heavy', expected a number"),
     "not a number": (robot(link("a", inertial("nan"))), "value 'nan', expected a number"),
@@ -121,12 +123,45 @@ REFUSED = {
         "j", "a", "b", "revolute", '<origin xyz="1 2"/>')), "xyz has 2 numbers, expected 3"),
     "axis without direction": (robot(link("a"), link("b"), joint(
         "j", "a", "b", "revolute", '<axis xyz="0 0 0"/>')), "joint 'j': axis: .* has no direction"),
-    "limits in reverse": (robot(link("a"), link("b", inertial()), joint(
-        "j", "a", "b", "revolute", '<limit lower="1" upper="-1" effort="1" velocity="1"/>')),
-        "position limits .*expected low <= high"),
     "nothing to move": (robot(link("a"), link("b"), joint("j", "a", "b", "revolute")),
                         "joint 'j': moves no mass"),
 }
+
+
+LIMIT = '<limit lower="1" upper="-2" effort="1" velocity="1"/>'
+REPAIRED = {
+    "two inertials": (robot(link("a", inertial() + inertial("3"))),
+                      "<inertial> more than once, the first read: 1 (a)",
+                      lambda d: d.links[0].mass == 1.0),
+    "no mass": (robot(link("a", "<inertial/>")),
+                "<inertial> without <mass>, read as massless: 1 (a)",
+                lambda d: d.links[0].mass == 0.0),
+    "two axes": (robot(link("a"), link("b", inertial()), joint(
+        "j", "a", "b", "continuous", '<axis xyz="0 1 0"/><axis xyz="0 0 1"/>')),
+        "<axis> more than once, the first read: 1 (j)",
+        lambda d: d.joints[1].type.axis == (0.0, 1.0, 0.0)),
+    "limits in reverse": (robot(link("a"), link("b", inertial()), joint(
+        "j", "a", "b", "revolute", LIMIT)), "lower limit above the upper, exchanged: 1 (j)",
+        lambda d: d.joints[1].limits.position == (-2.0, 1.0)),
+    "declaration after blanks": ('\n <?xml version="1.0"?>' + robot(link("a")),
+                                 "XML declaration not at the start, ignored: 1 (the file)",
+                                 lambda d: d.name == "r"),
+    "declaration after comments": ('<!-- a -->\n<!-- <b> -->\n<?xml version="1.0"?>'
+                                   + robot(link("a")),
+                                   "XML declaration not at the start, ignored: 1 (the file)",
+                                   lambda d: d.name == "r"),
+}
+
+
+@pytest.mark.parametrize("name", REPAIRED)
+def test_what_has_one_sensible_meaning_is_read_and_reported(name):
+    """As urdfdom and others read it; `physical="error"` stays strict."""
+    text, line, holds = REPAIRED[name]
+    description = parse_urdf(text)
+    assert line in description.report
+    assert holds(description)
+    with pytest.raises(ValueError, match=r"^bad\.urdf: .*which physical='error' refuses$"):
+        parse_urdf(text, origin="bad.urdf", physical="error")
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -253,3 +254,38 @@ def test_an_interrupted_run_beside_an_older_one_is_mentioned(tmp_path):
     with pytest.warns(UserWarning, match=r"an interrupted one of the same name is in .*\.part"):
         assert np.array_equal(nlink.load_run(path).q, older.q)
     assert nlink.load_run(f"{path}.part").q[0].tolist() == [0.1] * 6
+
+
+class Bomb:
+    """What makes a directory when it is unpickled."""
+
+    def __init__(self, place):
+        self.place = place
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.place),)
+
+
+def test_no_pickle_of_a_zarr_store_is_read(tmp_path, monkeypatch):
+    """Format 2 knows a filter that unpickles, as older numcodecs do unasked; only 3 is read."""
+    pytest.importorskip("zarr")
+    monkeypatch.setattr("numcodecs.pickles.ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)
+    store, array = tmp_path / "evil.zarr", tmp_path / "evil.zarr" / "t"
+    array.mkdir(parents=True)
+    (store / ".zgroup").write_text('{"zarr_format": 2}')
+    (store / ".zattrs").write_text('{"lead": []}')
+    (array / ".zarray").write_text(json.dumps({
+        "zarr_format": 2, "shape": [1], "chunks": [1], "dtype": "|O", "compressor": None,
+        "fill_value": "", "order": "C", "filters": [{"id": "vlen-utf8"}, {"id": "pickle"}]}))
+    (array / "0").write_bytes(pickle.dumps(Bomb(tmp_path / "exploded")))
+    with pytest.raises(ValueError, match="not a run that nlink wrote"):
+        nlink.load_run(store)
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_an_old_zarr_is_refused_by_a_sentence(tmp_path, monkeypatch):
+    zarr = pytest.importorskip("zarr")
+    monkeypatch.setattr(zarr, "__version__", "2.18.3")
+    (tmp_path / "run.zarr").mkdir()
+    with pytest.raises(ImportError, match=r"need zarr 3\.1 or later, not 2\.18\.3"):
+        nlink.load_run(tmp_path / "run.zarr")

@@ -135,7 +135,7 @@ def kinetic_energy(mechanism: Driver, q: Column, qd: Column) -> Energy:
 
 
 def potential_energy(mechanism: Driver, q: Column) -> Energy:
-    """V = -sum m_i g . c_i, zero at the world's origin.
+    """V = -sum m_i g . c_i of the bodies that move, zero at the world's origin.
 
     Carried outward are g in the axes of each body and g . o of its origin o.
     """

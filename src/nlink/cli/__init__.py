@@ -10,17 +10,20 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 
 import typer
 
 from nlink.cli import queries, jobs  # isort: skip  # the order of the help
 from nlink.cli.app import app
+from nlink.model.names import visible
 
 __all__ = ["app", "jobs", "main", "queries", "run"]
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command line and return its status; all that goes wrong is one line."""
+    _open_streams()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)  # NonPhysicalWarning is one
@@ -48,12 +51,29 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _fail(message: str) -> int:
-    print("nlink:", " ".join(message.split()), file=sys.stderr)
+    _complain("nlink:", message)
     return 2
 
 
 def _show_warning(message: Warning | str, *_where: object) -> None:
-    print("nlink: warning:", " ".join(str(message).split()), file=sys.stderr)
+    _complain("nlink: warning:", str(message))
+
+
+def _complain(who: str, message: str) -> None:
+    with suppress(OSError):  # who has closed standard error wants to hear nothing
+        print(who, visible(" ".join(message.split())), file=sys.stderr, flush=True)
+
+
+def _open_streams() -> None:
+    """Standard streams that were closed, as by `>&-`, become the null device: a file opened in
+    their place would get what is printed."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            setattr(sys, name, open(number, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def main() -> None:

@@ -30,6 +30,8 @@ def convert(
     dh: Annotated[Convention | None, typer.Option(
         "--dh", help="Write a DH table, for serial arms.")] = None,
     floating: Floating = False,
+    includes: Annotated[bool, typer.Option(
+        "--includes", help="Let an MJCF file include others of its directory.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a robot in another format, and say what is lost."""
@@ -37,13 +39,12 @@ def convert(
     from nlink.reports import terminal
 
     lost = write(source, target, dh=None if dh is None else dh.value, physical="ignore",
-                 floating=floating)
+                 floating=floating, includes=includes)
     if as_json:
         terminal.print_json({"written": str(target), "lost": lost})
     else:
-        print(f"{target} written" + (", without loss" if not lost else "; lost or changed:"))
-        for line in lost:
-            print(f"  {line}")
+        terminal.say(f"{target} written" + (", without loss" if not lost else "; lost or changed:"),
+                     *(f"  {line}" for line in lost))
 
 
 @app.command()
@@ -63,7 +64,7 @@ def export(
     if as_json:
         terminal.print_json({"files": [str(path) for path in paths]})
     else:
-        print(*paths, sep="\n")
+        terminal.say(*paths)
 
 
 @app.command()
@@ -196,7 +197,7 @@ def bench(
     with terminal.console(stderr=True).status("measuring") as status:
         result = measure.run_bench(
             robots, seconds=seconds, chains=measure.CHAINS if chains and not robots else (),
-            progress=lambda what: status.update(f"measuring {what}"))
+            progress=lambda what: status.update(terminal.label(f"measuring {what}")))
     if save is not None:
         write_text(save, bench_tables.markdown(result))
     if as_json:
@@ -220,7 +221,7 @@ def reproduce(
     if as_json:
         terminal.print_json({"report": str(path)})
     else:
-        print(f"report: {path}")
+        terminal.say(f"report: {path}")
 
 
 @cache_app.command("info")
@@ -237,8 +238,8 @@ def cache_info(as_json: AsJson = False) -> None:
     elif state.problem:
         print(f"no kernels are kept: {state.problem}")
     else:
-        print(f"{state.directory}: {state.entries} kernels, {state.size / 2**20:.1f} MiB "
-              f"of at most {state.bound / 2**20:.0f} MiB")
+        terminal.say(f"{state.directory}: {state.entries} kernels, {state.size / 2**20:.1f} MiB "
+                     f"of at most {state.bound / 2**20:.0f} MiB")
 
 
 @cache_app.command("clear")

@@ -228,15 +228,14 @@ def symbolic(
     if as_json:
         terminal.print_json({"robot": robot, "name": name, "outputs": forms.outputs})
     elif latex:
-        print(forms.latex())
+        terminal.say(forms.latex())
     elif code is not None:
-        print(forms.code(code.value))
+        terminal.say(forms.code(code.value))
     elif cse:
         definitions, _ = forms.cse()
-        print(*(f"{symbol} = {value}" for symbol, value in definitions), sep="\n")
-        print(forms)
+        terminal.say(*(f"{symbol} = {value}" for symbol, value in definitions), forms)
     else:
-        print(forms)
+        terminal.say(forms)
 
 
 @app.command()
@@ -276,11 +275,11 @@ def check(
     from nlink.reports import terminal
 
     model = nlink.load(robot, floating=floating)
-    with terminal.console(stderr=True).status(f"checking {model.name}"):
+    with terminal.console(stderr=True).status(terminal.label(f"checking {model.name}")):
         report = nlink.check(model, seed=seed, quick=quick)
     if as_json:
         terminal.print_json(report.to_dict())
     else:
-        print(report)
+        terminal.say(report)
     if not report.ok:
         raise typer.Exit(1)

@@ -16,6 +16,7 @@ from nlink.compiler.code import Code, lower
 from nlink.compiler.emit import split_name
 from nlink.compiler.passes import optimize
 from nlink.formats.files import write_bytes
+from nlink.model.names import plain
 from nlink.scalars.graph import operation
 from nlink.scalars.primitives import PRIMITIVES, c_number
 from nlink.scalars.program import Port, Program
@@ -42,7 +43,7 @@ def export_c(programs: Sequence[Program], name: str, directory: str | os.PathLik
     source, header = place / f"{stem}.c", place / f"{stem}.h"
     for path, text in ((header, _header(stem, name, functions)),
                        (source, _source(stem, name, functions))):
-        write_bytes(path, text.encode("ascii", "backslashreplace"))
+        write_bytes(path, text.encode("ascii"))
     return source, header
 
 
@@ -90,10 +91,11 @@ class _Function:
 
     def comment(self) -> str:
         def described(ports: tuple[Port, ...]) -> str:
-            return ", ".join(f"{p.name} {p.shape}" if p.shape else p.name for p in ports)
+            return ", ".join(f"{_safe(p.name)} {p.shape}" if p.shape else _safe(p.name)
+                             for p in ports)
 
-        return (f"/* {_safe(self.program.name)}: {_safe(described(self.program.inputs))} -> "
-                f"{_safe(described(self.program.outputs))};\n"
+        return (f"/* {_safe(self.program.name)}: {described(self.program.inputs)} -> "
+                f"{described(self.program.outputs)};\n"
                 f"   arrays are row-major; {self.code.operations()} operations, a fused "
                 "multiply-add counted as one. */")
 
@@ -137,9 +139,9 @@ def _declared(port: Port, name: str) -> str:
     return f"double {name}[{port.size}]" if port.size else f"double *{name}"
 
 
-def _safe(text: str) -> str:
-    """Text that cannot end a comment."""
-    return text.replace("*/", "* /").replace("/*", "/ *").replace("\n", " ").replace("\\", "/")
+def _safe(name: str) -> str:
+    """What of a name goes into a comment: ASCII letters, digits and a few signs."""
+    return plain(name).encode("ascii", "replace").decode().replace("?", "_")
 
 
 def _header(stem: str, title: str, functions: Sequence[_Function]) -> str:

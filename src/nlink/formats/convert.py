@@ -15,14 +15,15 @@ from nlink.model.pose import Convention
 
 
 def convert(source: str | Path, target: str | Path, *, dh: Convention | None = None,
-            physical: Physical = "warn", floating: bool = False) -> list[str]:
+            physical: Physical = "warn", floating: bool = False, includes: bool = False,
+            ) -> list[str]:
     """Write the robot of one file to another; the suffix says in which format.
 
     `dh` asks for a DH table in a .toml file, which serial arms have; else every row keeps the
-    placement it has. `floating` frees the base body. With `physical="ignore"` numbers no real
-    body has are written as they are, and a line says what is wrong with them. Returned
-    is what was lost, one line a kind: by the reader, then by the writer. The file is written
-    in one step, or not at all.
+    placement it has. `floating` frees the base body, `includes` allows an MJCF file to include
+    others of its directory. With `physical="ignore"` numbers no real body has are written as
+    they are, and a line says what is wrong with them. Returned is what was lost, one line a
+    kind: by the reader, then by the writer. The file is written in one step, or not at all.
     """
     suffix = Path(target).suffix
     if suffix not in SUFFIXES:
@@ -30,7 +31,8 @@ def convert(source: str | Path, target: str | Path, *, dh: Convention | None = N
                          f"{', '.join(SUFFIXES)}")
     if dh is not None and suffix != ".toml":
         raise ValueError(f"dh: {dh!r} is for a .toml file, and the target is {suffix}")
-    description = load_description(source, physical=physical, floating=floating)
+    description = load_description(source, physical=physical, floating=floating,
+                                   includes=includes)
     text, lost = _written(description, suffix, dh)
     write_text(target, text)
     wrong = [description.objection] if physical == "ignore" and description.objection else []

@@ -8,6 +8,7 @@ back gives an equal description, number for number.
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
@@ -41,6 +42,10 @@ from nlink.model.mimics import Mimic
 from nlink.model.names import base_name
 from nlink.model.pose import DH, Convention, Mount, Placement, Pose
 
+MAX_DEPTH = 32
+"""Parts of a key, and brackets within brackets."""
+MAX_ROWS = 50_000
+"""Links and frames of a file."""
 _TOP_KEYS = {"name", "convention", "gravity", "source", "link", "frame", "loop", "home"}
 
 
@@ -54,15 +59,16 @@ def from_rows(rows: Sequence[Mapping[str, Any]], *, convention: Convention = "st
         raise TypeError(f"rows: {type(rows).__name__}, expected a sequence of mappings")
     links, joints = [], []
     numbered = expanded(rows)
-    known = [_base([row for _, row in numbered], *(frame.name for frame in frames))]
+    known = {_base([row for _, row in numbered], *(frame.name for frame in frames)): 0}
     for number, row in numbered:
         try:
-            link, joint = _read_row(row, convention, known)
+            link, joint = _read_row(row, convention, known, len(links))
         except (ValueError, TypeError) as error:
             raise type(error)(f"row {number}: {error}") from None
         links.append(link)
         joints.append(joint)
-        known.append(link.name)
+        if isinstance(link.name, str):  # else the description refuses it
+            known.setdefault(link.name, len(links))
     return Description(
         name=name, links=tuple(links), joints=tuple(joints), frames=tuple(frames),
         gravity=_vector("gravity", gravity), source=source, report=tuple(report),
@@ -75,7 +81,7 @@ def _base(tables: Sequence[Any], *names: str) -> str:
     return base_name([*names, *(name for name in named if isinstance(name, str))])
 
 
-def _read_row(row: Mapping[str, Any], convention: Convention, known: list[str],
+def _read_row(row: Mapping[str, Any], convention: Convention, known: dict[str, int], last: int,
               ) -> tuple[Link, Joint]:
     check_keys(row, ROW_KEYS | joint_keys(row))
     link = Link(
@@ -89,7 +95,7 @@ def _read_row(row: Mapping[str, Any], convention: Convention, known: list[str],
     joint = Joint(
         name=row["joint_name"],
         type=_joint_type(row),
-        parent=_parent(row.get("parent"), known),
+        parent=_parent(row.get("parent"), known, last),
         placement=_placement(row, convention),
         friction=Friction(_number(friction, "viscous"), _number(friction, "coulomb")),
         armature=_number(row, "armature"),
@@ -157,12 +163,12 @@ def _pose(table: Any) -> Pose:
                 _vector("xyz", table.get("xyz", (0.0, 0.0, 0.0))))
 
 
-def _parent(parent: Any, known: list[str]) -> int:
+def _parent(parent: Any, known: dict[str, int], last: int) -> int:
     if parent is None:
-        return len(known) - 1
-    if parent not in known:
-        raise ValueError(f"parent {parent!r} is not {known[0]!r} nor an earlier link")
-    return known.index(parent)
+        return last
+    if not isinstance(parent, str) or parent not in known:
+        raise ValueError(f"parent {parent!r} is not {next(iter(known))!r} nor an earlier link")
+    return known[parent]
 
 
 def _angle(row: Mapping[str, Any], key: str) -> float:
@@ -234,9 +240,35 @@ def _table(row: Mapping[str, Any], key: str, keys: set[str]) -> Mapping[str, Any
     return table
 
 
+_TOKEN = re.compile(r'''
+    """(?: [^"\\] | \\. | "(?!"") )*+ "{0,5}        # strings, which are never looked into again,
+  | '{3}(?: [^'] | '(?!'') )*+ '{0,5}            # whether they end or not
+  | "(?: [^"\\\n] | \\. )*+ "?
+  | '[^'\n]*+ '?
+  | \#[^\n]*+
+  | [][{}.=,\n]
+    ''', re.DOTALL | re.VERBOSE)
+
+
+def _check_depth(text: str) -> None:
+    """Refuse keys of many parts and brackets within brackets, which cost a parser the square of
+    their number, before there is a parser."""
+    parts = depth = 0
+    for token in _TOKEN.finditer(text):
+        sign = token[0]
+        if sign == ".":
+            parts += 1
+        elif len(sign) == 1:
+            parts = 0
+            depth = max(0, depth + (sign in "[{") - (sign in "]}"))
+        if parts >= MAX_DEPTH or depth > MAX_DEPTH:
+            raise ValueError(f"a key of more than {MAX_DEPTH} parts, or brackets nested deeper")
+
+
 def parse_toml(text: str, *, origin: str = "<toml>", physical: Physical = "warn") -> Description:
     """A description from TOML text."""
     try:
+        _check_depth(text)
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{origin}: not valid TOML: {error}") from None
@@ -247,6 +279,9 @@ def parse_toml(text: str, *, origin: str = "<toml>", physical: Physical = "warn"
     rows, frames = data.get("link", []), data.get("frame", [])
     if not isinstance(rows, list) or not rows or not isinstance(frames, list):
         raise ValueError(f"{origin}: expected one [[link]] table for each link")
+    if len(rows) + len(frames) > MAX_ROWS:
+        raise ValueError(f"{origin}: {len(rows)} links and {len(frames)} frames, expected at most "
+                         f"{MAX_ROWS} together")
     for key in ("name", "source"):
         if not isinstance(data.get(key, ""), str):
             raise ValueError(f"{origin}: {key}: {data[key]!r}, expected a string")
@@ -456,5 +491,5 @@ def _list(values: Sequence[float]) -> str:
 
 def _quote(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    printable = (c if c >= " " and c != "\x7f" else f"\\u{ord(c):04x}" for c in escaped)
+    printable = (c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped)
     return f'"{"".join(printable)}"'

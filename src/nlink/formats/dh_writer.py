@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from nlink.formats.urdf_writer import some
 from nlink.model.canonical import FAR
 from nlink.model.description import Description, Frame, Joint, Link
 from nlink.model.joints import Fixed, Prismatic, Revolute
-from nlink.model.names import fresh
+from nlink.model.names import first_few, fresh
 from nlink.model.pose import DH, Convention, Pose
 
 SAME = 1e-12
@@ -267,5 +266,5 @@ def dh_losses(description: Description) -> list[str]:
     lost = ["link frames become DH frames, the author's kept under another name where they differ"]
     if merged:
         lost.append(f"links on fixed joints merged, their frames kept: {len(merged)} "
-                    f"({some(merged)})")
+                    f"({first_few(merged)})")
     return lost

@@ -22,15 +22,18 @@ def robots() -> tuple[str, ...]:
 
 
 def load_description(name_or_path: str | Path, *, physical: Physical = "warn",
-                     floating: bool = False) -> Description:
-    """A bundled name, or the path of a .toml (DH, trees), .urdf or .xml (MJCF) file."""
+                     floating: bool = False, includes: bool = False) -> Description:
+    """A bundled name, or the path of a .toml (DH, trees), .urdf or .xml (MJCF) file.
+
+    `includes` allows an MJCF file to include others of its own directory.
+    """
     if not floating:
-        return _read(name_or_path, physical)
-    fixed = _read(name_or_path, "ignore")  # what floats is judged, once
+        return _read(name_or_path, physical, includes)
+    fixed = _read(name_or_path, "ignore", includes)  # what floats is judged, once
     return replace(floated(fixed), physical=physical)
 
 
-def _read(name_or_path: str | Path, physical: Physical) -> Description:
+def _read(name_or_path: str | Path, physical: Physical, includes: bool) -> Description:
     text = str(name_or_path)
     path = Path(name_or_path)
     if not path.suffix and path.name == text:
@@ -46,7 +49,7 @@ def _read(name_or_path: str | Path, physical: Physical) -> Description:
     if path.suffix == ".xml":
         from nlink.formats.mjcf import read_mjcf
 
-        return read_mjcf(path, physical=physical)
+        return read_mjcf(path, physical=physical, includes=includes)
     if path.suffix != ".toml":
         raise ValueError(f"robot: {text!r} has the suffix {path.suffix!r}, "
                          f"expected one of {', '.join(SUFFIXES)}")

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from nlink.formats.files import read_text
-from nlink.formats.safe_xml import Notes, parse_xml
+from nlink.formats.files import LARGEST, read_text
+from nlink.formats.mjcf_bounds import mjcf_root
+from nlink.formats.safe_xml import Notes
 from nlink.formats.urdf import parse_urdf
 from nlink.model.constraints import Ball, Rigid
 from nlink.model.description import (
@@ -34,9 +35,6 @@ from nlink.model.names import fresh
 from nlink.model.pose import Mount, Pose
 from nlink.model.quaternions import quaternion_matrix
 
-MAX_DEPTH = 1000
-"""Bodies nest in MJCF, so a chain of links is as deep as it is long."""
-
 _IGNORED = (
     ("geom", "ngeom", "geom"), ("actuator", "nu", "actuator"), ("tendon", "ntendon", "tendon"),
     ("sensor", "nsensor", "sensor"), ("contact pair", "npair", "pair"),
@@ -46,21 +44,30 @@ _IGNORED = (
 """What is not read: a word for it, its number and its accessor in a model."""
 
 
-def read_mjcf(path: str | Path, *, physical: Physical = "warn") -> Description:
+def read_mjcf(path: str | Path, *, physical: Physical = "warn", includes: bool = False,
+              ) -> Description:
     """A description from an MJCF file, or from a URDF file that ends in .xml."""
-    text, origin = read_text(path), str(path)
-    root = parse_xml(text, origin, depth=MAX_DEPTH)
+    return parse_mjcf(read_text(path), origin=str(path), physical=physical, includes=includes)
+
+
+def parse_mjcf(text: str, *, origin: str = "<mjcf>", physical: Physical = "warn",
+               includes: bool = False) -> Description:
+    """A description from MJCF text; the files it names are looked for beside `origin`."""
+    notes = Notes(strict=physical == "error")
+    root, files = mjcf_root(text, origin, notes, includes=includes)
     if root.tag == "robot":
         return parse_urdf(text, origin=origin, physical=physical)
     if root.tag != "mujoco":
         raise ValueError(f"{origin}: root element <{root.tag}>, expected <mujoco> (MJCF) "
                          "or <robot> (URDF)")
+    models = _mujoco().MjModel
     try:
-        model = _mujoco().MjModel.from_xml_path(origin)
-    except ValueError as error:
+        model = models.from_xml_path(origin) if files else models.from_xml_string(text)
+    except (ValueError, RuntimeError, MemoryError) as error:
         raise ValueError(f"{origin}: MuJoCo refuses it: {' '.join(str(error).split())}") from None
     try:
-        return from_mujoco(model, name=root.get("model") or Path(origin).stem, physical=physical)
+        return from_mujoco(model, name=root.get("model") or Path(origin).stem, physical=physical,
+                           notes=notes)
     except ValueError as error:
         raise ValueError(f"{origin}: {error}") from None
 
@@ -72,10 +79,12 @@ def _mujoco() -> Any:
         raise ImportError("MJCF files need MuJoCo: pip install nlink[mjcf]") from None
 
 
-def from_mujoco(model: Any, *, name: str = "robot", physical: Physical = "warn") -> Description:
-    """A description of a compiled `mujoco.MjModel`."""
-    notes = Notes()
-    names = _Names(model)
+def from_mujoco(model: Any, *, name: str = "robot", physical: Physical = "warn",
+                notes: Notes | None = None) -> Description:
+    """A description of a compiled `mujoco.MjModel`; the report begins with `notes`."""
+    notes = Notes() if notes is None else notes
+    _check_numbers(model)
+    names = _Names(model, notes)
     links: list[Link] = []
     joints: list[Joint] = []
     numbers = [0]  # of the link that is body k
@@ -110,9 +119,10 @@ def from_mujoco(model: Any, *, name: str = "robot", physical: Physical = "warn")
 class _Names:
     """Names that are unique here: bodies, then what has none or shares one."""
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
-        self.frames, self.joints = set(), set()
+    def __init__(self, model: Any, notes: Notes) -> None:
+        self.model, self.notes = model, notes
+        self.frames: set[str] = set()
+        self.joints: set[str] = set()
 
     def _take(self, wanted: str, used: set[str]) -> str:
         name = fresh(wanted, used)
@@ -127,7 +137,11 @@ class _Names:
         return self._take(f"{owner}:{self.model.joint(joint).name or joint}", self.frames)
 
     def site(self, number: int) -> str:
-        return self._take(self.model.site(number).name, self.frames)
+        wanted = self.model.site(number).name
+        name = self._take(wanted, self.frames)
+        if name != wanted:
+            self.notes.add("site renamed, since a body has its name", f"{wanted} is {name}")
+        return name
 
     def joint(self, number: int | None, body: int) -> str:
         if number is None:
@@ -256,6 +270,23 @@ def _note(model: Any, notes: Notes) -> None:
     for name in ("density", "viscosity"):
         if getattr(model.opt, name):
             notes.add("fluid ignored", name)
+
+
+def _check_numbers(model: Any) -> None:
+    """Refuse numbers that no mechanism has and whose squares overflow."""
+    for owner, fields in (("body", ("body_mass", "body_inertia", "body_pos", "body_ipos")),
+                          ("joint", ("jnt_pos",)), ("site", ("site_pos",)),
+                          ("", ("dof_armature", "dof_damping", "dof_frictionloss", "qpos0"))):
+        for field in fields:
+            values = getattr(model, field)
+            unfit = np.argwhere(~(np.abs(values) <= LARGEST))
+            if len(unfit):
+                number, value = int(unfit[0][0]), values[tuple(unfit[0])]
+                name = getattr(model, owner)(number).name if owner else ""
+                raise ValueError(f"{field}[{number}]{f' ({name!r})' if name else ''} is "
+                                 f"{value:g}, expected at most {LARGEST:g}")
+    if not (np.abs(model.opt.gravity) <= LARGEST).all():
+        raise ValueError(f"gravity {model.opt.gravity.tolist()}, expected at most {LARGEST:g}")
 
 
 def _more(model: Any, name: str) -> np.ndarray:

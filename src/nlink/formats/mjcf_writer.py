@@ -15,17 +15,19 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from nlink.formats.urdf_writer import loop_losses, some
+from nlink.formats.urdf_writer import loop_losses, name_losses, plainly_named
 from nlink.model.constraints import Ball, Rigid
-from nlink.model.description import Description, Frame, Joint, Link, Loop
+from nlink.model.description import Description, Frame, Joint, Link, Loop, inertia_rounding
 from nlink.model.joints import Fixed, Free, Planar, Prismatic, Revolute, Spherical, Universal
-from nlink.model.names import fresh
+from nlink.model.names import first_few, fresh
 from nlink.model.pose import DH, Pose
 
 DEEPEST = 496
 """Bodies nest, and MuJoCo's reader takes this many within one another."""
 MOST_RATES = 6
 """Of the joints of one body."""
+LEAST = 1e-15
+"""MuJoCo's least mass and moment of inertia of a body that moves."""
 CHAINED = (Revolute, Prismatic, Universal, Planar)
 """Joints that may share a body: hinges and slides."""
 
@@ -34,13 +36,15 @@ def to_mjcf(description: Description) -> str:
     """MJCF text of the mechanism: bodies, joints, inertias and frames (as sites), contacts off;
     `mjcf_losses` says what MJCF has no words for.
 
-    MuJoCo asks for positive definite inertias; `balanceinertia` stays off, so what it accepts
-    it takes as given.
+    MuJoCo asks for positive definite inertias, which rods and point masses have not: their
+    moments are raised by what is rounding beside the mass. `balanceinertia` stays off, so what
+    it accepts it takes as given.
 
     >>> import nlink
     >>> to_mjcf(nlink.load("planar3").description).splitlines()[0]
     '<mujoco model="planar3">'
     """
+    description = plainly_named(description)
     lines = (
         f"<mujoco model={quoteattr(description.name)}>",
         '  <compiler angle="radian" inertiafromgeom="false" boundmass="0" boundinertia="0"/>',
@@ -230,11 +234,33 @@ def _inertial(link: Link) -> list[str]:
     """MuJoCo wants a mass: a body without one has no inertial element."""
     if not link.mass:
         return []
-    I = link.inertia
-    moments, products = (I[0][0], I[1][1], I[2][2]), (I[0][1], I[0][2], I[1][2])
-    inertia = (f'fullinertia="{_numbers((*moments, *products))}"' if any(products)
-               else f'diaginertia="{_numbers(moments)}"')  # which may be zero
-    return [f'<inertial pos="{_numbers(link.com)}" mass="{link.mass!r}" {inertia}/>']
+    moments, axes = _principal(link)
+    turned = "" if np.array_equal(axes, np.eye(3)) else (
+        f' xyaxes="{_numbers((*axes[:, 0], *axes[:, 1]))}"')
+    return [f'<inertial pos="{_numbers(link.com)}" mass="{link.mass!r}" '
+            f'diaginertia="{_numbers(_raised(link.mass, moments))}"{turned}/>']
+
+
+def _principal(link: Link) -> tuple[np.ndarray, np.ndarray]:
+    """Moments about principal axes, and these as columns."""
+    tensor = np.array(link.inertia, dtype=float)
+    moments, axes = np.diag(tensor), np.eye(3)
+    if np.any(tensor - np.diag(moments)):
+        moments, axes = np.linalg.eigh(tensor)
+        axes[:, 2] = np.cross(axes[:, 0], axes[:, 1])
+    return moments, axes
+
+
+def _raised(mass: float, moments: np.ndarray) -> np.ndarray:
+    """Moments as MuJoCo wants them, a >= LEAST and a + b >= c, if only rounding is missing."""
+    a, b, c = np.argsort(moments)
+    for least in (LEAST, 0.0):  # a body that does not move may have less
+        raised = np.maximum(moments, least)
+        while raised[a] + raised[b] < raised[c]:
+            raised[a] = np.nextafter(max(raised[a], raised[c] - raised[b]), np.inf)
+        if np.max(raised - moments) <= inertia_rounding(mass, moments):
+            return raised
+    return moments
 
 
 def _pose(pose: Pose) -> str:
@@ -250,6 +276,7 @@ def mjcf_losses(description: Description) -> list[str]:
     """What a description has and our MJCF has not, one line a kind."""
     plan = _Plan.of(description)
     joints = [joint for joint in description.joints if joint.type.nv]
+    massive = [link for link in description.links if link.mass]
     lost = ["source: the text about where the numbers come from"] if description.source else []
     written = _written(description)
     lost += loop_losses(replace(description, physical="ignore", loops=tuple(
@@ -273,9 +300,16 @@ def mjcf_losses(description: Description) -> list[str]:
             ("massless links left out, their joints given to the links they carry", plan.merged),
             ("link renamed, since MuJoCo's own body has that name",
              [link.name for link in description.links if link.name == "world"]),
-            ("MuJoCo refuses links that move and have no mass", _weightless(plan))):
+            ("moments of inertia raised to what MuJoCo accepts, which is rounding beside the mass",
+             [link.name for link in massive
+              if np.any(_written_moments(link) > np.sort(_principal(link)[0]))]),
+            ("MuJoCo refuses links with moments of inertia that no body has",
+             [link.name for link in massive if _impossible(link)]),
+            ("MuJoCo refuses links that move and have no mass or no inertia",
+             _weightless(plan))):
         if names:
-            lost.append(f"{what}: {len(names)} ({some(names)})")
+            lost.append(f"{what}: {len(names)} ({first_few(names)})")
+    lost += name_losses(description)
     if joints:
         lost.append("contacts, limits and dry friction are switched off: there is no geometry")
     return lost
@@ -289,17 +323,28 @@ def _limited(joint: Joint) -> bool:
     return any(map(math.isfinite, joint.limits.position))
 
 
+def _written_moments(link: Link) -> np.ndarray:
+    """The principal moments in the file, in order."""
+    return np.sort(_raised(link.mass, _principal(link)[0]))
+
+
+def _impossible(link: Link) -> bool:
+    """Whether a moment in the file is larger than the other two together."""
+    a, b, c = _written_moments(link)
+    return bool(a + b < c)
+
+
 def _weightless(plan: _Plan) -> list[str]:
-    """Bodies with a joint and no mass, on them or fixed in them."""
+    """Bodies with a joint that have, as those fixed in them, not the mass and inertia it needs."""
     links, joints = plan.description.links, plan.description.joints
-    heavy: set[int] = set()
+    sound: set[int] = set()
     found = []
     for number in reversed(plan.bodies):
-        joint = joints[number - 1]
-        if links[number - 1].mass:
-            heavy.add(number)
+        joint, link = joints[number - 1], links[number - 1]
+        if link.mass >= LEAST and _written_moments(link)[0] >= LEAST:
+            sound.add(number)
         if isinstance(joint.type, Fixed):
-            heavy |= {joint.parent} if number in heavy else set()
-        elif number not in heavy:
-            found.append(links[number - 1].name)
+            sound |= {joint.parent} if number in sound else set()
+        elif number not in sound:
+            found.append(link.name)
     return found[::-1]

@@ -13,11 +13,15 @@ from typing import Any
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
 from nlink.formats.files import LARGEST
+from nlink.model.names import first_few
 
 MAX_DEPTH = 100
 MAX_ELEMENTS = 500_000
+FOREWORD = 10_000
+"""Characters before an XML declaration that is not the first thing in its file."""
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _INFINITE = {"inf": math.inf, "+inf": math.inf, "-inf": -math.inf}
 
 
@@ -42,7 +46,7 @@ class _Bounded(TreeBuilder):
         return super().end(tag)
 
 
-def parse_xml(text: str, origin: str, *, depth: int = MAX_DEPTH) -> Element:
+def parse_xml(text: str, origin: str, *, depth: int = MAX_DEPTH, notes: Notes) -> Element:
     """The root element of a document that is safe to have read."""
     from defusedxml.common import DefusedXmlException
     from defusedxml.ElementTree import DefusedXMLParser
@@ -50,7 +54,7 @@ def parse_xml(text: str, origin: str, *, depth: int = MAX_DEPTH) -> Element:
     parser = DefusedXMLParser(target=_Bounded(depth), forbid_dtd=True, forbid_entities=True,
                               forbid_external=True)
     try:
-        parser.feed(text)
+        parser.feed(_declared_first(text, notes))
         return parser.close()
     except DefusedXmlException as error:
         what = type(error).__name__.replace("Forbidden", "")
@@ -60,14 +64,31 @@ def parse_xml(text: str, origin: str, *, depth: int = MAX_DEPTH) -> Element:
         raise ValueError(f"{origin}: not valid XML: {error}") from None
 
 
+def _declared_first(text: str, notes: Notes) -> str:
+    """The text without a declaration that stands behind blanks or comments."""
+    at = text.find("<?xml ", 0, FOREWORD)
+    if at > 0 and not _COMMENT.sub("", text[:at]).strip():
+        notes.repair("XML declaration not at the start", "ignored", "the file")
+        return text[:at] + text[text.find("?>", at) + 2:]
+    return text
+
+
 @dataclass(slots=True)
 class Notes:
     """What a reader did not use: kind -> names of where it was found, in order."""
 
+    strict: bool = False
+    """Whether a file that has to be repaired is refused."""
     found: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, kind: str, where: str) -> None:
         self.found.setdefault(kind, []).append(where)
+
+    def repair(self, what: str, meaning: str, where: str) -> None:
+        """Note what is wrong in the file and in which one sensible way it is read."""
+        if self.strict:
+            raise ValueError(f"{where}: {what}, which physical='error' refuses")
+        self.add(f"{what}, {meaning}", where)
 
     def lines(self, shown: int = 3) -> tuple[str, ...]:
         """One line a kind.
@@ -78,9 +99,7 @@ class Notes:
         ('visual ignored: 5 (a, b, c and 2 more)',)
         """
         def line(kind: str, names: list[str]) -> str:
-            distinct = list(dict.fromkeys(names))
-            more = f" and {len(distinct) - shown} more" if len(distinct) > shown else ""
-            return f"{kind}: {len(names)} ({', '.join(distinct[:shown])}{more})"
+            return f"{kind}: {len(names)} ({first_few(list(dict.fromkeys(names)), shown)})"
 
         return tuple(line(kind, names) for kind, names in self.found.items())
 
@@ -100,14 +119,14 @@ class Node:
         return self.element.findall(tag)
 
     def child(self, tag: str) -> Node | None:
-        """The only child of a tag, or None."""
+        """The child of a tag, or None; of several the first, as other readers take it."""
         found = self.element.findall(tag)
         if len(found) > 1:
-            raise ValueError(f"{self.path}: {len(found)} elements <{tag}>, expected one")
+            self.notes.repair(f"<{tag}> more than once", "the first read", self.owner)
         return Node(found[0], f"{self.path}: {tag}", self.owner, self.notes) if found else None
 
     def needed(self, tag: str) -> Node:
-        """The only child of a tag, which must be there."""
+        """The child of a tag, which must be there."""
         found = self.child(tag)
         if found is None:
             raise ValueError(f"{self.path}: no element <{tag}>")

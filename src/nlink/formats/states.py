@@ -25,11 +25,16 @@ def read_table(source: str, widths: Sequence[int], what: str) -> list[np.ndarray
         table = table[np.newaxis]
     if table.ndim != 2 or table.shape[1] != sum(widths):
         raise ValueError(f"{name}: shape {table.shape}, expected (states, {sum(widths)}): {what}")
+    unfit = np.argwhere(~np.isfinite(table))
+    if len(unfit):
+        row, column = unfit[0]
+        raise ValueError(f"{name}: state {row + 1} has {table[row, column]} in column "
+                         f"{column + 1}, expected finite numbers")
     return np.split(table, np.cumsum(widths)[:-1], axis=1)
 
 
 def read_numbers(name: str, text: str, size: int) -> np.ndarray:
-    """Exactly `size` numbers from a comma list.
+    """Exactly `size` finite numbers from a comma list.
 
     >>> read_numbers("q", "0, 0.5,1e-3", 3)
     array([0.   , 0.5  , 0.001])
@@ -40,6 +45,8 @@ def read_numbers(name: str, text: str, size: int) -> np.ndarray:
         raise ValueError(f"{name}: {text!r}, expected {size} numbers with commas between") from None
     if len(values) != size:
         raise ValueError(f"{name}: {len(values)} numbers, expected {size}")
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name}: {text!r}, expected finite numbers")
     return values
 
 

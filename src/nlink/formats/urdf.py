@@ -10,6 +10,7 @@ The root link hangs on the base by a fixed joint, which `load(..., floating=True
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -58,25 +59,26 @@ def read_urdf(path: str | Path, *, physical: Physical = "warn") -> Description:
 def parse_urdf(text: str, *, origin: str = "<urdf>", physical: Physical = "warn") -> Description:
     """A description from URDF text.
 
-    >>> parse_urdf('<robot name="x"><link name="a"><inertial/></link></robot>')
+    >>> parse_urdf('<robot name="x"><link name="a"><inertial><mass value="1"/></inertial></link>'
+    ...            '</robot>')
     Traceback (most recent call last):
     ...
-    ValueError: <urdf>: link 'a': inertial: no element <mass>
+    ValueError: <urdf>: link 'a': inertial: no element <inertia>
     """
-    root = parse_xml(text, origin)
+    notes = Notes(strict=physical == "error")
+    root = parse_xml(text, origin, notes=notes)
     try:
-        return _read_robot(root, Path(origin).stem, physical)
+        return _read_robot(root, Path(origin).stem, physical, notes)
     except ValueError as error:
         raise ValueError(f"{origin}: {error}") from None
 
 
-def _read_robot(element: Element, stem: str, physical: Physical) -> Description:
+def _read_robot(element: Element, stem: str, physical: Physical, notes: Notes) -> Description:
     if element.tag != "robot":
         raise ValueError(f"root element <{element.tag}>, expected <robot>")
     # a tag in a namespace is {namespace}name; comments have no text for a tag
     if any("xacro" in str(child.tag).rpartition("}")[0] for child in element.iter()):
         raise ValueError("is a xacro file, a program that writes URDF: expand it first")
-    notes = Notes()
     robot = Node(element, "robot", "", notes)
     robot.used({"link", "joint", "loop_joint"}, {"name", "version"}, "robot")
     if not element.get("name"):
@@ -116,8 +118,14 @@ def _read_link(node: Node) -> Link:
         return Link(node.owner)
     inertial.used({"origin", "mass", "inertia"}, set(), "inertial")
     pose = _origin(inertial)
-    mass, moments = inertial.needed("mass"), inertial.needed("inertia")
-    mass.used(set(), {"value"}, "mass")
+    mass = inertial.child("mass")
+    if mass is None:
+        node.notes.repair("<inertial> without <mass>", "read as massless", node.owner)
+        if inertial.child("inertia") is None:
+            return Link(node.owner, com=pose.origin)
+    else:
+        mass.used(set(), {"value"}, "mass")
+    moments = inertial.needed("inertia")
     moments.used(set(), {"ixx", "iyy", "izz", "ixy", "ixz", "iyz"}, "inertia")
     xx, yy, zz = (moments.number(name) for name in ("ixx", "iyy", "izz"))
     for name in ("ixy", "ixz", "iyz"):
@@ -128,7 +136,7 @@ def _read_link(node: Node) -> Link:
     if pose.rotation != Pose().rotation:
         tensor = pose.R @ tensor @ pose.R.T
         tensor = (tensor + tensor.T) / 2
-    return Link(node.owner, mass.number("value"), pose.origin,
+    return Link(node.owner, 0.0 if mass is None else mass.number("value"), pose.origin,
                 tuple(map(tuple, tensor.tolist())))  # type: ignore[arg-type]
 
 
@@ -157,6 +165,8 @@ def _read_joint(node: Node) -> _Edge:
               {"name", "type"}, "joint")
     ends = [node.needed(tag) for tag in ("parent", "child")]
     for end in ends:
+        if len(node.children(end.element.tag)) > 1:  # a tree of which nobody knows the shape
+            raise ValueError(f"{node.path}: more than one <{end.element.tag}>, expected one")
         end.used(set(), {"link"}, end.element.tag)
     seat = _origin(node)
     if kind == "fixed":
@@ -241,6 +251,9 @@ def _limits(node: Node, kind: str) -> Limits:
                         for name in ("velocity", "effort"))
     if not bounded:
         return Limits(velocity=velocity, effort=effort)
+    if low > high:
+        node.notes.repair("lower limit above the upper", "exchanged", node.owner)
+        low, high = high, low
     return Limits((low, high), velocity, effort)
 
 
@@ -276,7 +289,7 @@ def _depth_first(names: list[str], edges: list[_Edge]) -> tuple[str, list[_Edge]
     """The root, and the joints from it outward: children by name, each with all beyond it."""
     known = set(names)
     if len(known) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = next(name for name, count in Counter(names).items() if count > 1)
         raise ValueError(f"link {twice!r}: the name is used twice")
     below: dict[str, list[_Edge]] = {}
     above: dict[str, _Edge] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
@@ -17,7 +18,7 @@ from nlink.formats.files import LARGEST
 from nlink.model.canonical import align
 from nlink.model.description import Description, Friction, Joint, Limits, Link
 from nlink.model.joints import Fixed, Free, Planar, Prismatic, Revolute
-from nlink.model.names import fresh
+from nlink.model.names import SIGNS, distinct, first_few, fresh, plain
 from nlink.model.pose import DH, Pose
 
 EARTH = (0.0, 0.0, -9.81)
@@ -33,6 +34,7 @@ def to_urdf(description: Description) -> str:
     >>> to_urdf(nlink.load("planar3").description).splitlines()[:2]
     ['<robot name="planar3">', '  <link name="world"/>']
     """
+    description = plainly_named(description)
     lines = "\n".join(f"  {line}" for line in _elements(description))
     return f"<robot name={quoteattr(description.name)}>\n{lines}\n</robot>\n"
 
@@ -44,42 +46,67 @@ def urdf_losses(description: Description) -> list[str]:
         lost.append(f"gravity {description.gravity}: URDF has none, and a reader takes {EARTH}")
     rotors = [joint.name for joint in description.joints if joint.armature]
     if rotors:
-        lost.append(f"armature: {len(rotors)} joints ({some(rotors)})")
+        lost.append(f"armature: {len(rotors)} joints ({first_few(rotors)})")
     if description.source:
         lost.append("source: the text about where the numbers come from")
     lost += loop_losses(description)
     tables = [joint.name for joint in description.joints if isinstance(joint.placement, DH)]
     if tables:
-        lost.append(f"DH parameters: {len(tables)} rows become placements ({some(tables)})")
+        lost.append(f"DH parameters: {len(tables)} rows become placements ({first_few(tables)})")
     helped = [link.name for link, joint in zip(description.links, description.joints, strict=True)
               if _urdf_axis(joint) is None]
     if helped:
         lost.append(f"massless links added where a link's origin is off its joint's axis: "
-                    f"{len(helped)} ({some(helped)})")
+                    f"{len(helped)} ({first_few(helped)})")
     if description.frames:
         frames = [frame.name for frame in description.frames]
-        lost.append(f"frames become massless links: {len(frames)} ({some(frames)})")
-    return lost
+        lost.append(f"frames become massless links: {len(frames)} ({first_few(frames)})")
+    return lost + name_losses(description)
+
+
+def plainly_named(description: Description) -> Description:
+    """The description with plain names, each used once: what a generated file may carry."""
+    links, joints, loops = map(distinct, _names(description))
+    if not _changed(description):
+        return description
+    return replace(
+        description, name=plain(description.name), physical="ignore",
+        links=tuple(replace(link, name=links[link.name]) for link in description.links),
+        frames=tuple(replace(frame, name=links[frame.name]) for frame in description.frames),
+        joints=tuple(replace(joint, name=joints[joint.name], mimic=joint.mimic and replace(
+            joint.mimic, joint=joints[joint.mimic.joint])) for joint in description.joints),
+        loops=tuple(replace(loop, name=loops[loop.name], of=replace(
+            loop.of, name=f"{loops[loop.name]}.of"), on=replace(
+            loop.on, name=f"{loops[loop.name]}.on")) for loop in description.loops))
+
+
+def name_losses(description: Description) -> list[str]:
+    """A line about names that a generated file does not carry as they are."""
+    changed = _changed(description)
+    return [f"characters of names other than letters, digits and {SIGNS.strip()} become _: "
+            f"{len(changed)} ({first_few(changed)})"] if changed else []
+
+
+def _names(description: Description) -> tuple[list[str], list[str], list[str]]:
+    """Names of links and frames, of joints, and of loops."""
+    return ([item.name for item in (*description.links, *description.frames)],
+            [joint.name for joint in description.joints],
+            [loop.name for loop in description.loops])
+
+
+def _changed(description: Description) -> list[str]:
+    names = (description.name, *(name for kind in _names(description) for name in kind))
+    return [name for name in names if plain(name) != name]
 
 
 def loop_losses(description: Description) -> list[str]:
     """What of closed chains a format of trees has not: loops, home, joints without a motor."""
     loops = [loop.name for loop in description.loops]
     passive = [joint.name for joint in description.joints if not joint.actuated]
-    return [f"{what}: {len(names)} ({some(names)})" for what, names in (
+    return [f"{what}: {len(names)} ({first_few(names)})" for what, names in (
         ("loops left open", loops),
         ("joints no longer known to be without a motor", passive)) if names] + (
             ["home: the configuration to start from"] if description.home else [])
-
-
-def some(names: Sequence[str], shown: int = 3) -> str:
-    """The first few of many names.
-
-    >>> some("abcde")
-    'a, b, c and 2 more'
-    """
-    more = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return f"{', '.join(names[:shown])}{more}"
 
 
 def _elements(description: Description) -> Iterator[str]:

@@ -244,14 +244,16 @@ def _check_link(link: Link) -> None:
         raise ValueError(f"{who}: inertia is not symmetric")
 
 
-def _complaint(link: Link) -> str:
-    """Why no body has this inertia, or nothing: principal moments a, b >= 0 with a + b >= c.
+def inertia_rounding(mass: float, moments: np.ndarray) -> float:
+    """What is rounding of principal moments: 1e-9 of the largest, or the moment of the mass at a
+    micrometre, which files have for point masses they turned or shifted."""
+    return float(max(1e-9 * np.abs(moments).max(), 1e-12 * mass, 1e-300))
 
-    Rounding is no complaint: 1e-9 of the largest moment, or the moment of the mass at a
-    micrometre, which files have for point masses they turned or shifted.
-    """
+
+def _complaint(link: Link) -> str:
+    """Why no body has this inertia, or nothing: principal moments a, b >= 0 with a + b >= c."""
     moments = np.linalg.eigvalsh(np.array(link.inertia, dtype=float))
-    slack = max(1e-9 * np.abs(moments).max(), 1e-12 * link.mass, 1e-300)
+    slack = inertia_rounding(link.mass, moments)
     if moments[0] < -slack:
         return f"link {link.name!r} has the negative moment of inertia {moments[0]:.6g}"
     if moments[0] + moments[1] < moments[2] - slack:

@@ -1,8 +1,38 @@
-"""Names of links, joints and frames: each used once, and the author's win."""
+"""Names of links, joints and frames: each used once, and the author's win.
+
+Names come from files, and files from strangers. `plain` is what of a name goes into a generated
+file, `visible` what of a text goes to a terminal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import unicodedata
+from collections.abc import Collection, Iterable, Sequence, Set
+
+SIGNS = "_-.:+/ "
+"""What a plain name has besides letters and digits."""
+
+
+def plain(name: str) -> str:
+    """A name for a generated file: letters, digits and a few signs, `_` for all else.
+
+    No comment, string, tag, command or formula of any language ends with what is left.
+
+    >>> plain('arm *\\\\ __asm__("int3"); <b>')
+    'arm __ __asm____int3___ _b_'
+    """
+    return "".join(c if c in SIGNS or unicodedata.category(c)[0] in "LMN" else "_" for c in name)
+
+
+def visible(text: str) -> str:
+    """Text for a terminal: what does not print, as escape sequences do not, is spelled out.
+
+    >>> print(visible("\\x1b[2Jarm\\u202e"))
+    \\x1b[2Jarm\\u202e
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
 def fresh(name: str, used: Iterable[str]) -> str:
@@ -11,11 +41,36 @@ def fresh(name: str, used: Iterable[str]) -> str:
     >>> fresh("a", ["a", "a_2"])
     'a_3'
     """
-    taken, number, candidate = set(used), 1, name
+    taken, number, candidate = used if isinstance(used, Set) else set(used), 1, name
     while candidate in taken:
         number += 1
         candidate = f"{name}_{number}"
     return candidate
+
+
+def first_few(names: Sequence[str], shown: int = 3) -> str:
+    """The first few of many names.
+
+    >>> first_few("abcde")
+    'a, b, c and 2 more'
+    """
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return visible(f"{', '.join(names[:shown])}{more}".replace("\n", " "))
+
+
+def distinct(names: Iterable[str]) -> dict[str, str]:
+    """The plain names of some names: those that are plain already stay, and no two are alike.
+
+    >>> distinct(["a<b", "a_b", "a>b"])
+    {'a<b': 'a_b_2', 'a_b': 'a_b', 'a>b': 'a_b_3'}
+    """
+    found = {name: plain(name) for name in names}
+    used = {name for name, new in found.items() if name == new}
+    for name, new in found.items():
+        if name != new:
+            found[name] = fresh(new, used)
+            used.add(found[name])
+    return found
 
 
 def base_name(used: Collection[str]) -> str:

@@ -19,6 +19,7 @@ from nlink.engines import kernel
 from nlink.formats.bridges import pinocchio_order, to_pinocchio
 from nlink.formats.load import load_description
 from nlink.model.description import Description, Joint, Link
+from nlink.model.names import plain
 from nlink.model.pose import DH
 from nlink.reports.bench_loops import bench_loops
 from nlink.reports.bench_peers import bench_mobility, bench_mujoco, bench_pinocchio
@@ -52,6 +53,7 @@ def run_bench(robots: Sequence[str] | None = None, *,
     bench = Bench(cpu_name(), versions(), missing(), fma_peak())
     for name in robots or ARMS:
         robot = random_arm(7) if name == "random7" else load(name, physical="ignore")
+        robot = Robot(replace(robot.description, name=plain(robot.name)))  # for Markdown, too
         progress(robot.name)
         _bench_robot(bench, robot, seconds)
     if not robots:  # nothing was asked for in particular

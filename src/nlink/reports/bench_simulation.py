@@ -18,6 +18,7 @@ import numpy as np
 
 from nlink.formats.bridges import to_pinocchio
 from nlink.formats.mjcf_writer import to_mjcf
+from nlink.model.names import plain
 from nlink.reports.bench import cpu_name, missing, versions
 from nlink.robot import Robot, load
 from nlink.simulation.integration import simulate
@@ -64,7 +65,7 @@ def run_simulation_bench(name: str = "puma560", *, repeats: int = 5,
                          ) -> SimulationBench:
     """All comparisons; `progress` is told what is being measured."""
     bench = SimulationBench(cpu_name(), versions(), missing())
-    robot = load(name, physical="ignore")
+    robot, name = load(name, physical="ignore"), plain(name)
     rest = np.zeros(robot.n)
     exact = simulate(robot, rest, t=[0.0, CHECK], method="dop853", rtol=1e-13, atol=1e-15).q[-1]
     progress("one trajectory")

@@ -92,7 +92,7 @@ def limits(bench: Bench) -> list[str]:
     """The fraction of the core's peak that the batch kernels reach."""
     found = []
     for key, operations in bench.operations.items():
-        robot, what = key.split()
+        robot, what = key.rsplit(maxsplit=1)
         seconds = bench.seconds(robot, what, "nlink batch")
         if seconds and what in ("inverse_dynamics", "forward_dynamics"):
             found.append(f"{robot} {what}: {operations} operations in {seconds * 1e9:.1f} ns, "

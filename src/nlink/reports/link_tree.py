@@ -8,7 +8,7 @@ from dataclasses import astuple, dataclass, fields
 
 import numpy as np
 
-from nlink.formats.urdf_writer import some
+from nlink.model.names import first_few, visible
 from nlink.robot import Robot
 
 RIGHT = {"q", "mass", "limits"}
@@ -77,7 +77,7 @@ def _rows(robot: Robot) -> Iterator[Row]:
         bodies = [k for k in children.get(number, []) if k not in frames]
         named = [robot.frames[k] for k in frames] + [
             frame.name for frame in robot.description.frames if frame.link == number]
-        yield _row(robot, number, branch, places[number], some(named))
+        yield _row(robot, number, branch, places[number], first_few(named))
         if len(bodies) < 2:
             waiting += [(k, below, below) for k in bodies]
         else:
@@ -87,10 +87,10 @@ def _rows(robot: Robot) -> Iterator[Row]:
 
 def _row(robot: Robot, number: int, branch: str, place: str, frames: str) -> Row:
     if not number:
-        return Row(robot.frames[0], frames=frames)
+        return Row(visible(robot.frames[0]), frames=frames)
     link, joint = robot.links[number - 1], robot.joints[number - 1]
     kind = f"{joint.type.name} {_axis(joint.type.axis)}".strip()
-    return Row(branch + link.name, joint.name, kind, place,
+    return Row(branch + visible(link.name), visible(joint.name), kind, place,
                f"{link.mass:.4g}" if link.mass else "-",
                _range(joint.limits.position) if joint.type.nv else "", frames)
 

@@ -17,8 +17,10 @@ import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from nlink.formats.files import write_text
+from nlink.model.names import visible
 from nlink.model.pose import DH
 from nlink.reports import bench, bench_tables
 from nlink.reports.complexity import INVERSE_DYNAMICS_TABLE, Law, count, law
@@ -31,9 +33,27 @@ UNBOUNDED = 10_000
 """The width of what is written to a file: nothing in it is cut short."""
 
 
-def console(*, stderr: bool = False, width: int | None = None) -> Console:
-    """A console that prints text as it is: brackets in it are citations, not markup."""
-    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, width=width)
+class PlainConsole(Console):
+    """A console for text as it is: brackets are citations or parts of names, not markup, and
+    what a terminal would obey instead of printing it is spelled out."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(visible(text), **options)
+
+
+def console(*, stderr: bool = False, width: int | None = None) -> PlainConsole:
+    """A console for text with names in it that nobody has looked at."""
+    return PlainConsole(stderr=stderr, markup=False, highlight=False, emoji=False, width=width)
+
+
+def label(text: str) -> Text:
+    """Text for a spinner, where rich takes a string for markup."""
+    return Text(visible(text))
+
+
+def say(*lines: object) -> None:
+    """Print lines as they are, however wide, with what does not print spelled out."""
+    print(*(visible(str(line)) for line in lines), sep="\n")
 
 
 def grid(*columns: str, title: str | None = None, text: Iterable[str] = (),
@@ -286,7 +306,7 @@ def run_simulation_bench(robots: Sequence[str] | None, save: Path | None, *,
     name = robots[0] if robots else "puma560"
     with console(stderr=True).status("measuring") as status:
         result = measure.run_simulation_bench(
-            name, progress=lambda what: status.update(f"measuring {what}"))
+            name, progress=lambda what: status.update(label(f"measuring {what}")))
     if save is not None:
         write_text(save, measure.markdown(result))
     if as_json:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nlink.model.names import plain
 from nlink.reports import plots
 from nlink.reports.plots import COLOURS, MUTED, STYLES, save
 
@@ -39,7 +40,7 @@ def run_figure(run: Run, *, what: str = "q", title: str = "") -> Figure:
     if count > 1:
         note = f"{count} of {run.status_codes.size} trajectories, {note}"
     return panels(run.t, curves, names, ["J" if what == "energy" else ""] * len(names),
-                  title=title or f"{run.robot.name}: {what}", subtitle=note,
+                  title=title or f"{plain(run.robot.name)}: {what}", subtitle=note,
                   legend=1 < count <= len(COLOURS))
 
 
@@ -53,12 +54,12 @@ def loops_figure(run: Run, *, title: str = "") -> Figure:
     curves = {axis: np.full((count, panel_count), np.nan) for axis in "xyz"}
     curves["x"][:, 0] = np.maximum(error, 1e-18)
     for k, name in enumerate(loops.names):
-        names += [f"{name}: force", f"{name}: moment"]
+        names += [f"{plain(name)}: force", f"{plain(name)}: moment"]
         units += ["N", "N m"]
         for i, values in enumerate(curves.values()):
             values[:, 1 + 2 * k] = forces[:, k, 3 + i]
             values[:, 2 + 2 * k] = forces[:, k, i]
-    figure = panels(run.t, curves, names, units, title=title or f"{run.robot.name}: loops",
+    figure = panels(run.t, curves, names, units, title=title or f"{plain(run.robot.name)}: loops",
                     subtitle="wrenches of `of` on `on`, world axes")
     first = figure.axes[0]
     first.lines[0].set(color=MUTED, linestyle="-", linewidth=1.0)

@@ -8,6 +8,7 @@ that gives them [Saha99b, 45-48]: elements of M, pivots mhat, multipliers alpha 
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
@@ -199,8 +200,10 @@ def symbol_name(name: str) -> str:
 
 
 def number(x: float | Fraction) -> Any:
-    """A number as one would write it: 1/12, but 9.81."""
+    """A number as one would write it: 1/12, but 9.81; nan where there is none."""
     sp = sympy_module()
+    if not math.isfinite(x):
+        return sp.sympify(float(x))
     fraction = x if isinstance(x, Fraction) else rational(x)
     if fraction.denominator <= 60:
         return sp.Rational(fraction.numerator, fraction.denominator)

@@ -8,6 +8,7 @@ they read as in the papers: cos(q1 + q2), not cos q1 cos q2 - sin q1 sin q2.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,6 +25,8 @@ MAX_TERMS = 20_000
 
 def rational(x: float) -> Fraction:
     """The fraction a float was written as, if it has a small denominator; else its own value."""
+    if not math.isfinite(x):
+        raise ArithmeticError(f"{x} has no normal form: the expression is not defined")
     near = Fraction(x).limit_denominator(10_000)
     return near if float(near) == x else Fraction(x)
 

@@ -20,7 +20,9 @@ import json
 import math
 import os
 import secrets
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -474,8 +476,13 @@ def create(records: Array, head: dict[str, Any], path: Path | None, log: EventLo
 
 
 def zarr() -> Any:
+    """What is needed of the package: groups of format 3 only, since those of format 2 may hold
+    pickles, which run whatever a stranger wrote."""
     try:
         import zarr
     except ImportError:
         raise ImportError(".zarr files need zarr: pip install nlink[sim]") from None
-    return zarr
+    if tuple(map(int, zarr.__version__.split(".")[:2])) < (3, 1):
+        raise ImportError(f".zarr files need zarr 3.1 or later, not {zarr.__version__}: "
+                          "pip install -U nlink[sim]")
+    return SimpleNamespace(open_group=partial(zarr.open_group, zarr_format=3))
