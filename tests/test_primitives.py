@@ -295,6 +295,6 @@ def test_library_functions_are_found_by_a_second_process(tmp_path, monkeypatch):
     monkeypatch.setenv("NLINK_CACHE", str(tmp_path / "cache"))
     first, second = (subprocess.run([sys.executable, "-c", SECOND], check=True, text=True,
                                     capture_output=True).stdout for _ in range(2))
-    assert (first, second) == (second.replace("loaded", "emitted"), first.replace("emitted", "loaded"))
+    assert first == second.replace("loaded", "emitted")
     expected = [PRIMITIVES[name].floats(*(0.5, 1.5)[:PRIMITIVES[name].arity]) for name in LIBRARY]
     assert second == f"{expected}\nloaded\n"
