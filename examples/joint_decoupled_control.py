@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 import nlink
-from nlink.operators.diagonal import Diagonal
+from nlink.papers.operators.quasi_velocities import Diagonal
 
 RATES = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
 RATE = 2.0

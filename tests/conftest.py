@@ -17,7 +17,7 @@ settings.register_profile("explore", settings.get_profile("repeatable"), derando
 settings.load_profile("repeatable")
 
 
-SAMPLED = {"simulation": 2, "closed": 2}
+SAMPLED = {"simulation": 2, "closures": 2, "iterations": 2}
 """Folders whose parameters are methods, engines and seeds: a few of them do for the fast part."""
 
 

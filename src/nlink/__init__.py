@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "nlink.coupled": ("Coupled",),
+    "nlink.closures.coupled": ("Coupled",),
     "nlink.formats.load": ("robots",),
     "nlink.model.description": (
         "Description", "Frame", "Friction", "Joint", "Limits", "Link", "Loop",
@@ -20,16 +20,16 @@ _HOMES = {
                            "Planar", "Prismatic", "Revolute", "Spherical", "Universal"),
     "nlink.model.mimics": ("Mimic",),
     "nlink.model.pose": ("DH", "Mount", "Pose"),
-    "nlink.reports.complexity": ("count",),
-    "nlink.exports": ("export_c", "symbolic"),
+    "nlink.compute.complexity": ("count",),
+    "nlink.compute.exports": ("export_c", "symbolic"),
     "nlink.robot": ("Robot", "load"),
     "nlink.scalars.counting": ("Count",),
     "nlink.scalars.functions": (
         "abs", "atan2", "clip", "cos", "exp", "floor", "less", "less_equal", "log", "maximum",
         "minimum", "pow", "sign", "sin", "sqrt", "tanh", "where"),
     "nlink.simulation.events": ("Event",),
-    "nlink.simulation.files": ("load_run",),
-    "nlink.simulation.integration": ("simulate",),
+    "nlink.simulation.run_files": ("load_run",),
+    "nlink.simulation.simulator": ("simulate",),
     "nlink.testing": ("check",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -37,9 +37,10 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [*_HOME]  # pyright: ignore[reportUnsupportedDunderAll]
 
 if TYPE_CHECKING:
-    from nlink.coupled import Coupled as Coupled
-    from nlink.exports import export_c as export_c
-    from nlink.exports import symbolic as symbolic
+    from nlink.closures.coupled import Coupled as Coupled
+    from nlink.compute.complexity import count as count
+    from nlink.compute.exports import export_c as export_c
+    from nlink.compute.exports import symbolic as symbolic
     from nlink.formats.load import robots as robots
     from nlink.model.description import Description as Description
     from nlink.model.description import Frame as Frame
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
     from nlink.model.pose import DH as DH
     from nlink.model.pose import Mount as Mount
     from nlink.model.pose import Pose as Pose
-    from nlink.reports.complexity import count as count
     from nlink.robot import Robot as Robot
     from nlink.robot import load as load
     from nlink.scalars.counting import Count as Count
@@ -86,8 +86,8 @@ if TYPE_CHECKING:
     from nlink.scalars.functions import tanh as tanh
     from nlink.scalars.functions import where as where
     from nlink.simulation.events import Event as Event
-    from nlink.simulation.files import load_run as load_run
-    from nlink.simulation.integration import simulate as simulate
+    from nlink.simulation.run_files import load_run as load_run
+    from nlink.simulation.simulator import simulate as simulate
     from nlink.testing import check as check
 
 

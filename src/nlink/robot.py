@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nlink.compiler.calling import call
-from nlink.computations import Computations, How
-from nlink.engines import columnwise
+from nlink.compute.computations import Computations, How
+from nlink.compute.engines import columnwise
 from nlink.formats.dh import from_rows, read_loops, to_toml
 from nlink.formats.files import write_text
 from nlink.formats.load import load_description
 from nlink.model.description import Description, Joint, Link, Physical
 from nlink.model.joints import Free
 from nlink.model.pose import Convention
-from nlink.scalars.program import Port
+from nlink.programs.calling import call
+from nlink.programs.program import Port
 
 if TYPE_CHECKING:
-    from nlink.loops import Loops
-    from nlink.operators import Operators, SpatialOperators
-    from nlink.operators.diagonal import Diagonal
+    from nlink.closures.loops import Loops
+    from nlink.papers.operators import Operators, SpatialOperators
+    from nlink.papers.operators.quasi_velocities import Diagonal
 
 Array = np.ndarray
 
@@ -116,7 +116,7 @@ class Robot(Computations):
     @cached_property
     def loops(self) -> Loops:
         """The loops of a mechanism that has any: errors, forces, assembly, statics."""
-        from nlink.loops import Loops
+        from nlink.closures.loops import Loops
 
         return Loops(self)
 
@@ -325,7 +325,7 @@ class Robot(Computations):
           # # .
           # # #
         """
-        from nlink.operators import Operators, SpatialOperators
+        from nlink.papers.operators import Operators, SpatialOperators
 
         rates = np.zeros(self.n) if qd is None else qd
         family = (Operators if all(joint.type.nv == 1 for joint in self._mechanism.joints)
@@ -345,7 +345,7 @@ class Robot(Computations):
         >>> bool(np.isclose(d.nu @ d.nu, 2 * nlink.load("planar3").kinetic_energy(d.q, d.qd)))
         True
         """
-        from nlink.operators.diagonal import Diagonal
+        from nlink.papers.operators.quasi_velocities import Diagonal
 
         rates = np.zeros(self.n) if qd is None else qd
         wrenches = None if f_ext is None else self._state("f_ext", f_ext, (len(self.links), 6))

@@ -356,7 +356,7 @@ def test_a_reader_that_leaves_causes_no_traceback(arguments):
 
 
 def test_reproduce_says_where_the_report_is(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("nlink.reports.reproduce.reproduce",
+    monkeypatch.setattr("nlink.papers.reproduce.reproduce",
                         lambda out, progress: (progress(0.5, "half"), out / "report.html")[1])
     assert run("reproduce", "--out", tmp_path)[1] == f"report: {tmp_path / 'report.html'}\n"
     assert json.loads(run("reproduce", "--out", tmp_path, "--json")[1]) == {

@@ -11,7 +11,7 @@ import pytest
 
 import nlink
 from nlink.algorithms.catalogue import ALGORITHMS
-from nlink.reports import terminal
+from nlink.cli import printing
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -54,7 +54,7 @@ def test_links_lead_to_files(page):
 
 
 def test_readme_counts_are_those_counted():
-    table = terminal.published_table(nlink.load("puma560"))
+    table = printing.published_table(nlink.load("puma560"))
     cells = zip(*(column.cells for column in table.columns), strict=True)
     counted = [" ".join(map(str, row)) for row in cells]
     text = PAGES[0].read_text("utf-8")

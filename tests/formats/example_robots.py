@@ -13,7 +13,7 @@ import numpy as np
 from nlink import Description, Friction, Robot
 from nlink.formats.exchange import Exchange
 from nlink.formats.load import load_description
-from nlink.testing.states import EPS, difference, torque_scale
+from nlink.testing.samples import EPS, difference, torque_scale
 
 BAR = 1e-10
 """The relative difference allowed."""

@@ -10,7 +10,7 @@ from nlink import Description, Robot
 from nlink.formats.convert import convert
 from nlink.formats.dh_writer import to_dh, to_dh_rows
 from nlink.testing import random_description
-from nlink.testing.states import difference, torque_scale
+from nlink.testing.samples import difference, torque_scale
 
 CONVENTIONS = ("standard", "modified")
 ROUNDED = {6}

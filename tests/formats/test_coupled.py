@@ -15,7 +15,7 @@ from nlink.formats.urdf import parse_urdf
 from nlink.formats.urdf_writer import to_urdf
 from nlink.model.mimics import leads
 from nlink.testing import random_description
-from nlink.testing.states import difference, torque_scale
+from nlink.testing.samples import difference, torque_scale
 
 FOLLOWERS = {1: Mimic("joint5", -0.5, 0.3), 3: Mimic("joint2", 2.0), 5: Mimic("joint1", 0.7, -1.0)}
 """Places of joints that follow: one that comes later, and one that itself follows."""

@@ -11,7 +11,7 @@ from nlink.formats.bridges import to_pinocchio
 from nlink.formats.exchange import Exchange
 from nlink.formats.urdf import parse_urdf
 from nlink.testing import random_description
-from nlink.testing.states import difference
+from nlink.testing.samples import difference
 
 pin = pytest.importorskip("pinocchio")
 TYPES = ("revolute", "prismatic", "helical", "universal", "planar", "spherical", "free")

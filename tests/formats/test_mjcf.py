@@ -14,7 +14,7 @@ from nlink.formats.exchange import Exchange
 from nlink.formats.mjcf import from_mujoco
 from nlink.formats.mjcf_writer import DEEPEST, mjcf_losses, to_mjcf
 from nlink.testing import random_description
-from nlink.testing.states import difference
+from nlink.testing.samples import difference
 
 mujoco = pytest.importorskip("mujoco")
 

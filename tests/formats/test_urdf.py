@@ -15,7 +15,7 @@ from nlink.formats.exchange import Exchange
 from nlink.formats.urdf import parse_urdf
 from nlink.formats.urdf_writer import roll_pitch_yaw, to_urdf, urdf_losses
 from nlink.testing import random_description
-from nlink.testing.states import difference
+from nlink.testing.samples import difference
 
 BODY = ('<inertial><mass value="1"/>'
         '<inertia ixx="0.1" iyy="0.2" izz="0.2" ixy="0" ixz="0" iyz="0"/></inertial>')

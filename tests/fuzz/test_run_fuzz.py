@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 import nlink
-from nlink.simulation import integration
+from nlink.simulation import simulator as integration
 
 place, seconds, seed = Path(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
 integration.SLICE, integration.CHECKPOINT = 1e-3, 0.02

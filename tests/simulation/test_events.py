@@ -201,7 +201,7 @@ def test_an_interrupted_run_has_the_same_events(tmp_path, monkeypatch, until_don
     how = {"t": 2.0, "every": 0.25, "method": method, "step": 0.02, "limits": "bounce",
            "restitution": 0.9, "events": {"fast": lambda t, q, qd: nlink.sin(20 * q[0])}}
     whole = nlink.simulate(robot, q0, qd0, **how)
-    monkeypatch.setattr("nlink.simulation.integration.SLICE", 0.0)
+    monkeypatch.setattr("nlink.simulation.simulator.SLICE", 0.0)
     monkeypatch.setattr("nlink.simulation.event_log.MANY", 2)
 
     def so_far(_looks):
@@ -250,7 +250,7 @@ def test_events_of_quaternions_momenta_and_quasi_velocities():
 
 
 def test_a_long_chain_can_be_watched():
-    from nlink.reports.bench import random_arm
+    from nlink.bench.dynamics import random_arm
 
     robot = random_arm(45)
     bare = nlink.simulate(robot, t=0.02, rtol=1e-6)

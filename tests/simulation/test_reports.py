@@ -14,7 +14,7 @@ import pytest
 
 import nlink
 from nlink import cli
-from nlink.reports import bench_simulation
+from nlink.bench import integration_bench as bench_simulation
 from nlink.reports.page import Page
 
 
@@ -190,7 +190,7 @@ def test_pages_escape_and_colour():
 
 def test_figures_take_the_colours_of_the_page():
     pytest.importorskip("matplotlib")
-    from nlink.reports import trajectories
+    from nlink.simulation import figures as trajectories
 
     t = np.linspace(0, 1, 50)
     (figure,) = trajectories.single_panels(t, {"a": np.sin(t)[:, None], "b": t[:, None]}, ["q 1"],
@@ -209,7 +209,7 @@ def test_figures_take_the_colours_of_the_page():
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     pytest.importorskip("matplotlib")
-    from nlink.reports.reproduce import reproduce
+    from nlink.papers.reproduce import reproduce
 
     shares = []
     path = reproduce(tmp_path_factory.mktemp("report"),

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import nlink
-from nlink.compiler import loading
+from nlink.backends.llvm import loading
 from nlink.formats.files import name_beside
 from nlink.simulation import checks, event_log
 from nlink.simulation.writing import one_writer, uninterrupted
@@ -38,7 +38,7 @@ def simulate(path=None, **options):
 
 def interrupted(path, monkeypatch, looks=3):
     """A run that is stopped on its way."""
-    monkeypatch.setattr("nlink.simulation.integration.SLICE", 1e-6)
+    monkeypatch.setattr("nlink.simulation.simulator.SLICE", 1e-6)
     seen = []
 
     def stop(share):
@@ -242,8 +242,8 @@ def test_events_survive_an_error_of_the_disk(tmp_path, monkeypatch, name):
     """Rows that were written in part, or not at all, are written again."""
     if name.endswith("zarr"):
         pytest.importorskip("zarr")
-    monkeypatch.setattr("nlink.simulation.integration.SLICE", 1e-6)
-    monkeypatch.setattr("nlink.simulation.integration.CHECKPOINT", 0.0)
+    monkeypatch.setattr("nlink.simulation.simulator.SLICE", 1e-6)
+    monkeypatch.setattr("nlink.simulation.simulator.CHECKPOINT", 0.0)
     whole, sync, calls = simulate(), os.fsync, []
 
     def full(handle):
@@ -268,8 +268,8 @@ def test_events_survive_an_error_of_the_disk(tmp_path, monkeypatch, name):
 @pytest.mark.parametrize("seed", range(4))
 def test_no_interrupt_is_badly_timed(tmp_path, monkeypatch, seed):
     """Ctrl-C at any line of what collects events, writes checkpoints and waits for threads."""
-    monkeypatch.setattr("nlink.simulation.integration.SLICE", 1e-6)
-    monkeypatch.setattr("nlink.simulation.integration.CHECKPOINT", 0.0)
+    monkeypatch.setattr("nlink.simulation.simulator.SLICE", 1e-6)
+    monkeypatch.setattr("nlink.simulation.simulator.CHECKPOINT", 0.0)
     whole, rng, interrupts, left = simulate(), random.Random(seed), 0, 0
 
     def trace(frame, event, argument):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import signal
@@ -76,7 +77,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(tmp_path, monkeypatch, unti
                                                      name):
     if name.endswith(".zarr"):
         pytest.importorskip("zarr")
-    monkeypatch.setattr("nlink.simulation.integration.SLICE", 1e-5)
+    monkeypatch.setattr("nlink.simulation.simulator.SLICE", 1e-5)
     monkeypatch.setattr("nlink.simulation.store.BLOCK", 4 * 101 * 12 * 8)  # four trajectories
     q0, qd0 = PUMA.random_state(0, (9,))
     options = OPTIONS | {"method": method, "every": 0.01}
@@ -101,7 +102,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(tmp_path, monkeypatch, unti
 
 
 def test_a_run_interrupted_before_its_first_output_keeps_its_start(tmp_path, monkeypatch):
-    monkeypatch.setattr("nlink.simulation.integration.SLICE", 1e-5)
+    monkeypatch.setattr("nlink.simulation.simulator.SLICE", 1e-5)
     options = {"t": [0.0, 1.0], "method": "rkf45"}
     whole, calls = nlink.simulate(PUMA, **options), []
 
@@ -235,7 +236,7 @@ def test_events_of_other_names_and_other_versions_are_other_runs(tmp_path, monke
     nlink.simulate(PUMA, events={"A": lambda t, q, qd: q[0]}, save=path, **OPTIONS)
     with pytest.raises(ValueError, match="holds another run"):
         nlink.simulate(PUMA, events={"B": lambda t, q, qd: q[0]}, save=path, **OPTIONS)
-    from nlink.compiler import loading
+    from nlink.backends.llvm import loading
 
     monkeypatch.setattr(loading, "source_contents", lambda: "another")
     with pytest.raises(ValueError, match="holds this run by another version of nlink"):

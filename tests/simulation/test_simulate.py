@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import nlink
+from nlink.bench.dynamics import random_arm
 from nlink.iterations.methods import METHODS
 from nlink.model.description import Description, Joint, Link
 from nlink.model.pose import Mount, Pose
-from nlink.reports.bench import random_arm
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data" / "reference.json").read_text())
 RUNS = {
@@ -228,7 +228,7 @@ def test_long_chains_run_in_loops_over_their_joints(method, monkeypatch):
     states = balls.random_state(3, (3,))
     unrolled = [nlink.simulate(arm, np.zeros(12), tau=law, **options).q,
                 nlink.simulate(balls, *states, **options).q]
-    monkeypatch.setattr("nlink.engines.UNROLLED_JOINTS", 3)
+    monkeypatch.setattr("nlink.compute.engines.UNROLLED_JOINTS", 3)
     arm, balls = random_arm(12), ball_chain(6)
     rolled = [nlink.simulate(arm, np.zeros(12), tau=law, **options).q,
               nlink.simulate(balls, *states, **options).q]

@@ -93,7 +93,7 @@ def test_waypoints_from_files(tmp_path):
 
 
 def test_what_simulate_writes_is_a_trajectory(tmp_path):
-    from nlink.reports.simulation import write
+    from nlink.cli.simulate import write
 
     run = nlink.simulate(PUMA, t=0.5)
     again = Spline.from_file(write(run, tmp_path / "run.csv"))

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import nlink
+from nlink.bench.dynamics import random_arm
 from nlink.iterations.methods import METHODS
 from nlink.model.description import Frame, Friction
 from nlink.model.pose import Pose
-from nlink.reports.bench import random_arm
 from nlink.simulation import PD, ComputedTorque, Cycloid, OperationalSpace, Payload, PDGravity
 from nlink.testing import random_robot
 
@@ -179,7 +179,7 @@ def test_long_chains_vary_too(monkeypatch):
     unrolled = nlink.simulate(arm, np.zeros(6), tau=sway, **options)
     loaded = nlink.simulate(arm, np.zeros(6), tau=sway, **options | {
         "vary": {"p": p, "payload": 1.0}})
-    monkeypatch.setattr("nlink.engines.UNROLLED_JOINTS", 3)
+    monkeypatch.setattr("nlink.compute.engines.UNROLLED_JOINTS", 3)
     arm = random_arm(6)
     rolled = nlink.simulate(arm, np.zeros(6), tau=sway, **options)
     assert 0 < np.abs(rolled.q - unrolled.q).max() <= 1e-9

@@ -12,7 +12,7 @@ import typer
 
 import nlink
 from nlink.cli.app import AsJson, Floating, RobotName, app, cache_app
-from nlink.reports.control import Control
+from nlink.cli.control import Control
 
 
 class Convention(StrEnum):
@@ -120,8 +120,10 @@ def simulate(
     """
     import numpy as np
 
-    from nlink.formats.states import read_numbers
-    from nlink.reports import plots, simulation, terminal
+    from nlink.cli import printing
+    from nlink.cli import simulate as simulation
+    from nlink.formats.state_rows import read_numbers
+    from nlink.reports import plots, terminal
 
     if plot is not None:
         plots.picture_path("--plot", plot)
@@ -165,7 +167,7 @@ def simulate(
     if as_json:
         terminal.print_json(numbers)
     else:
-        terminal.print_run(numbers)
+        printing.print_run(numbers)
     if not ok:
         raise typer.Exit(1)
 
@@ -187,12 +189,14 @@ def bench(
 
     Ratios of one run are what counts; each number is the best of many repeats.
     """
+    from nlink.bench import bench_tables
+    from nlink.bench import dynamics as measure
+    from nlink.cli import printing
     from nlink.formats.files import write_text
-    from nlink.reports import bench as measure
-    from nlink.reports import bench_tables, terminal
+    from nlink.reports import terminal
 
     if simulation:
-        terminal.run_simulation_bench(robots, save, as_json=as_json)
+        printing.run_simulation_bench(robots, save, as_json=as_json)
         return
     with terminal.console(stderr=True).status("measuring") as status:
         result = measure.run_bench(
@@ -203,7 +207,7 @@ def bench(
     if as_json:
         print(result.to_json())
     else:
-        terminal.print_bench(result)
+        printing.print_bench(result)
 
 
 @app.command()
@@ -212,9 +216,9 @@ def reproduce(
     as_json: AsJson = False,
 ) -> None:
     """Run the papers' experiments and write one HTML page with figures and tables."""
+    from nlink.papers.reproduce import reproduce as run_all
     from nlink.reports import terminal
     from nlink.reports.progress import bar
-    from nlink.reports.reproduce import reproduce as run_all
 
     with bar("reproducing") as tell:
         path = run_all(out, progress=tell if sys.stderr.isatty() else lambda _share, _what: None)
@@ -227,7 +231,7 @@ def reproduce(
 @cache_app.command("info")
 def cache_info(as_json: AsJson = False) -> None:
     """Say where compiled kernels are kept, and how many."""
-    from nlink.compiler import cache
+    from nlink.backends.llvm import cache
     from nlink.reports import terminal
 
     state = cache.info()
@@ -245,7 +249,7 @@ def cache_info(as_json: AsJson = False) -> None:
 @cache_app.command("clear")
 def cache_clear(as_json: AsJson = False) -> None:
     """Remove all compiled kernels."""
-    from nlink.compiler import cache
+    from nlink.backends.llvm import cache
     from nlink.reports import terminal
 
     removed = cache.clear()

@@ -27,15 +27,16 @@ class Language(StrEnum):
 @app.command()
 def robots(as_json: AsJson = False) -> None:
     """List the bundled robots."""
+    from nlink.cli import printing
     from nlink.reports import terminal
 
     loaded = {name: nlink.load(name, physical="ignore") for name in nlink.robots()}
     if as_json:
-        terminal.print_json({name: terminal.summary(robot) for name, robot in loaded.items()})
+        terminal.print_json({name: printing.summary(robot) for name, robot in loaded.items()})
         return
     table = terminal.grid("name", "joints", "what it is", text=("name", "joints", "what it is"))
     for name, robot in loaded.items():
-        row = terminal.summary(robot)
+        row = printing.summary(robot)
         note = "" if row["physical"] else " Not physical."
         table.add_row(name, row["joints"], row["source"] + note)
     terminal.console().print(table)
@@ -44,13 +45,14 @@ def robots(as_json: AsJson = False) -> None:
 @app.command()
 def info(robot: RobotName, floating: Floating = False, as_json: AsJson = False) -> None:
     """Show a robot: links, joints, gravity, source."""
+    from nlink.cli import printing
     from nlink.reports import terminal
 
     model = nlink.load(robot, physical="ignore", floating=floating)
     if as_json:
-        terminal.print_json(terminal.describe(model))
+        terminal.print_json(printing.describe(model))
     else:
-        terminal.print_robot(model)
+        printing.print_robot(model)
 
 
 States = Annotated[str | None, typer.Argument(
@@ -106,7 +108,7 @@ def _dynamics(name: str, result: str, robot: str, states: str | None,
               given: dict[str, str | None], *, floating: bool, as_csv: bool, as_json: bool,
               algorithm: str | None) -> None:
     """Read states from options or a table, compute, print."""
-    from nlink.formats.states import read_numbers, read_table
+    from nlink.formats.state_rows import read_numbers, read_table
     from nlink.reports import terminal
 
     model = nlink.load(robot, floating=floating)
@@ -173,7 +175,8 @@ def count(
     subexpressions shared.
     """
     from nlink.algorithms.catalogue import catalogue
-    from nlink.reports import tables as published
+    from nlink.cli import printing
+    from nlink.papers import saha_tables as published
     from nlink.reports import terminal
 
     if robot is None and not tables and plot is None:
@@ -182,21 +185,21 @@ def count(
         published.plot(plot)
     if robot is None:
         if as_json:
-            terminal.print_json(terminal.all_tables_data())
+            terminal.print_json(printing.all_tables_data())
         elif tables:
-            terminal.print_all_tables()
+            printing.print_all_tables()
         return
     model = nlink.load(robot, floating=floating)
     names = [name] if name is not None else list(catalogue(
         loops=bool(model.description.loops)))
-    counts = terminal.Counts.of(model, names, algorithm, general=general)
+    counts = printing.Counts.of(model, names, algorithm, general=general)
     if as_json:
         data = counts.data()
-        terminal.print_json(data | {"published": terminal.published(model)} if tables else data)
+        terminal.print_json(data | {"published": printing.published(model)} if tables else data)
         return
     terminal.console().print(counts.table())
     if tables:
-        terminal.console().print(terminal.published_table(model))
+        terminal.console().print(printing.published_table(model))
 
 
 @app.command()
@@ -248,8 +251,8 @@ def explain(
 
     Which body, moved how, taken where, projected on which axis.
     """
+    from nlink.papers.explain import explain as terms_of
     from nlink.reports import terminal
-    from nlink.reports.explain import explain as terms_of
 
     terms = terms_of(nlink.load(robot), joint)
     if as_json:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nlink.iterations.events import Events
+from nlink.iterations.event_search import Events
 from nlink.iterations.rules import inverse_root, larger, mean_root, smaller, tolerance
 from nlink.iterations.text import Column, Layout, State, equal, total, totals, when
 from nlink.scalars.functions import Scalar, less, less_equal, maximum, where

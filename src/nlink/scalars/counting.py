@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nlink.scalars.graph import operation
 from nlink.scalars.primitives import Primitive
-from nlink.scalars.program import Program
+
+if TYPE_CHECKING:
+    from nlink.programs.program import Program
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from nlink.scalars.lookup import TABLES, Table
 from nlink.scalars.primitives import FUSED, PRIMITIVES, Primitive, Scalar, elementwise
-from nlink.scalars.tables import TABLES, Table
 
 _MANY = (np.ndarray, list, tuple)
 _INDEX, _OFFLINE = python.attrgetter("index"), python.attrgetter("offline")

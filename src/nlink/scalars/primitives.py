@@ -44,7 +44,7 @@ class Primitive:
     counts: str | None = None
     """The field of `Count` it adds to; None costs nothing."""
     llvm: Callable[..., str]
-    """(block, *arguments) to the LLVM value, see `nlink.compiler.emit.Block`."""
+    """(block, *arguments) to the LLVM value, see `nlink.backends.llvm.emit.Block`."""
     c: str
     """An expression of C99 with a place for each argument."""
     c_helper: str = ""

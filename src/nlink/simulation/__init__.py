@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from nlink.simulation.controllers import FeedForward as FeedForward
     from nlink.simulation.controllers import PDGravity as PDGravity
     from nlink.simulation.events import Event as Event
-    from nlink.simulation.files import load_run as load_run
-    from nlink.simulation.integration import simulate as simulate
-    from nlink.simulation.operational import OperationalSpace as OperationalSpace
+    from nlink.simulation.operational_space import OperationalSpace as OperationalSpace
     from nlink.simulation.run import Run as Run
+    from nlink.simulation.run_files import load_run as load_run
+    from nlink.simulation.simulator import simulate as simulate
     from nlink.simulation.splines import Spline as Spline
     from nlink.simulation.system import apply as apply
     from nlink.simulation.trajectories import Cycloid as Cycloid
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "controllers": ("PD", "ComputedTorque", "FeedForward", "PDGravity"),
-    "operational": ("OperationalSpace",),
+    "operational_space": ("OperationalSpace",),
     "events": ("Event",),
-    "files": ("load_run",),
+    "run_files": ("load_run",),
     "run": ("Run",),
-    "integration": ("simulate",),
+    "simulator": ("simulate",),
     "splines": ("Spline",),
     "system": ("apply",),
     "trajectories": ("Cycloid", "Quintic", "Rest"),
@@ -45,3 +45,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,7 +1,7 @@
 """Events: zeros of functions g(t, q, qd) along a trajectory, and the limits of joints.
 
 `simulate(events=..., limits=...)` watches them inside the compiled loop; see
-`nlink.iterations.events` for how they are located.
+`nlink.iterations.event_search` for how they are located.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nlink.engines import kernel
+from nlink.compute.engines import kernel
 from nlink.iterations.driver import drive
 from nlink.iterations.integration import STATUS
 from nlink.simulation.events import Events, Watched

@@ -184,18 +184,18 @@ class Run:
         """Draw q, qd or tau into a .png, .svg or .pdf, one panel a joint; an ensemble's first few
         trajectories. What is "loops" are their opening and their forces, of the first
         trajectory."""
-        from nlink.reports.trajectories import run_figure, save
+        from nlink.simulation.figures import run_figure, save
 
         return save(run_figure(self, what=what, title=title), path)
 
     def save(self, path: str | Path) -> Path:
         """Write all of it as .npz (atomically) or .zarr (needs zarr); `nlink.load_run` reads it."""
-        from nlink.simulation.files import save_run
+        from nlink.simulation.run_files import save_run
 
         return save_run(self, Path(path))
 
     def to_xarray(self) -> Any:
         """An xarray Dataset with labelled dimensions."""
-        from nlink.simulation.files import to_xarray
+        from nlink.simulation.run_files import to_xarray
 
         return to_xarray(self)

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from nlink.formats.files import MAX_BYTES, read_text
-from nlink.formats.states import is_number
+from nlink.formats.state_rows import is_number
 from nlink.scalars.functions import Scalar, sign
-from nlink.scalars.tables import Table
+from nlink.scalars.lookup import Table
 from nlink.simulation.trajectories import Motion
 
 Array = np.ndarray

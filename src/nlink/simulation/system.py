@@ -18,26 +18,26 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from nlink.algorithms.trace import run
-from nlink.compiler.keys import key
-from nlink.compiler.rates import RolledRates
-from nlink.compiler.threads import MAKING
-from nlink.iterations.events import Events
+from nlink.backends.llvm.rates import RolledRates
+from nlink.backends.llvm.threads import MAKING
+from nlink.iterations.event_search import Events
 from nlink.iterations.integration import Integration, Method
 from nlink.iterations.recording import record
 from nlink.iterations.text import Shape
+from nlink.programs.keys import key
+from nlink.programs.program import Port, Program
+from nlink.programs.rolled_program import RolledProgram
+from nlink.programs.tracing import run
 from nlink.scalars.functions import Scalar
 from nlink.scalars.graph import Graph, Node
-from nlink.scalars.program import Port, Program
-from nlink.scalars.rolled_program import RolledProgram
 from nlink.simulation.events import Margin, Watched
 from nlink.simulation.variation import NOTHING, Varied
 from nlink.simulation.velocities import VELOCITIES, JointRates
 
 if TYPE_CHECKING:
-    from nlink.compiler.integrator import Integrator
-    from nlink.compiler.kernel import Compiled
-    from nlink.engines import Request
+    from nlink.backends.llvm.integrator import Integrator
+    from nlink.backends.llvm.kernel import Compiled
+    from nlink.compute.engines import Request
     from nlink.model.mechanism import Mechanism
     from nlink.robot import Robot
 
@@ -319,8 +319,8 @@ def kernel_of(system: System, method: Method, width: int) -> Integrator:
 
 
 def _load(system: System, method: Method, width: int) -> Integrator:
-    from nlink.compiler.integrator import Integrator
-    from nlink.compiler.loading import load_compiled
+    from nlink.backends.llvm.integrator import Integrator
+    from nlink.backends.llvm.loading import load_compiled
 
     programs, iteration = system.programs(), system.iteration(method)
     recorded = record(iteration, {
@@ -328,7 +328,7 @@ def _load(system: System, method: Method, width: int) -> Integrator:
         and program.outputs[0].name == "cells" else 0 for name, program in programs.items()})
 
     def compile_now() -> Compiled:
-        from nlink.compiler.lanes import compile_iteration
+        from nlink.backends.llvm.lanes import compile_iteration
 
         return compile_iteration(recorded, programs, system.shape, width, dense=iteration.dense,
                                  evaluations=method.evaluations + method.stages)

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nlink.algorithms.trace import run
 from nlink.model.joints import Free, Spherical
 from nlink.model.mechanism import Mechanism
+from nlink.programs.program import Port, Program
+from nlink.programs.tracing import run
 from nlink.scalars.functions import Scalar
 from nlink.scalars.graph import Graph
-from nlink.scalars.program import Port, Program
 from nlink.spatial import RigidInertia, Symmetric, Vector
 
 if TYPE_CHECKING:
-    from nlink.engines import Request
+    from nlink.compute.engines import Request
     from nlink.robot import Robot
 
 Array = np.ndarray
@@ -169,7 +169,7 @@ class Variation:
 
 def varied_kernel(robot: Robot, varied: Varied, request: Request) -> Any:
     """What a request asks for, with one more input at the end: the numbers that vary."""
-    from nlink.compiler.loading import load_kernel
+    from nlink.backends.llvm.loading import load_kernel
 
     graph, (inputs, outputs) = Graph(), request.ports
     ports = (*inputs, Port("own", (varied.width,)))

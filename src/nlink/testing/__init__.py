@@ -11,7 +11,7 @@ from nlink.testing.closed import close_at_random, random_arms, random_closed_rob
 from nlink.testing.laws import LAWS, Law
 from nlink.testing.mechanisms import random_description, random_robot, robots
 from nlink.testing.plausibility import Finding, findings
-from nlink.testing.states import Samples, samples
+from nlink.testing.samples import Samples, samples
 
 __all__ = [
     "LAWS",

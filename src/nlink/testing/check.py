@@ -6,12 +6,12 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from nlink.engines import Engine
+from nlink.compute.engines import Engine
 from nlink.robot import Robot, expect_robot
 from nlink.testing.laws import LAWS, Law
 from nlink.testing.loop_laws import LOOP_LAWS
 from nlink.testing.plausibility import Finding, findings
-from nlink.testing.states import Samples, samples
+from nlink.testing.samples import Samples, samples
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from nlink.algorithms.catalogue import ALGORITHMS, Algorithm
-from nlink.algorithms.rolled import NotRolled, trace_rolled
-from nlink.algorithms.trace import run, trace
-from nlink.engines import Engine
+from nlink.compute.engines import Engine
 from nlink.formats.dh import parse_toml, to_toml
 from nlink.model.mechanism import Mechanism
+from nlink.programs.rolled_tracing import NotRolled, trace_rolled
+from nlink.programs.tracing import run, trace
 from nlink.robot import Robot
-from nlink.testing.states import (
+from nlink.testing.samples import (
     EPS,
     STEP,
     Array,

@@ -6,11 +6,11 @@ import numpy as np
 
 from nlink.algorithms.catalogue import CLOSED
 from nlink.algorithms.object_form import held_object
-from nlink.engines import Engine
+from nlink.compute.engines import Engine
 from nlink.model.constraints import ASKEW
 from nlink.robot import Robot
 from nlink.testing.laws import Law
-from nlink.testing.states import (
+from nlink.testing.samples import (
     EPS,
     Array,
     Samples,

@@ -15,11 +15,11 @@ from typing import Literal
 
 import numpy as np
 
-from nlink.engines import Engine
+from nlink.compute.engines import Engine
 from nlink.model.description import Description
 from nlink.robot import Robot
 from nlink.testing.laws import FEW
-from nlink.testing.states import EPS, Samples, reach, smallest_eigenvalue
+from nlink.testing.samples import EPS, Samples, reach, smallest_eigenvalue
 
 DENSITY = (1e-3, 1e5)
 """kg per cubic metre of a mean link's share of the reach; arms have 1 to 1500, humanoids more,

@@ -1,0 +1,1 @@
+"""Programs and iterations in other languages: machine code, C."""

@@ -1,0 +1,1 @@
+"""Programs and iterations as machine code, made by LLVM for this host. It knows no mechanics."""

@@ -1,0 +1,63 @@
+"""The loop over a batch, around the functions `block` and `one` of any kernel.
+
+    void nlink_batch(void **ports, int64_t *strides, int64_t count, void *data, void *scratch)
+
+Whole vectors first; the last one reaches back over states already computed, which costs
+less than a tail and writes the same bits again. Fewer states than lanes, and blocks with
+an angle too large for the vector, are computed one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nlink.backends.llvm.ir import Function, Target
+from nlink.backends.llvm.kernel import BATCH
+from nlink.programs.program import Port
+
+
+def emit_batch(ports: Sequence[Port], target: Target) -> str:
+    """The exported entry point of a kernel."""
+    f, n, width = Function(), len(ports), target.width
+    bases = [f.load("ptr", "%ports", 8 * k) for k in range(n)]
+    strides = [f.load("i64", "%strides", 8 * k) for k in range(n)]
+
+    def at(state: str) -> list[str]:
+        return [f.offset(b, f.let(f"mul i64 {state}, {s}"))
+                for b, s in zip(bases, strides, strict=True)]
+
+    def one_by_one(begin: str, end: str, after: str) -> None:
+        """Loop over states begin..end - 1, then go to a label."""
+        before, loop, body = f.label, f.fresh("loop"), f.fresh("body")
+        state, advanced = f"%{f.fresh('state')}", f"%{f.fresh('next')}"
+        f.go(loop)
+        f.begin(loop)
+        f.do(f"{state} = phi i64 [ {begin}, %{before} ], [ {advanced}, %{body} ]")
+        f.branch(f.let(f"icmp slt i64 {state}, {end}"), body, after)
+        f.begin(body)
+        arguments = "".join(f"ptr {p}, " for p in at(state))
+        f.do(f"call void @one({arguments}ptr %data, ptr %scratch)")
+        f.do(f"{advanced} = add i64 {state}, 1")
+        f.go(loop)
+
+    f.branch(f.let(f"icmp slt i64 %count, {width}"), "few", "many")
+    f.begin("few")
+    one_by_one("0", "%count", "end")
+    f.begin("many")
+    last = f.let(f"sub i64 %count, {width}")
+    f.go("vector")
+    f.begin("vector")
+    f.do("%reached = phi i64 [ 0, %many ], [ %onward, %advance ]")
+    first = f.let(f"call i64 @llvm.smin.i64(i64 %reached, i64 {last})")
+    arguments = "".join(f"ptr {p}, i64 {s}, " for p, s in zip(at(first), strides, strict=True))
+    large = f.let(f"call i1 @block({arguments}ptr %data, ptr %scratch)")
+    f.branch(large, "again", "advance", unlikely=True)
+    f.begin("again")
+    one_by_one(first, f.let(f"add i64 {first}, {width}"), "advance")
+    f.begin("advance")
+    f.do(f"%onward = add i64 %reached, {width}")
+    f.branch(f.let("icmp slt i64 %onward, %count"), "vector", "end")
+    f.begin("end")
+    f.do("ret void")
+    return f.define(f"void @{BATCH}(ptr %ports, ptr %strides, i64 %count, "
+                    "ptr noalias %data, ptr noalias %scratch)")

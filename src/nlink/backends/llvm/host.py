@@ -1,0 +1,144 @@
+"""The host: what its processor can do, and machine code made for it and loaded into it.
+
+llvmlite is imported here and nowhere else, and this module when a kernel is needed. LLVM is
+used, and its objects are disposed of, only while `MAKING` is held: see there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, ParamSpec, TypeVar
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from nlink.backends.llvm.ir import LIBRARY, Target, once
+from nlink.backends.llvm.threads import MAKING, InterruptKeptBack
+from nlink.scalars.primitives import PRIMITIVES
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def _alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """The function, with LLVM to itself until its local variables are gone.
+
+    Ctrl-C waits: raised within llvmlite, it could leave a lock behind.
+    """
+
+    @functools.wraps(function)
+    def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        with MAKING, InterruptKeptBack():
+            return function(*args, **kwargs)
+
+    return wrapped
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The processor the code is for, by the names LLVM gives it."""
+
+    cpu: str
+    features: str
+    target: Target
+
+    @property
+    def identity(self) -> str:
+        """Everything that decides whether object code made elsewhere will do here."""
+        version = ".".join(map(str, llvm.llvm_version_info))
+        return "|".join((llvm.get_default_triple(), self.cpu, self.features, str(self.target),
+                         f"llvmlite {llvmlite.__version__}", f"llvm {version}"))
+
+
+@functools.cache
+@_alone
+def host() -> Host:
+    """The host of this process."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    try:
+        found = llvm.get_host_cpu_features()
+    except RuntimeError:  # LLVM cannot tell on this platform: its baseline is safe
+        found = llvm.FeatureMap()
+    arm = llvm.get_default_triple().startswith(("aarch64", "arm64"))
+    width = 8 if found.get("avx512f") else 4 if found.get("avx") else 2
+    features = found.flatten() if found else ""
+    return Host(llvm.get_host_cpu_name(), features,
+                Target(width, fma=arm or bool(found.get("fma"))))
+
+
+def _machine() -> llvm.TargetMachine:
+    here = host()  # registers the targets
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=here.cpu, features=here.features, opt=2, codemodel="jitdefault", jit=True)
+
+
+@_alone
+def compile_object(ir: str) -> bytes:
+    """The object code of a module.
+
+    The passes have left nothing for LLVM's own optimizer to do; instruction selection,
+    scheduling and register allocation are what it is used for.
+    """
+    module = llvm.parse_assembly(once(ir))
+    module.verify()
+    return _machine().emit_object(module)
+
+
+@_alone
+def assembly(ir: str) -> str:
+    """The assembly of a module, for reading."""
+    return _machine().emit_assembly(llvm.parse_assembly(once(ir)))
+
+
+@functools.cache
+def resolve_library() -> None:
+    """Tell LLVM where the functions of the mathematics library are in this process.
+
+    The symbols are nlink's own, so object code means the same functions wherever it is loaded,
+    whatever the platform's linker would have found.
+    """
+    names = ("ucrtbase", "msvcrt") if sys.platform == "win32" else (None, "libm.so.6")
+    for row in PRIMITIVES.values():
+        if row.library:
+            llvm.add_symbol(LIBRARY + row.library, _address(row.library, names))
+
+
+def _address(function: str, libraries: tuple[str | None, ...]) -> int:
+    for library in libraries:
+        try:
+            found = getattr(ctypes.CDLL(library), function)
+        except (OSError, AttributeError):
+            continue
+        return ctypes.cast(found, ctypes.c_void_p).value or 0
+    raise LookupError(f"this process has no function {function!r} of the mathematics library")
+
+
+class Image:
+    """Object code loaded into this process, for as long as this object lives."""
+
+    _discarded: ClassVar[list[llvm.ExecutionEngine]] = []
+    """Engines nobody uses any more: the garbage collector may find them in any thread."""
+
+    @_alone
+    def __init__(self, code: bytes) -> None:
+        resolve_library()
+        self._discarded.clear()
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_engine"):
+            self._discarded.append(self._engine)
+
+    @_alone
+    def address(self, symbol: str) -> int:
+        address = self._engine.get_function_address(symbol)
+        if not address:
+            raise LookupError(f"the object code has no symbol {symbol!r}")
+        return address

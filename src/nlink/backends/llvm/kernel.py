@@ -1,0 +1,219 @@
+"""Kernels: machine code for one program, and the ways to call it.
+
+Nothing that writes code is imported here, so that a kernel from the cache loads fast.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import json
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nlink.backends.llvm import native
+from nlink.backends.llvm.threads import cores, together
+from nlink.programs.calling import DOUBLE, Flat, call
+from nlink.programs.program import Port
+
+if TYPE_CHECKING:
+    from nlink.backends.llvm.host import Image
+
+BATCH = "nlink_batch"
+"""The symbol of the loop over a batch, see `batch`."""
+
+_ALIGNMENT = 64
+
+CHUNK = 100e-6
+"""Work, in seconds of one core, below which another thread is not worth waking."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """Object code and all that is needed to call it, as bytes for the cache."""
+
+    name: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    width: int
+    operations: int
+    """Arithmetic operations for one state, about: for deciding on threads."""
+    scratch: int
+    """Bytes of scratch memory a block of states needs."""
+    data: bytes
+    """Constant tables the code reads, eight-byte words."""
+    code: bytes
+    split: int = 0
+    """Where in the scratch memory that of an integration's right-hand side begins."""
+
+    def to_bytes(self) -> bytes:
+        head = json.dumps({
+            "name": self.name, "width": self.width, "operations": self.operations,
+            "scratch": self.scratch, "data": len(self.data), "split": self.split,
+            "inputs": [(p.name, p.shape) for p in self.inputs],
+            "outputs": [(p.name, p.shape) for p in self.outputs]}).encode()
+        return struct.pack("<Q", len(head)) + head + self.data + self.code
+
+    @staticmethod
+    def from_bytes(image: bytes) -> Compiled:
+        begin = 8 + struct.unpack_from("<Q", image)[0]
+        head = json.loads(image[8:begin])
+        end = begin + head["data"]
+        inputs, outputs = (tuple(Port(name, tuple(shape)) for name, shape in head[side])
+                           for side in ("inputs", "outputs"))
+        return Compiled(head["name"], inputs, outputs, head["width"], head["operations"],
+                        head["scratch"], image[begin:end], image[end:], head["split"])
+
+
+_BATCH_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64,
+                               ctypes.c_void_p, ctypes.c_void_p)
+
+
+class Kernel:
+    """Machine code loaded into this process, callable like a NumPy gufunc.
+
+    Results do not depend on the size of the batch or on the number of threads, to the
+    last bit. A kernel can be called from several threads at once.
+    """
+
+    def __init__(self, compiled: Compiled) -> None:
+        from nlink.backends.llvm.host import Image
+
+        self.name = compiled.name
+        self.inputs, self.outputs = compiled.inputs, compiled.outputs
+        self.operations, self.width = compiled.operations, compiled.width
+        self._scratch = compiled.scratch
+        self._image: Image = Image(compiled.code)
+        self._data = Room(len(compiled.data))
+        self._data.bytes[:] = np.frombuffer(compiled.data, np.uint8)
+        self._batch = _BATCH_TYPE(self._image.address(BATCH))
+        # scratch memory no thread is using: fresh pages cost more than they hold
+        self._rooms: list[Room] = []
+
+    def __call__(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
+        """Any leading shapes, broadcast against each other; see `calling.call`."""
+        if threads is not None:
+            return call(self.inputs, self.outputs, arrays, out,
+                        lambda i, o, count: self.run(i, o, count, threads))
+        if out is not None:
+            outs = out if isinstance(out, tuple) else (out,)
+            return self._filling(*arrays, *outs) if len(outs) == 1 else call(
+                self.inputs, self.outputs, arrays, out, self.run)
+        # plain arrays, one state or a batch of moderate size, never leave native code
+        lead: tuple[int, ...] = ()
+        if arrays and type(arrays[0]) is np.ndarray:
+            lead = arrays[0].shape[:arrays[0].ndim - len(self.inputs[0].shape)][:1]
+        outs = [np.empty(lead + port.shape) for port in self.outputs]
+        result = self._single(*arrays, *outs)
+        if result is None:
+            return tuple(x if x.ndim else x[()] for x in outs)
+        return result[()] if result is outs[0] and not result.ndim else result
+
+    def _general(self, *arguments: Any) -> Any:
+        """What `__call__` does when the arguments are not plain arrays of one shape."""
+        arrays = arguments[:len(arguments) - len(self.outputs)]
+        return call(self.inputs, self.outputs, arrays, None, self.run)
+
+    def run(self, inputs: Flat, outputs: Flat, count: int, threads: int | None = None) -> None:
+        """Compute flat arrays as `calling.call` prepares them, without the GIL.
+
+        `threads=None` takes as many as are worth waking, at most one for each core.
+        """
+        arrays = (*inputs, *outputs)
+        blocks = -(-count // self.width)
+        if threads is None:
+            threads = min(cores(), count // self._most(0) or 1)
+        threads = max(1, min(threads, blocks))
+        if threads == 1:
+            self._span(arrays, 0, count)
+            return
+        bounds = [min(count, blocks * k // threads * self.width) for k in range(threads + 1)]
+        together([functools.partial(self._span, arrays, begin, end)
+                  for begin, end in itertools.pairwise(bounds)])
+
+    def _span(self, arrays: Sequence[np.ndarray], begin: int, end: int) -> None:
+        """Compute some of the states; holding the arrays, it keeps their memory."""
+        strides = (ctypes.c_int64 * len(arrays))(*(x.strides[0] for x in arrays))
+        ports = (ctypes.c_void_p * len(arrays))(
+            *(x.__array_interface__["data"][0] + begin * x.strides[0] for x in arrays))
+        try:
+            scratch = self._rooms.pop()
+        except IndexError:
+            scratch = Room(self._scratch)
+        self._batch(ports, strides, end - begin, self._data.address, scratch.address)
+        self._rooms.append(scratch)
+
+    def _fill(self, *arguments: Any) -> Any:
+        """The same with an array for the only output."""
+        return call(self.inputs, self.outputs, arguments[:-1], arguments[-1:], self.run)
+
+    @functools.cached_property
+    def bare(self) -> Callable[..., Any]:
+        """The call with the least overhead: one state, (inputs..., outputs...).
+
+        All arguments are contiguous float64 arrays of exactly the ports' shapes, or all of
+        them have one leading dimension more. Outputs are written; the only output, or
+        None, is returned. Where outputs are left out they are allocated, at the usual price
+        of a call. Anything else raises TypeError or ValueError.
+        """
+        return self._builtin(self._checked)
+
+    @functools.cached_property
+    def _single(self) -> Callable[..., Any]:
+        return self._builtin(self._general)
+
+    @functools.cached_property
+    def _filling(self) -> Callable[..., Any]:
+        return self._builtin(self._fill)
+
+    def _builtin(self, fallback: Callable[..., Any]) -> Callable[..., Any]:
+        """Native code for one state, with a Python function for everything else."""
+        if not native.supported():
+            return fallback
+        names = ", ".join(port.name for port in (*self.inputs, *self.outputs))
+        scratch = Room(self._scratch)  # one is enough: the GIL is held
+        return native.builtin(
+            self._image.address(native.BARE), self.name, f"{self.name}({names})", fallback,
+            self._data.address, scratch.address, self._most(1),
+            (self._image, self._data, scratch))
+
+    def _most(self, threads: int) -> int:
+        """About how many states so many threads compute before another one is worth it."""
+        states = (threads + 1) * CHUNK * 1e9 * self.width / max(1, self.operations)
+        return max(1, int(states))
+
+    def _checked(self, *arguments: Any) -> Any:
+        """`bare` in Python: for what native code does not take, and where there is none."""
+        n = len(self.inputs)
+        ports = (*self.inputs, *self.outputs)
+        if len(arguments) not in (n, len(ports)):
+            names = ", ".join(port.name for port in ports)
+            raise TypeError(f"{self.name}: {len(arguments)} arguments, expected {n} or "
+                            f"{len(ports)} ({names})")
+        for port, x in zip(ports, arguments, strict=False):
+            where = f"{self.name}: {port.name}"
+            if type(x) is not np.ndarray:
+                raise TypeError(f"{where}: a {type(x).__name__}, expected a NumPy array")
+            if x.dtype != DOUBLE or not x.dtype.isnative:
+                raise TypeError(f"{where}: dtype {x.dtype}, expected float64")
+            if not (x.flags.c_contiguous and x.flags.aligned):
+                raise ValueError(f"{where}: the array is not contiguous and aligned")
+        outs = arguments[n:]
+        result = self(*arguments[:n], out=outs or None)
+        return None if outs and len(self.outputs) > 1 else result
+
+
+class Room:
+    """So many bytes of memory, at an address a vector register likes."""
+
+    def __init__(self, size: int) -> None:
+        room = np.empty(size + _ALIGNMENT, np.uint8)
+        address = room.__array_interface__["data"][0]
+        begin = -address % _ALIGNMENT
+        self.bytes = room[begin:begin + size]
+        self.address = address + begin

@@ -1,0 +1,172 @@
+"""Row-major arrays in vector lanes: loads and stores that never transpose for the user.
+
+Lane l of a vector is state l, so element k of eight states lies in eight rows. Elements
+are moved two at a time: sixteen bytes of each row, inserted into two vectors of even and
+odd rows and interleaved. That is one shuffle an element, where one by one would take
+seven, and shuffles have but one port.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from nlink.backends.llvm.ir import Lanes
+
+
+@dataclass(slots=True)
+class Rows:
+    """One row of a port for each lane: a pointer and a byte stride between rows."""
+
+    lanes: Lanes
+    base: str
+    stride: str = "0"
+    _rows: list[str] = field(default_factory=list)
+
+    def row(self, lane: int) -> str:
+        """The address of a lane's row, from multiples of the stride that addressing knows."""
+        if not self._rows:
+            f = self.lanes.function
+            steps = [0, self.stride, f.let(f"shl i64 {self.stride}, 1"),
+                     f.let(f"mul i64 {self.stride}, 3")]
+            base = self.base
+            for quad in range(0, self.lanes.width, 4):
+                if quad:
+                    base = f.offset(base, f.let(f"shl i64 {self.stride}, 2"))
+                self._rows.extend(f.offset(base, s) for s in steps)
+        return self._rows[lane]
+
+    def moved(self, offset: str) -> Rows:
+        """The rows that begin some bytes further."""
+        return Rows(self.lanes, self.lanes.function.offset(self.base, offset), self.stride)
+
+    def load(self, k: int) -> str:
+        """Element k of every row, one by one."""
+        f, lanes = self.lanes.function, self.lanes
+        if lanes.width == 1:
+            return f.load("double", self.base, 8 * k)
+        value = "poison"
+        for lane in range(lanes.width):
+            x = f.load("double", self.row(lane), 8 * k)
+            value = f.let(f"insertelement {lanes.real} {value}, double {x}, i32 {lane}")
+        return value
+
+    def load_pair(self, k: int) -> tuple[str, str]:
+        """Elements k and k + 1 of every row."""
+        f, lanes = self.lanes.function, self.lanes
+        if lanes.width == 1:
+            return self.load(k), self.load(k + 1)
+        even, odd = (self._joined([f.load("<2 x double>", self.row(lane), 8 * k)
+                                   for lane in range(parity, lanes.width, 2)])
+                     for parity in (0, 1))
+        return self._interleaved(even, odd, 0), self._interleaved(even, odd, 1)
+
+    def store(self, k: int, value: str) -> None:
+        """Element k of every row, one by one."""
+        f, lanes = self.lanes.function, self.lanes
+        if lanes.width == 1:
+            f.store("double", value, self.base, 8 * k)
+            return
+        for lane in range(lanes.width):
+            x = f.let(f"extractelement {lanes.real} {value}, i32 {lane}")
+            f.store("double", x, self.row(lane), 8 * k)
+
+    def store_pair(self, k: int, first: str, second: str) -> None:
+        """Elements k and k + 1 of every row."""
+        f, lanes = self.lanes.function, self.lanes
+        if lanes.width == 1:
+            self.store(k, first)
+            self.store(k + 1, second)
+            return
+        for parity in (0, 1):
+            half = self._interleaved(first, second, parity)
+            for lane in range(parity, lanes.width, 2):
+                begin = lane - parity
+                pair = f.let(f"shufflevector {lanes.real} {half}, {lanes.real} poison, "
+                             f"<2 x i32> <i32 {begin}, i32 {begin + 1}>")
+                f.store("<2 x double>", pair, self.row(lane), 8 * k)
+
+    def _interleaved(self, a: str, b: str, parity: int) -> str:
+        """a[0] b[0] a[2] b[2] ... or, for parity 1, a[1] b[1] a[3] b[3] ..."""
+        lanes = self.lanes
+        order = [index for lane in range(parity, lanes.width, 2)
+                 for index in (lane, lane + lanes.width)]
+        return self._shuffled(a, b, lanes.width, order)
+
+    def _joined(self, parts: list[str]) -> str:
+        width = 2
+        while len(parts) > 1:
+            parts = [self._shuffled(a, b, width, list(range(2 * width)))
+                     for a, b in zip(parts[::2], parts[1::2], strict=True)]
+            width *= 2
+        return parts[0]
+
+    def _shuffled(self, a: str, b: str, width: int, order: list[int]) -> str:
+        kind, indices = f"<{width} x double>", ", ".join(f"i32 {i}" for i in order)
+        return self.lanes.function.let(
+            f"shufflevector {kind} {a}, {kind} {b}, <{len(order)} x i32> <{indices}>")
+
+
+@dataclass(slots=True)
+class Columns(Rows):
+    """Rows whose element k lies `pitch` bytes after the one before, the lanes side by side."""
+
+    pitch: int = 8
+
+    def load(self, k: int) -> str:
+        return self.lanes.function.load(self.lanes.real, self.base, self.pitch * k)
+
+    def load_pair(self, k: int) -> tuple[str, str]:
+        return self.load(k), self.load(k + 1)
+
+    def store(self, k: int, value: str) -> None:
+        self.lanes.function.store(self.lanes.real, value, self.base, self.pitch * k)
+
+    def store_pair(self, k: int, first: str, second: str) -> None:
+        self.store(k, first)
+        self.store(k + 1, second)
+
+    def moved(self, offset: str) -> Rows:
+        f = self.lanes.function
+        further = f.let(f"mul i64 {offset}, {self.pitch // 8}")
+        return Columns(self.lanes, f.offset(self.base, further), pitch=self.pitch)
+
+
+@dataclass(slots=True)
+class Reader:
+    """Elements of a port, each loaded when first asked for, together with its neighbour."""
+
+    rows: Rows
+    size: int
+    _values: dict[int, str] = field(default_factory=dict)
+
+    def read(self, k: int) -> str:
+        if k not in self._values:
+            begin = min(k & ~1, self.size - 2)
+            if begin < 0:
+                self._values[k] = self.rows.load(k)
+            else:
+                first, second = self.rows.load_pair(begin)
+                self._values.setdefault(begin, first)
+                self._values.setdefault(begin + 1, second)
+        return self._values[k]
+
+
+@dataclass(slots=True)
+class Writer:
+    """Elements of a port, stored in pairs as soon as both are known."""
+
+    rows: Rows
+    _waiting: dict[int, str] = field(default_factory=dict)
+
+    def write(self, k: int, value: str) -> None:
+        other = self._waiting.pop(k ^ 1, None)
+        if other is None:
+            self._waiting[k] = value
+        else:
+            self.rows.store_pair(k & ~1, *((value, other) if k % 2 == 0 else (other, value)))
+
+    def flush(self) -> None:
+        """Store what has no neighbour."""
+        for k, value in self._waiting.items():
+            self.rows.store(k, value)
+        self._waiting.clear()

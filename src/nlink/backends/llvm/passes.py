@@ -1,0 +1,150 @@
+"""Passes: pure functions from code to code that change cost, never meaning.
+
+Each keeps the value of every result up to rounding, NaN and infinities included; a
+test runs each of them on random code. `optimize` is the order they are applied in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nlink.backends.llvm.code import Code, Instruction, Writer, reorder
+
+
+def optimize(code: Code, *, fma: bool) -> Code:
+    """Lowered code, made ready to be emitted."""
+    code = move_negations(share_reciprocals(code))
+    return schedule(fuse(code) if fma else code)
+
+
+def share_reciprocals(code: Code) -> Code:
+    """One division by d, and products, where several numerators share the divisor d.
+
+    A vector division takes as long as a dozen multiplications and does not pipeline.
+    """
+    divisions: dict[int, int] = {}
+    for i in code.instructions:
+        if i.op == "div":
+            divisions[i.args[1]] = divisions.get(i.args[1], 0) + 1
+
+    def rewrite(writer: Writer, i: Instruction, args: tuple[int, ...], old: int) -> int:
+        if i.op == "div" and divisions[i.args[1]] > 1:
+            reciprocal = writer.op("div", writer.const(1.0), args[1])
+            numerator = writer.instructions[args[0]]
+            if numerator.op == "const" and numerator.value == 1.0:
+                return reciprocal
+            return writer.op("mul", args[0], reciprocal)
+        return writer.write(Instruction(i.op, args, i.value, i.name))
+
+    return _rewritten(code, rewrite)
+
+
+def move_negations(code: Code) -> Code:
+    """A negation moves into the constant or the difference below it, where it is free.
+
+    The graph has moved signs outwards already, so what is left sits on results and
+    under functions; `fuse` absorbs those that sit on a fused operation.
+    """
+    uses = code.uses()
+
+    def free(writer: Writer, old: int, new: int, *, deeper: bool = True) -> int | None:
+        """The negative of an instruction at no cost, if there is one."""
+        was, i = code.instructions[old], writer.instructions[new]
+        if i.op == "const":
+            return writer.const(-i.value)
+        if i.op == "neg":
+            return i.args[0]
+        if uses[old] > 1 or was.op != i.op:
+            return None
+        if i.op == "sub":
+            return writer.op("sub", i.args[1], i.args[0])
+        if i.op in ("mul", "div") and deeper:
+            first, second = i.args
+            negative = free(writer, was.args[0], first, deeper=False)
+            if negative is not None:
+                return writer.op(i.op, negative, second)
+            negative = free(writer, was.args[1], second, deeper=False)
+            if negative is not None:
+                return writer.op(i.op, first, negative)
+        return None
+
+    def rewrite(writer: Writer, i: Instruction, args: tuple[int, ...], old: int) -> int:
+        if i.op == "neg":
+            negative = free(writer, i.args[0], args[0])
+            if negative is not None:
+                return negative
+        return writer.write(Instruction(i.op, args, i.value, i.name))
+
+    return _rewritten(code, rewrite)
+
+
+def fuse(code: Code) -> Code:
+    """Products into the sums that read them, as fused multiply-adds.
+
+    A product disappears only if every reader absorbs it, and a sum absorbs at most one
+    product; products with few readers choose first, since they are the likeliest to go.
+    """
+    instructions, readers = code.instructions, code.readers()
+    results = set(code.results)
+    absorbed: dict[int, int] = {}
+    products = sorted((i for i, x in enumerate(instructions) if x.op == "mul"),
+                      key=lambda i: len(readers[i]))
+    for product in products:
+        sums = readers[product]
+        if product not in results and len(set(sums)) == len(sums) and all(
+                instructions[s].op in ("add", "sub") and s not in absorbed for s in sums):
+            absorbed.update(dict.fromkeys(sums, product))
+
+    uses = code.uses()
+    negated = {"fma": "fnms", "fms": "fnma", "fnma": "fms", "fnms": "fma"}
+
+    def rewrite(writer: Writer, i: Instruction, args: tuple[int, ...], old: int) -> int:
+        if old in absorbed:
+            side = i.args.index(absorbed[old])
+            op = "fma" if i.op == "add" else ("fms" if side == 0 else "fnma")
+            return writer.op(op, *writer.instructions[args[side]].args, args[1 - side])
+        below = writer.instructions[args[0]] if i.op == "neg" else None
+        if below is not None and below.op in negated and uses[i.args[0]] == 1:
+            return writer.op(negated[below.op], *below.args)
+        return writer.write(Instruction(i.op, args, i.value, i.name))
+
+    return _rewritten(code, rewrite)
+
+
+def schedule(code: Code) -> Code:
+    """An order that keeps few values alive at a time.
+
+    Depth first from each result, the operand that needs more registers before the
+    other (Sethi and Ullman); a shared value is computed where it is first needed.
+    """
+    instructions = code.instructions
+    need = [0] * len(instructions)
+    for i, instruction in enumerate(instructions):
+        needs = sorted((need[a] for a in set(instruction.args)), reverse=True)
+        need[i] = max((n + k for k, n in enumerate(needs)), default=1)
+    order: list[int] = []
+    done = [False] * len(instructions)
+    for result in code.results:
+        stack = [(result, False)]
+        while stack:
+            i, ready = stack.pop()
+            if done[i]:
+                continue
+            if ready:
+                done[i] = True
+                order.append(i)
+                continue
+            stack.append((i, True))
+            # the last one pushed is computed first
+            stack.extend((a, False) for a in sorted(instructions[i].args, key=need.__getitem__)
+                         if not done[a])
+    return reorder(code, order)
+
+
+def _rewritten(code: Code,
+               rewrite: Callable[[Writer, Instruction, tuple[int, ...], int], int]) -> Code:
+    """New code from a rule that writes each old instruction, its arguments already new."""
+    writer, place = Writer(), list[int]()
+    for old, i in enumerate(code.instructions):
+        place.append(rewrite(writer, i, tuple(place[a] for a in i.args), old))
+    return writer.finish([place[r] for r in code.results])

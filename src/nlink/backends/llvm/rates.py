@@ -1,0 +1,146 @@
+"""The right-hand side of a differential equation as LLVM functions, its states in columns.
+
+Inside an integration all states of a block stay in vectors: element k of every lane lies
+side by side, so nothing is ever shuffled.
+
+    void rates(double *t, double *y, double *u, double *ydot, void *data, void *room)
+
+computes one vector of states. A function is tried on all lanes at once; where an angle is
+too large for a vector, the lanes are computed one by one, to the same bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nlink.backends.llvm.code import lower
+from nlink.backends.llvm.emit import emit, split_name
+from nlink.backends.llvm.ir import Function, Lanes, Target
+from nlink.backends.llvm.passes import optimize
+from nlink.backends.llvm.rolled import emit_in_columns, loop
+from nlink.programs.program import Program
+from nlink.programs.rolled_program import RolledProgram
+
+PARAMETERS = "ptr noalias %t, ptr noalias %y, ptr noalias %u, ptr noalias %ydot"
+MEMORY = "ptr noalias %data, ptr noalias %room"
+
+
+@dataclass(frozen=True, slots=True)
+class RolledRates:
+    """The rates of a long chain, in three parts: what does not grow with it stays small.
+
+    y = (q, qd), ydot = (velocity(y), accelerations(q, qd, tau)), tau = forces(t, y, u).
+    """
+
+    forces: Program
+    velocity: Program | None
+    """None where the rates of the coordinates are qd themselves."""
+    accelerations: RolledProgram
+    name: str = "rates"
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """The functions of a right-hand side, and what they need."""
+
+    text: str
+    operations: int
+    room: int = 0
+    """Bytes of scratch memory."""
+    data: bytes = b""
+
+
+def emit_rates(program: Program | RolledRates, target: Target) -> Rates:
+    """The function `rates` of a program with inputs t, y, u and the output ydot."""
+    if isinstance(program, RolledRates):
+        return _emit_rolled(program, target)
+    return Rates(straight(program, "rates", target), _operations(program))
+
+
+def _operations(program: Program) -> int:
+    return sum(n.op not in ("const", "input") for n in program.live())
+
+
+def straight(program: Program, name: str, target: Target) -> str:
+    """A straight-line program as a function of t, y, u and its output."""
+    results, row = program.results, 8 * target.width
+    # a result that is the same element of y is copied, all of them in one loop if most are
+    copied = {k for k, node in enumerate(results) if node.name == f"y[{k}]"}
+    copied = copied if 2 * len(copied) > len(results) else set()
+    computed = [k for k in range(len(results)) if k not in copied]
+    code = optimize(lower([results[k] for k in computed]), fma=target.fma)
+    functions = []
+    for width in dict.fromkeys((target.width, 1)):
+        lanes = Lanes(Function(), width, target.fma)
+        f = lanes.function
+        values: dict[str, str] = {}
+
+        def read(name: str, f: Function = f, lanes: Lanes = lanes,
+                 values: dict[str, str] = values) -> str:
+            if name not in values:
+                port, k = split_name(name)
+                values[name] = f.load(lanes.real, f"%{port}", row * k)
+            return values[name]
+
+        def done(k: int, value: str, f: Function = f, lanes: Lanes = lanes) -> None:
+            f.store(lanes.real, value, "%ydot", row * computed[k])
+
+        flag = "false"
+        for large in emit(code, lanes, read, done):
+            flag = f.let(f"or i1 {flag}, {large}")
+        f.do(f"ret i1 {flag}")
+        kind = "all" if width == target.width else "lane"
+        # vectors spilt to a stack that is not aligned straddle cache lines: half the speed
+        stack = max(16, 8 * width)
+        functions.append(f.define(
+            f"internal i1 @{name}_{kind}({PARAMETERS}) alignstack({stack})"))
+    f = Function()
+    pointers = ("%t", "%y", "%u", "%ydot")
+    if copied:
+        copy_column(f, target, "%y", "%ydot", len(results))
+    large = f.let(f"call i1 @{name}_all({', '.join(f'ptr {p}' for p in pointers)})")
+    if target.width > 1:
+        f.branch(large, "again", "end", unlikely=True)
+        f.begin("again")
+        for lane in range(target.width):
+            moved = ", ".join(f"ptr {f.offset(p, 8 * lane)}" for p in pointers)
+            f.let(f"call i1 @{name}_lane({moved})")
+        f.go("end")
+        f.begin("end")
+    f.do("ret void")
+    return "\n".join([*functions, f.define(f"internal void @{name}({PARAMETERS}, {MEMORY})")])
+
+
+def copy_column(f: Function, target: Target, source: str, to: str, size: int) -> None:
+    """A loop that copies so many vectors."""
+    kind = Lanes(f, target.width, target.fma).real
+
+    def copy(k: str, _: list[str]) -> list[str]:
+        at = f.let(f"mul i64 {k}, {8 * target.width}")
+        f.store(kind, f.load(kind, source, at), to, at)
+        return []
+
+    loop(f, size, [], copy)
+
+
+def _emit_rolled(program: RolledRates, target: Target) -> Rates:
+    """`rates` of a long chain: forces, velocities, then the sweeps over its joints."""
+    chain, row = program.accelerations, 8 * target.width
+    nq, n = (port.size for port in chain.inputs[:2])
+    rolled = emit_in_columns(chain, target, "accelerations")
+    parts = [rolled.text, straight(program.forces, "forces", target)]
+    f = Function()
+    scratch = f.offset("%room", n * row)
+    f.do("call void @forces(ptr %t, ptr %y, ptr %u, ptr %room, ptr %data, ptr %room)")
+    qd, qdd = f.offset("%y", nq * row), f.offset("%ydot", nq * row)
+    if program.velocity is not None:
+        parts.append(straight(program.velocity, "velocity", target))
+        f.do("call void @velocity(ptr %t, ptr %y, ptr %u, ptr %ydot, ptr %data, ptr %room)")
+    else:
+        copy_column(f, target, qd, "%ydot", n)
+    f.do(f"call void @accelerations(ptr %y, ptr {qd}, ptr %room, ptr {qdd}, ptr %data, "
+         f"ptr {scratch})")
+    f.do("ret void")
+    parts.append(f.define(f"internal void @rates({PARAMETERS}, {MEMORY})"))
+    return Rates("\n".join(parts), _operations(program.forces) + rolled.operations,
+                 n * row + rolled.scratch, rolled.data)

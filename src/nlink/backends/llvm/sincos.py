@@ -1,0 +1,186 @@
+"""Sine and cosine together, in the IR.
+
+|x| is reduced to y = |x| - j pi/2 in [-pi/4, pi/4] by pi/2 in three parts (Cody and
+Waite); then two minimax polynomials (the coefficients are those of fdlibm) give the sine
+and cosine of y, and j says which is which and with what sign. The errors stay below
+2 ulp, sin(-x) is exactly -sin(x), and sin(-0.0) is -0.0.
+
+Beyond `LIMIT` three parts are not enough: `reduce_large` multiplies the 53 bits of x by
+the window of 2/pi that matters (Payne and Hanek), with 190 bits of fraction. In a vector
+there is no branch: the emitter is told that a lane was large and computes the block
+again lane by lane.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from nlink.backends.llvm.ir import Function, Lanes, number
+
+LIMIT = 1e5
+
+SINE = (-1.66666666666666324348e-01, 8.33333333332248946124e-03, -1.98412698298579493134e-04,
+        2.75573137070700676789e-06, -2.50507602534068634195e-08, 1.58969099521155010221e-10)
+COSINE = (4.16666666666666019037e-02, -1.38888888888741095749e-03, 2.48015872894767294178e-05,
+          -2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.13596475577881948265e-11)
+
+PI_HALVES = 0x3243F6A8885A308D313198A2E03707344A4093822299F31D0082EFA98EC4E6C89452821E638D0137
+"""pi * 2**316: more digits of pi than three doubles hold."""
+_PI_BITS = 316
+
+ROUNDER = 1.5 * 2.0**52
+"""Adding it rounds to an integer and leaves that integer in the low bits."""
+
+
+def _parts(bits: int) -> tuple[float, float, float]:
+    """pi/2 as a sum of three doubles, the first two of so many bits."""
+    first, rest = _split(PI_HALVES, bits)
+    second, rest = _split(rest, bits)
+    return first, second, _split(rest, 53)[0]
+
+
+def _split(fraction: int, bits: int) -> tuple[float, int]:
+    """The leading bits of an integer, as a double scaled to pi/2, and the rest."""
+    drop = fraction.bit_length() - bits
+    return math.ldexp(fraction >> drop, drop - _PI_BITS - 1), fraction & ((1 << drop) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class SinCos:
+    """The two functions of one argument, and whether it was out of reach in some lane."""
+
+    sin: str
+    cos: str
+    large: str | None
+    """An i1; None where a branch has dealt with large arguments already."""
+
+
+def sincos(lanes: Lanes, x: str) -> SinCos:
+    """Emit both functions of x; one lane branches to `reduce_large`, a vector reports."""
+    f = lanes.function
+    size = lanes.intrinsic("fabs", x)
+    large = lanes.any(lanes.compare("ogt", size, lanes.const(LIMIT)))
+    if lanes.width > 1:
+        return SinCos(*_finish(lanes, x, *_reduce(lanes, size)), large)
+    near, far, join = f.fresh("near"), f.fresh("far"), f.fresh("reduced")
+    f.branch(large, far, near, unlikely=True)
+    f.begin(near)
+    fast = _reduce(lanes, size)
+    f.go(join)
+    f.begin(far)
+    slow = f.let(f"call {LARGE_TYPE} @reduce_large(double {size})")
+    parts = [f.let(f"extractvalue {LARGE_TYPE} {slow}, {k}") for k in range(2)]
+    f.go(join)
+    f.begin(join)
+    y, j = (f.phi(kind, (a, near), (b, far)) for kind, a, b
+            in zip(("double", "i64"), fast, parts, strict=True))
+    return SinCos(*_finish(lanes, x, y, j), None)
+
+
+def _reduce(lanes: Lanes, size: str) -> tuple[str, str]:
+    """y = size - j pi/2 and j, for 0 <= size <= LIMIT; y is right to one ulp.
+
+    The first difference is exact. No double up to LIMIT is closer to a multiple of pi/2
+    than 2**-56 or so, and three parts of pi/2 know j pi/2 to 2**-109: what is left is one
+    rounding of each of the last two differences.
+    """
+    shifted = lanes.muladd(size, lanes.const(2 / math.pi), lanes.const(ROUNDER))
+    j = lanes.sub(shifted, lanes.const(ROUNDER))
+    minus_j = lanes.neg(j)
+    y = size
+    # products of j and the leading parts are exact: by FMA, or since the parts are short
+    for part in _parts(53 if lanes.fma else 36):
+        y = lanes.muladd(minus_j, lanes.const(part), y)
+    return y, lanes.as_bits(shifted)
+
+
+def _finish(lanes: Lanes, x: str, y: str, j: str) -> tuple[str, str]:
+    """Sine and cosine of x from the reduced argument of |x|."""
+    z = lanes.mul(y, y)
+    s = lanes.muladd(lanes.mul(z, y), _polynomial(lanes, z, SINE), y)
+    c = lanes.muladd(z, _polynomial(lanes, z, COSINE), lanes.const(-0.5))
+    c = lanes.muladd(z, c, lanes.const(1.0))
+
+    f, sign = lanes.function, lanes.int(-(1 << 63))
+    odd = f.let(f"trunc {lanes.integer} {j} to {lanes.truth}")
+    sin, cos = lanes.select(odd, c, s), lanes.select(odd, s, c)
+    flip = lanes.bits("xor", lanes.bits("shl", j, lanes.int(62)), lanes.as_bits(x))
+    sin = lanes.bits("xor", lanes.as_bits(sin), lanes.bits("and", flip, sign))
+    flip = lanes.bits("shl", lanes.bits("add", j, lanes.int(1)), lanes.int(62))
+    cos = lanes.bits("xor", lanes.as_bits(cos), lanes.bits("and", flip, sign))
+    return lanes.as_real(sin), lanes.as_real(cos)
+
+
+def _polynomial(lanes: Lanes, z: str, coefficients: tuple[float, ...]) -> str:
+    value = lanes.const(coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        value = lanes.muladd(value, z, lanes.const(c))
+    return value
+
+
+LARGE_TYPE = "{ double, i64 }"
+
+_TWO_OVER_PI = (
+    0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561B7246E3A424DD2E0
+    << 960 | 0x06492EEA09D1921CFE1DEB1CB129A73EE88235F52EBB4484E99C7026B45F7E413991D639835339F4
+    << 640 | 0x9C845F8BBDF9283B1FF897FFDE05980FEF2F118B5A0A6D1F6D367ECF27CB09B74F463F669E5FEA2D
+    << 320 | 0x7527BAC7EBE5F17B3D0739F78A5292EA6BFB5FB11F8D5D0856033046FC7B6BABF0CFBC209AF4361D)
+"""floor(2**1280 * 2/pi)."""
+_WORDS = 21
+"""One word of zeros, then the 1280 bits of 2/pi, most significant word first."""
+
+
+def large_reduction(*, fma: bool) -> str:
+    """The function `reduce_large`: y and j for any |x| > LIMIT; nan for infinity.
+
+    x = m 2**e, m an integer of 53 bits. Bits of 2/pi whose product with x is a multiple
+    of 4 do not matter, so 192 bits from there on, times m, modulo 2**192, are
+    j (two bits) and the fraction, wrong by at most 2**-137.
+    """
+    f = Function()
+    let = f.let
+    lanes = Lanes(f, 1, fma)
+    bits = let("bitcast double %size to i64")
+    exponent = let(f"lshr i64 {bits}, 52")
+    mantissa = let(f"or i64 {let(f'and i64 {bits}, {(1 << 52) - 1}')}, {1 << 52}")
+    # e = exponent - 1075; the window starts at bit e - 1 (from 1) of 2/pi, after 64 zeros
+    start = let(f"add i64 {exponent}, {64 - 1075 - 2}")
+    word = let(f"lshr i64 {start}, 6")
+    window = ""
+    for k in range(4):
+        part = let(f"add i64 {word}, {k}")
+        part = let(f"getelementptr [{_WORDS} x i64], ptr @two_over_pi, i64 0, i64 {part}")
+        part = let(f"zext i64 {f.load('i64', part)} to i256")
+        part = let(f"shl i256 {part}, {64 * (3 - k)}")
+        window = let(f"or i256 {window}, {part}") if window else part
+    shift = let(f"zext i64 {let(f'and i64 {start}, 63')} to i256")
+    window = let(f"lshr i256 {let(f'shl i256 {window}, {shift}')}, 64")
+    window = let(f"trunc i256 {window} to i192")
+    product = let(f"mul i192 {window}, {let(f'zext i64 {mantissa} to i192')}")
+    # round to the nearest quarter turn; what remains is a signed fraction of 190 bits
+    quarter = let(f"lshr i192 {let(f'add i192 {product}, {1 << 189}')}, 190")
+    j = let(f"trunc i192 {quarter} to i64")
+    rest = let(f"ashr i192 {let(f'shl i192 {product}, 2')}, 2")
+    # in exact pieces of 48 bits, the uppermost signed, to a sum of two doubles
+    pieces = []
+    for k in (3, 2, 1):
+        piece = let(f"ashr i192 {rest}, {48 * k}") if k == 3 else let(
+            f"and i192 {let(f'lshr i192 {rest}, {48 * k}')}, {(1 << 48) - 1}")
+        piece = let(f"sitofp i64 {let(f'trunc i192 {piece} to i64')} to double")
+        pieces.append(lanes.mul(piece, number(2.0 ** (48 * k - 190))))
+    high = lanes.add(pieces[0], pieces[1])
+    low = lanes.add(lanes.sub(pieces[1], lanes.sub(high, pieces[0])), pieces[2])
+    total = lanes.add(high, low)
+    low = lanes.sub(low, lanes.sub(total, high))
+    # times pi/2
+    pi0, pi1, _ = _parts(53)
+    rest = lanes.add(lanes.mul(total, number(pi1)), lanes.mul(low, number(pi0)))
+    y = lanes.muladd(total, number(pi0), rest)
+    y = lanes.select(lanes.compare("oeq", "%size", number(math.inf)), number(math.nan), y)
+    pair = let(f"insertvalue {LARGE_TYPE} poison, double {y}, 0")
+    f.do(f"ret {LARGE_TYPE} {let(f'insertvalue {LARGE_TYPE} {pair}, i64 {j}, 1')}")
+    words = ", ".join(f"i64 {_TWO_OVER_PI >> 64 * k & (1 << 64) - 1}"
+                      for k in reversed(range(_WORDS - 1)))
+    table = f"@two_over_pi = internal constant [{_WORDS} x i64] [i64 0, {words}]\n"
+    return table + f.define(f"internal {LARGE_TYPE} @reduce_large(double %size) cold noinline")

@@ -1,0 +1,267 @@
+"""The statements of an iteration as LLVM, many processes side by side in the lanes of vectors.
+
+The scratch memory of a kernel holds columns, a vector for each element, and cells, a vector
+each. An expression is computed once, where it is first needed; what does not depend on the
+element stays outside the pass over the elements. Nothing here knows what is iterated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from nlink.backends.llvm.emit import Block
+from nlink.backends.llvm.ir import Function, Target
+from nlink.backends.llvm.rolled import loop
+from nlink.iterations.recording import Call, Pass, Recording, Statement, When, reads
+from nlink.iterations.text import Layout
+from nlink.scalars.graph import Node, operation, reachable
+
+
+class Memory:
+    """Where columns and cells are in the scratch memory, in bytes."""
+
+    def __init__(self, layout: Layout, size: int, inputs: int, extra: Sequence[str],
+                 recordings: Sequence[Recording], target: Target) -> None:
+        self.size, self.row = size, 8 * target.width
+        self.at = 0
+        # what a record keeps comes first, in the order of the record
+        self.cells = {name: self._take(1) for name in layout.cells}
+        self.columns = {name: self._take(size) for name in layout.columns}
+        self.kept = len(layout.cells) + len(layout.columns) * size
+        self.cells |= {name: self._take(1) for name in (*layout.brief_cells, *extra)}
+        self.columns |= {name: self._take(size) for name in layout.brief_columns}
+        self.inputs = self._take(max(1, inputs))
+        self.time = self._take(1)
+        calls = [each for r in recordings for each in flat(r.body) if isinstance(each, Call)]
+        self.arguments = self._take(max((len(call.cells) for call in calls), default=0))
+        self.results = self._take(max((len(call.results) for call in calls), default=0))
+        places = [self.place_temporaries(each) for each in recordings]
+        free = [self._take(size) for _ in range(max((p + 1 for at in places for p in at.values()),
+                                                    default=0))]
+        for at in places:
+            self.columns |= {name: free[p] for name, p in at.items()}
+
+    def _take(self, rows: int) -> int:
+        begin, self.at = self.at, self.at + rows * self.row
+        return begin
+
+    def place_temporaries(self, recording: Recording) -> dict[str, int]:
+        """A number for each column that is neither kept nor brief; those never needed at the
+        same time may share one."""
+        names, body = recording.graph.columns, flat(recording.body)
+        ends: dict[str, int] = {}
+        for k, statement in enumerate(body):
+            for node in reachable([*reads(statement), *_written(statement)]):
+                name = names.get(node.index)
+                if name is not None and name not in self.columns:
+                    ends[name] = k
+        placed: dict[str, int] = {}
+        busy: dict[int, str] = {}
+        for k, statement in enumerate(body):
+            for node in _written(statement):
+                name = names.get(node.index)
+                if name in ends and name not in placed:
+                    # a pass reads an element before it writes it, a call does not
+                    free = (p for p in range(len(names)) if p not in busy
+                            or ends[busy[p]] < k + isinstance(statement, Pass))
+                    placed[name] = place = next(free)
+                    busy[place] = name
+        return placed
+
+
+def flat(body: Sequence[Statement]) -> list[Statement]:
+    """All statements in order, the bodies after the test that they are in."""
+    found: list[Statement] = []
+    for each in body:
+        if isinstance(each, When):
+            found += [When(each.truth, [], []), *flat(each.body), When(each.truth, [], each.merged)]
+        else:
+            found.append(each)
+    return found
+
+
+def _written(statement: Statement) -> list[Node]:
+    match statement:
+        case Pass(stores, _):
+            return [column for column, _ in stores]
+        case Call(_, _, _, _, results):
+            return list(results)
+        case When():
+            return []
+
+
+@dataclass
+class Writer:
+    """Writes statements into a function."""
+
+    f: Function
+    target: Target
+    memory: Memory
+    given: Mapping[str, str]
+    """Values of what is given, by name."""
+    active: str
+    """The lanes that have a process."""
+
+    def __post_init__(self) -> None:
+        self.block = Block(self.f, self.target.width, self.target.fma)
+        self.values: dict[int, str] = {}
+
+    def write(self, recording: Recording) -> None:
+        """All statements, then the cells of the new state."""
+        self.graph, self.values = recording.graph, {}
+        self._body(recording.body)
+        cells = {name: self.value(node) for name, node in recording.cells.items()}
+        for name, value in cells.items():
+            self.f.store(self.block.real, value, "%scratch", self.memory.cells[name])
+
+    def _product(self, node: Node) -> int | None:
+        """Which argument of a sum is computed within it, if one is a product: of two, the one
+        that was written last."""
+        if not self.target.fma or node.op not in ("add", "sub"):
+            return None
+        inside = self.graph.elementwise(node)
+        fits = [(a.index, k) for k, a in enumerate(node.args)
+                if a.op == "mul" and self.graph.elementwise(a) == inside]
+        return max(fits)[1] if fits else None
+
+    def _needs(self, node: Node) -> Sequence[Node]:
+        """What a node is computed from."""
+        k = self._product(node)
+        return node.args if k is None else (*node.args[k].args, node.args[1 - k])
+
+    def _body(self, body: Sequence[Statement]) -> None:
+        for statement in body:
+            match statement:
+                case Pass():
+                    self._pass(statement)
+                case Call():
+                    self._call(statement)
+                case When():
+                    self._when(statement)
+
+    def value(self, node: Node) -> str:
+        """A cell's value, computed now if it is not known."""
+        self._compute([node], self.values)
+        return self.values[node.index]
+
+    def _compute(self, nodes: Sequence[Node], values: dict[int, str],
+                 load: Callable[[Node], str] | None = None) -> None:
+        """Values of nodes, and of what they need; elements of columns by `load`."""
+        missing, stack = {}, list(nodes)
+        while stack:
+            node = stack.pop()
+            if node.index not in values and node.index not in missing:
+                missing[node.index] = node
+                stack.extend(self._needs(node))
+        for index in sorted(missing):
+            node = missing[index]
+            if node.op == "const":
+                values[index] = self.block.const(node.value)
+            elif node.op == "input":
+                values[index] = load(node) if load and self.graph.elementwise(
+                    node) else self._input(node)
+            else:
+                values[index] = self._operation(node, values)
+
+    def _operation(self, node: Node, values: Mapping[int, str]) -> str:
+        k = self._product(node)
+        if k is not None:
+            x, y, other = (values[a.index] for a in self._needs(node))
+            if node.op == "sub":
+                x, other = (self.block.neg(x), other) if k else (x, self.block.neg(other))
+            return self.block.muladd(x, y, other)
+        return operation(node.op).llvm(self.block, *(values[a.index] for a in node.args))
+
+    def _input(self, node: Node) -> str:
+        kind, _, name = node.name.partition(" ")
+        if kind == "given":
+            return self.given[name]
+        assert kind == "cell", node.name  # others are known before they are read
+        return self.f.load(self.block.real, "%scratch", self.memory.cells[name])
+
+    def _pass(self, statement: Pass) -> None:
+        """One loop over the elements: all of an element is read before any of it is written."""
+        f, graph, memory = self.f, self.graph, self.memory
+        wanted = [value for _, value in statement.stores]
+        for _, how, value in statement.reductions:
+            wanted += value.args if how == "sum" and value.op == "mul" else [value]
+        self._compute(self._outside(wanted), self.values)
+        zero = self.block.const(0.0)
+
+        def body(k: str, sums: list[str]) -> list[str]:
+            place = f.offset("%scratch", f.let(f"mul i64 {k}, {memory.row}"))
+
+            def load(node: Node) -> str:
+                if node.name == "index":
+                    return self.block.broadcast(f.let(f"uitofp i64 {k} to double"))
+                return f.load(self.block.real, place, memory.columns[graph.columns[node.index]])
+
+            inner = dict(self.values)
+            for column, value in statement.stores:
+                self._compute([value], inner, load)
+                inner[column.index] = inner[value.index]  # the next ones may read it
+            self._compute(wanted, inner, load)
+            for column, value in statement.stores:
+                f.store(self.block.real, inner[value.index], place,
+                        memory.columns[graph.columns[column.index]])
+            return [self._reduced(how, old, value, inner)
+                    for old, (_, how, value) in zip(sums, statement.reductions, strict=True)]
+
+        results = loop(f, memory.size, [(self.block.real, zero)] * len(statement.reductions), body)
+        for (cell, _, _), value in zip(statement.reductions, results, strict=True):
+            self.values[cell.index] = value
+
+    def _outside(self, nodes: Sequence[Node]) -> list[Node]:
+        """The cells among what nodes are computed from."""
+        found, seen, stack = [], set(), list(nodes)
+        while stack:
+            node = stack.pop()
+            if node.index not in seen:
+                seen.add(node.index)
+                if self.graph.elementwise(node):
+                    stack.extend(self._needs(node))
+                else:
+                    found.append(node)
+        return found
+
+    def _reduced(self, how: str, old: str, node: Node, values: Mapping[int, str]) -> str:
+        if how == "sum" and node.op == "mul":
+            return self.block.muladd(*(values[a.index] for a in node.args), old)
+        value = values[node.index]
+        if how == "sum":
+            return self.block.add(old, value)
+        return self.block.select(self.block.compare("ogt", value, old), value, old)
+
+    def _call(self, call: Call) -> None:
+        """The arguments go to memory, and cells come back from there."""
+        f, memory, real = self.f, self.memory, self.block.real
+        f.store(real, self.value(call.time), "%scratch", memory.time)
+        for k, cell in enumerate(call.cells):
+            f.store(real, self.value(cell), "%scratch", memory.arguments + k * memory.row)
+        name = self.graph.columns.get(call.results[0].index)
+        to = memory.results if name is None else memory.columns[name]
+        places = (memory.time, memory.columns[self.graph.columns[call.column.index]],
+                  memory.arguments if call.cells else memory.inputs, to)
+        arguments = ", ".join(f"ptr {f.offset('%scratch', at)}" for at in places)
+        f.do(f"call void @{call.name}({arguments}, ptr %data, ptr %room)")
+        if name is None:
+            for k, cell in enumerate(call.results):
+                self.values[cell.index] = f.load(real, "%scratch", memory.results + k * memory.row)
+
+    def _when(self, statement: When) -> None:
+        """A branch, taken if any lane with a process wants it."""
+        f, block = self.f, self.block
+        outside = [self.value(node) for _, _, node in statement.merged]
+        wanted = f.let(f"and {block.truth} {self.value(statement.truth)}, {self.active}")
+        some, after = f.fresh("some"), f.fresh("after")
+        known, before = dict(self.values), f.label
+        f.branch(block.any(wanted), some, after)
+        f.begin(some)
+        self._body(statement.body)
+        inside = [self.value(node) for _, node, _ in statement.merged]
+        last, self.values = f.label, known
+        f.go(after)
+        f.begin(after)
+        for (cell, _, _), a, b in zip(statement.merged, inside, outside, strict=True):
+            self.values[cell.index] = f.phi(block.real, (a, last), (b, before))

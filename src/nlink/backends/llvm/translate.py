@@ -1,0 +1,39 @@
+"""A program to machine code: the emitters in order, then LLVM."""
+
+from __future__ import annotations
+
+from nlink.backends.llvm import native
+from nlink.backends.llvm.bare import emit_bare
+from nlink.backends.llvm.batch import emit_batch
+from nlink.backends.llvm.emit import emit_program
+from nlink.backends.llvm.ir import MODULE_TAIL, Target
+from nlink.backends.llvm.kernel import Compiled
+from nlink.backends.llvm.rolled import emit_rolled
+from nlink.backends.llvm.sincos import large_reduction
+from nlink.programs.program import Program
+from nlink.programs.rolled_program import RolledProgram
+
+
+def module(program: Program | RolledProgram, target: Target) -> tuple[str, int, int, bytes]:
+    """The whole LLVM module of a program, its operation count, scratch size and data."""
+    if isinstance(program, Program):
+        body, scratch, data = emit_program(program, target), 0, b""
+        operations = sum(n.op not in ("const", "input") for n in program.live())
+    else:
+        code = emit_rolled(program, target)
+        body, operations, scratch, data = code.text, code.operations, code.scratch, code.data
+    parts = [large_reduction(fma=target.fma), body,
+             emit_batch((*program.inputs, *program.outputs), target)]
+    if native.supported():
+        parts.append(emit_bare(program.inputs, program.outputs))
+    return "\n".join([*parts, MODULE_TAIL]), operations, scratch, data
+
+
+def compile_program(program: Program | RolledProgram) -> Compiled:
+    """Machine code of a program for the host."""
+    from nlink.backends.llvm.host import compile_object, host
+
+    target = host().target
+    text, operations, scratch, data = module(program, target)
+    return Compiled(program.name, tuple(program.inputs), tuple(program.outputs), target.width,
+                    operations, scratch, data, compile_object(text))

@@ -1,0 +1,1 @@
+"""nlink and its peers side by side."""

@@ -1,0 +1,193 @@
+"""What a bench says: rows for a terminal, Markdown for the README."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nlink.bench.closed_chains_bench import LOOPED
+from nlink.bench.dynamics import BATCH, CHAINS, HUMANOID, LARGE_BATCH, PLAIN
+from nlink.bench.timing import CPP, Bench
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the table: our time, the peer's, and how many times less ours is."""
+
+    what: str
+    ours: float
+    peer: str
+    theirs: float | None
+
+    @property
+    def ratio(self) -> str:
+        return f"{self.theirs / self.ours:.1f}x" if self.theirs else "missing"
+
+
+def rows(bench: Bench) -> list[Row]:
+    """What the table shows, in the order of the bars: batches, calls, threads, chains."""
+    lines = []
+    arms = [t.robot for t in bench.timings if t.what == "mass_matrix" and t.method == "nlink batch"]
+    for robot in arms:
+        for what, _ in PLAIN:
+            ours = bench.seconds(robot, what, "nlink batch")
+            if ours:
+                lines.append(Row(f"{robot} {what}, batch of {BATCH}", ours, "Pinocchio in C++",
+                                 bench.in_cpp(robot, what)))
+    for what in ("inverse_dynamics", "forward_dynamics", "operational_mobility"):
+        ours = bench.seconds(HUMANOID, what, "nlink batch")
+        peer = CPP if what != "operational_mobility" else "Pinocchio call"
+        if ours:
+            name = "J M^-1 J^T of a frame" if what == "operational_mobility" else what
+            lines.append(Row(f"{HUMANOID} {name}, batch of {BATCH // 4}", ours, peer,
+                             bench.seconds(HUMANOID, what, peer)))
+    for robot in LOOPED:
+        for form in ("contact", "object"):
+            ours = bench.seconds(robot, "forward_dynamics", form)
+            if ours:
+                lines.append(Row(f"{robot} forward_dynamics with loops, {form} form", ours,
+                                 "Pinocchio in C++", bench.in_cpp(robot, "forward_dynamics")))
+    for robot in arms:
+        for algorithm in ("diagonalized", "diagonalized-xi"):
+            standard = bench.seconds(robot, "forward_dynamics", "nlink batch")
+            ours = bench.seconds(robot, "forward_dynamics", algorithm)
+            if ours and standard:
+                lines.append(Row(f"{robot} forward_dynamics, {algorithm}", ours,
+                                 "nlink, default", standard))
+    for robot in arms:
+        for what, _ in PLAIN[:2]:
+            ours = bench.seconds(robot, what, "nlink call")
+            for peer in ("Pinocchio call", CPP, "MuJoCo call"):
+                if ours:
+                    lines.append(Row(f"{robot} {what}, one call from Python", ours, peer,
+                                     bench.seconds(robot, what, peer)))
+    for robot in arms:
+        what = f"inverse_dynamics of {LARGE_BATCH}"
+        two = bench.seconds(robot, what, "nlink 2 threads")
+        if two:
+            lines.append(Row(f"{robot} {what}, two threads", two, "nlink 1 thread",
+                             bench.seconds(robot, what, "nlink 1 thread")))
+    return lines + _chain_rows(bench)
+
+
+def _chain_rows(bench: Bench) -> list[Row]:
+    """Long chains, by joint and state, beside Pinocchio and beside the shortest chain."""
+    lines = []
+    names = {f"random{n}": n for n in CHAINS}
+    chains = [(names[t.robot], t.what, t.seconds) for t in bench.timings
+              if t.method == "nlink batch" and t.robot in names]
+    for n, what, seconds in chains:
+        name = f"chain of {n}, {what}, a joint and state"
+        theirs = bench.seconds(f"random{n}", what, CPP)
+        if theirs:
+            lines.append(Row(name, seconds / n, CPP, theirs / n))
+        shortest = min(chains, key=lambda c: (c[1] != what, c[0]))
+        if shortest[0] != n:
+            lines.append(Row(name, seconds / n, f"chain of {shortest[0]}",
+                             shortest[2] / shortest[0]))
+    return lines
+
+
+def limits(bench: Bench) -> list[str]:
+    """The fraction of the core's peak that the batch kernels reach."""
+    found = []
+    for key, operations in bench.operations.items():
+        robot, what = key.rsplit(maxsplit=1)
+        seconds = bench.seconds(robot, what, "nlink batch")
+        if seconds and what in ("inverse_dynamics", "forward_dynamics"):
+            found.append(f"{robot} {what}: {operations} operations in {seconds * 1e9:.1f} ns, "
+                         f"{operations / seconds / bench.peak:.0%} of the peak")
+    return found
+
+
+def conditions(bench: Bench) -> str:
+    """Where and with what a bench ran, in a sentence."""
+    parts = ", ".join(f"{name} {version}" for name, version in bench.versions.items())
+    absent = f" Not installed, so missing: {', '.join(bench.missing)}." if bench.missing else ""
+    return (f"{bench.cpu}; one core unless said; FMA peak measured at "
+            f"{bench.peak / 1e9:.0f} GFLOP/s; {parts} (pip's builds).{absent} MuJoCo's Python "
+            "package runs a profiling clock that costs about a quarter of its time.")
+
+
+def _cell(ours: float | None, theirs: float | None) -> str:
+    """Our time and how many times less it is."""
+    if not ours:
+        return ""
+    return f"{ours * 1e9:.1f} ns, {theirs / ours:.1f}x" if theirs else f"{ours * 1e9:.1f} ns"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def markdown(bench: Bench) -> str:
+    """The tables the README shows: times for one state, and ratios to Pinocchio's."""
+    arms = list(dict.fromkeys(
+        t.robot for t in bench.timings if t.method == "nlink batch" and t.what == "mass_matrix"))
+    words = [what.replace("_", " ") for what, _ in PLAIN]
+    lines = [conditions(bench), "",
+             f"In a batch of {BATCH} states ({BATCH // 4} for {HUMANOID}), one core; ratios to "
+             "Pinocchio's C++ batch on one thread (`rneaInParallel`, `abaInParallel`). For the "
+             "matrices it has no batch: its call from Python, less what a call of inverse "
+             "dynamics costs more than its batch.", "",
+             _line(["robot", *words]), "|---|" + "---:|" * len(words)]
+    for robot in arms:
+        lines.append(_line([robot, *(
+            _cell(bench.seconds(robot, what, "nlink batch"), bench.in_cpp(robot, what))
+            for what, _ in PLAIN)]))
+    if bench.seconds(HUMANOID, "inverse_dynamics", "nlink batch"):
+        cells = [_cell(bench.seconds(HUMANOID, what, "nlink batch"),
+                       bench.seconds(HUMANOID, what, CPP)) for what, _ in PLAIN[:2]]
+        mobility = _cell(bench.seconds(HUMANOID, "operational_mobility", "nlink batch"),
+                         bench.seconds(HUMANOID, "operational_mobility", "Pinocchio call"))
+        lines += [_line([HUMANOID, *cells, "", "", ""]), "",
+                  f"J M^-1 J^T of one frame of {HUMANOID}: {mobility} its Jacobian, M^-1 and two "
+                  "products from Python."]
+    lines += _loop_lines(bench)
+    lines += ["", "One call from Python, one state.", "",
+              _line(["robot", "computation", "nlink", "Pinocchio", "MuJoCo"]),
+              "|---|---|---:|---:|---:|"]
+    for robot in arms:
+        for what, _ in PLAIN[:2]:
+            ours = bench.seconds(robot, what, "nlink call")
+            peers = [_cell(bench.seconds(robot, what, f"{peer} call"), None)
+                     + (f" ({r:.1f}x)" if (r := bench.ratio(robot, what, "nlink call",
+                                                            f"{peer} call")) else "")
+                     for peer in ("Pinocchio", "MuJoCo")]
+            lines.append(_line([robot, what.replace("_", " "), _cell(ours, None), *peers]))
+    large = f"inverse_dynamics of {LARGE_BATCH}"
+    gains = [f"{robot} {r:.2f}x" for robot in arms
+             if (r := bench.ratio(robot, large, "nlink 2 threads", "nlink 1 thread"))]
+    lines += ["", f"Two threads against one, {LARGE_BATCH} states: {', '.join(gains)}."]
+    share = ["", "Of the core's FMA peak:", "", *(f"- {line}" for line in limits(bench))]
+    return "\n".join([*lines, *_chain_lines(bench), *share, ""])
+
+
+def _loop_lines(bench: Bench) -> list[str]:
+    """Mechanisms with loops, beside constraintDynamics."""
+    cells = [[robot, *(_cell(bench.seconds(robot, "forward_dynamics", form),
+                             bench.in_cpp(robot, "forward_dynamics"))
+                       for form in ("contact", "object"))] for robot in LOOPED]
+    if not any(cell for row in cells for cell in row[1:]):
+        return []
+    return ["", "Forward dynamics of mechanisms with loops, beside Pinocchio's "
+            "`constraintDynamics` (one exact solve; its call less Python's part, as above).", "",
+            _line(["mechanism", "contact form", "object form"]), "|---|---:|---:|",
+            *map(_line, cells)]
+
+
+def _chain_lines(bench: Bench) -> list[str]:
+    """Long chains: time for one joint and state, and the ratio to Pinocchio where it was run."""
+    lines = ["", "Chains of n revolute joints with random twists, time for one joint and state.",
+             "", _line(["n", *(what.replace("_", " ") for what, _ in PLAIN[:2])]),
+             "|---:|---:|---:|"]
+    found = False
+    for n in CHAINS:
+        cells = []
+        for what, _ in PLAIN[:2]:
+            ours = bench.seconds(f"random{n}", what, "nlink batch")
+            theirs = bench.seconds(f"random{n}", what, CPP)
+            cells.append(_cell(ours / n if ours else None, theirs / n if theirs else None))
+            found = found or bool(ours)
+        lines.append(_line([str(n), *cells]))
+    return lines if found else []

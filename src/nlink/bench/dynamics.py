@@ -1,0 +1,212 @@
+"""`nlink bench`: nlink and its peers side by side, in one run, on the same states.
+
+Every number is the best of many repeats; ratios within one run are what counts, since
+machines differ and are noisy. Per-call times cycle through different states.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+
+from nlink.bench.closed_chains_bench import bench_loops
+from nlink.bench.peers import bench_mobility, bench_mujoco, bench_pinocchio
+from nlink.bench.timing import Bench, adder, best, best_call, caller
+from nlink.compute.complexity import count
+from nlink.compute.engines import kernel
+from nlink.formats.bridges import pinocchio_order, to_pinocchio
+from nlink.formats.load import load_description
+from nlink.model.description import Description, Joint, Link
+from nlink.model.names import plain
+from nlink.model.pose import DH
+from nlink.robot import Robot, load
+
+BATCH = 4096
+LARGE_BATCH = 65536
+CHAINS = (100, 200, 1000, 10_000)
+HUMANOID = "talos_floating"
+ARMS = ("puma560", "ur5", "panda", "random7")
+
+
+PLAIN = (
+    ("inverse_dynamics", ("q", "qd", "qdd")),
+    ("forward_dynamics", ("q", "qd", "tau")),
+    ("mass_matrix", ("q",)),
+    ("inverse_mass_matrix", ("q",)),
+    ("coriolis_matrix", ("q", "qd")),
+)
+
+
+def run_bench(robots: Sequence[str] | None = None, *,
+              seconds: float = 0.25, chains: Sequence[int] = CHAINS,
+              progress: Callable[[str], None] = lambda _message: None) -> Bench:
+    """All timings; `progress` is told what is being measured."""
+    from nlink.bench.peak import fma_peak
+
+    progress("the limit of this core")
+    bench = Bench(cpu_name(), versions(), missing(), fma_peak())
+    for name in robots or ARMS:
+        robot = random_arm(7) if name == "random7" else load(name, physical="ignore")
+        robot = Robot(replace(robot.description, name=plain(robot.name)))  # for Markdown, too
+        progress(robot.name)
+        _bench_robot(bench, robot, seconds)
+    if not robots:  # nothing was asked for in particular
+        progress("humanoid with a floating base")
+        _bench_humanoid(bench, seconds)
+        bench_loops(bench, seconds, progress)
+    for n in chains:
+        progress(f"chain of {n} joints")
+        _bench_chain(bench, n, seconds)
+    return bench
+
+
+def _bench_robot(bench: Bench, robot: Robot, seconds: float) -> None:
+    states = _states(robot, BATCH)
+    model = to_pinocchio(robot.description) if "pin" not in bench.missing else None
+    for what, names in PLAIN:
+        key = f"{robot.name} {what}"
+        bench.operations[key] = count(robot, what).total
+        add = adder(bench, robot.name, what)
+        inputs = [states[name] for name in names]
+        code = kernel(robot.request(what))
+        outs = [np.empty((BATCH, port.size)) for port in code.outputs]
+        add("nlink batch", best(partial(code.run, inputs, outs, BATCH, 1), seconds) / BATCH)
+        few = [[x[k].copy() for x in inputs] + [np.empty(p.shape) for p in code.outputs]
+               for k in range(64)]
+        add("nlink call", best_call(caller(code.bare, few), len(few), seconds))
+        in_numpy = partial(getattr(robot, what), *inputs, engine="numpy")
+        add("numpy batch", best(in_numpy, seconds) / BATCH)
+        if model is not None:
+            bench_pinocchio(add, model, what, inputs, seconds)
+        if "mujoco" not in bench.missing and what in ("inverse_dynamics", "forward_dynamics"):
+            bench_mujoco(add, robot.description, what, states, seconds)
+    for algorithm in ("diagonalized", "diagonalized-xi"):
+        code = kernel(robot.request("forward_dynamics", algorithm=algorithm))
+        inputs, outs = [states[name] for name in ("q", "qd", "tau")], [np.empty((BATCH, robot.n))]
+        adder(bench, robot.name, "forward_dynamics")(
+            algorithm, best(partial(code.run, inputs, outs, BATCH, 1), seconds) / BATCH)
+    large = _states(robot, LARGE_BATCH)
+    code = kernel(robot.request("inverse_dynamics"))
+    inputs = [large[name] for name in ("q", "qd", "qdd")]
+    out = [np.empty((LARGE_BATCH, robot.n))]
+    add = adder(bench, robot.name, f"inverse_dynamics of {LARGE_BATCH}")
+    for threads in (1, 2):
+        add(f"nlink {threads} thread{'s' * (threads > 1)}",
+            best(lambda t=threads: code.run(inputs, out, LARGE_BATCH, t), seconds) / LARGE_BATCH)
+
+
+def _bench_humanoid(bench: Bench, seconds: float) -> None:
+    """A floating base and dozens of rates, as legged robots have."""
+    path = humanoid_path()
+    if path is None:
+        bench.missing.append("example-robot-data")
+        return
+    robot = Robot(replace(load_description(path, physical="ignore", floating=True),
+                          name=HUMANOID))
+    states = _states(robot, BATCH // 4)
+    order = pinocchio_order(robot.description)
+    model = to_pinocchio(robot.description) if "pin" not in bench.missing else None
+    for what, names in (*PLAIN[:2], ("operational_mobility", ("q",))):
+        code = kernel(robot.request(what))
+        inputs = [states[name] for name in names]
+        outs = [np.empty((len(inputs[0]), port.size)) for port in code.outputs]
+        add = adder(bench, robot.name, what)
+        bench.operations[f"{robot.name} {what}"] = count(robot, what).total
+        add("nlink batch",
+            best(partial(code.run, inputs, outs, len(inputs[0]), 1), seconds) / len(inputs[0]))
+        if model is not None and what != "operational_mobility":
+            swapped = [x[:, order.coordinates if name == "q" else order.rates]
+                       for x, name in zip(inputs, names, strict=True)]
+            bench_pinocchio(add, model, what, swapped, seconds)
+        elif model is not None:
+            bench_mobility(add, model, states["q"][:, order.coordinates], seconds)
+
+
+def humanoid_path() -> Path | None:
+    """The Talos of pip's example-robot-data, or None if it is not installed."""
+    try:
+        found = metadata.files("example-robot-data") or []
+    except metadata.PackageNotFoundError:
+        return None
+    return next((Path(str(f.locate())) for f in found if f.name == "talos_reduced.urdf"), None)
+
+
+def _bench_chain(bench: Bench, n: int, seconds: float) -> None:
+    """Long chains by the rolled driver; times are for one state, all joints."""
+    robot = random_arm(n)
+    batch = max(8, 8192 // n * 8)
+    states = _states(robot, batch)
+    for what, names in PLAIN[:2]:
+        code = kernel(robot.request(what))
+        inputs = [states[name] for name in names]
+        outs = [np.empty((batch, robot.n))]
+        adder(bench, robot.name, what)(
+            "nlink batch", best(lambda i=inputs, k=code, o=outs: k.run(i, o, batch, 1), seconds)
+            / batch)
+    if n <= 200 and "pin" not in bench.missing:
+        model = to_pinocchio(robot.description)
+        few = {key: value[:8] for key, value in states.items()}
+        for what, names in PLAIN[:2]:
+            bench_pinocchio(adder(bench, robot.name, what), model, what,
+                             [np.ascontiguousarray(np.resize(few[name], (64, robot.n)))
+                              for name in names], seconds)
+
+
+def _states(robot: Robot, batch: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    q, qd = robot.random_state(rng, (batch,))
+    return {"q": q, "qd": qd, "qdd": rng.normal(size=qd.shape), "tau": rng.normal(size=qd.shape)}
+
+
+def random_arm(n: int, seed: int = 0) -> Robot:
+    """A serial arm of revolute joints with random twists, lengths and offsets."""
+    rng = np.random.default_rng(seed)
+    links, joints = [], []
+    for k in range(n):
+        size = rng.uniform(0.05, 0.3, 3)
+        mass = rng.uniform(0.5, 3.0)
+        moments = np.diag(mass / 12 * (size @ size - size**2))
+        turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+        links.append(Link(f"link{k + 1}", mass, tuple(rng.uniform(-0.1, 0.1, 3)),
+                          tuple(map(tuple, turn @ moments @ turn.T))))
+        a, b = rng.uniform(-0.3, 0.3, 2)
+        joints.append(Joint(f"joint{k + 1}", parent=k, placement=DH(
+            a, b, rng.uniform(-np.pi, np.pi), 0.0)))
+    return Robot(Description(f"random{n}", tuple(links), tuple(joints)))
+
+
+def missing() -> list[str]:
+    """Peers that are not installed, by package name."""
+    absent = []
+    for package in ("pin", "mujoco"):
+        try:
+            metadata.version(package)
+        except metadata.PackageNotFoundError:
+            absent.append(package)
+    return absent
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in ("numpy", "llvmlite", "pin", "mujoco"):
+        if package not in missing():
+            found[package] = metadata.version(package)
+    return found
+
+
+def cpu_name() -> str:
+    """The processor, as the system names it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as stream:
+            for line in stream:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

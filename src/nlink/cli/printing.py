@@ -1,0 +1,264 @@
+"""What the commands print: robots, counts, runs and benches, for people and for programs."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from nlink.bench import bench_tables
+from nlink.bench import dynamics as bench
+from nlink.compute.complexity import INVERSE_DYNAMICS_TABLE, Law, count, law
+from nlink.formats.files import write_text
+from nlink.model.pose import DH
+from nlink.reports.link_tree import PLAIN, link_tree
+from nlink.reports.terminal import console, grid, label
+from nlink.robot import Robot
+from nlink.scalars.counting import Count
+
+HEADING = "bold cyan"
+UNBOUNDED = 10_000
+"""The width of what is written to a file: nothing in it is cut short."""
+
+
+def describe(robot: Robot) -> dict[str, Any]:
+    """A robot as plain data, for `nlink info --json`."""
+    rows = []
+    for link, joint in zip(robot.links, robot.joints, strict=True):
+        place = joint.placement
+        seat: dict[str, Any] = (
+            {"a": place.a, "b": place.b, "alpha": place.alpha, "theta": place.theta,
+             "convention": place.convention} if isinstance(place, DH)
+            else {"placement": place.before.matrix, "after": place.after.matrix})
+        rows.append({
+            "link": link.name, "mass": link.mass, "com": link.com, "inertia": link.inertia,
+            "joint": joint.name, "type": joint.type.name, "axis": joint.type.axis,
+            "parent": robot.frames[joint.parent], **seat, "armature": joint.armature,
+            "viscous": joint.friction.viscous, "coulomb": joint.friction.coulomb,
+            "limits": {"position": joint.limits.position, "velocity": joint.limits.velocity,
+                       "effort": joint.limits.effort},
+            "mimic": None if joint.mimic is None else asdict(joint.mimic)})
+    return {"name": robot.name, "n": robot.n, "nq": robot.nq, "gravity": robot.gravity,
+            "source": " ".join(robot.description.source.split()), "frames": robot.frames,
+            "loops": [{"name": loop.name, "joint": loop.constraint.name,
+                       "of": robot.frames[loop.of.link], "on": robot.frames[loop.on.link]}
+                      for loop in robot.description.loops],
+            "report": robot.report, "objection": robot.description.objection, "links": rows}
+
+
+def summary(robot: Robot) -> dict[str, Any]:
+    """A robot in a line: its joints as letters, and the first sentence of its source."""
+    letters = "".join(joint.type.name[0].upper() for joint in robot.joints if joint.type.nv)
+    source = " ".join(robot.description.source.split())
+    sentence = re.split(r"(?<=\S\S)\.(?: |$)", source, maxsplit=1)[0]  # not at an initial
+    return {"n": robot.n, "joints": letters, "physical": robot_is_physical(robot),
+            "source": f"{sentence}."}
+
+
+def robot_is_physical(robot: Robot) -> bool:
+    """Whether every link has an inertia that some real body has."""
+    return not robot.description.objection
+
+
+def print_robot(robot: Robot) -> None:
+    """What `nlink info` shows."""
+    screen = console()
+    gravity = ", ".join(f"{x:g}" for x in robot.gravity)
+    screen.print(robot.name, style="bold", end="")
+    screen.print(f": {robot.n} rates, gravity ({gravity}) m/s^2, "
+                 f"mass {sum(link.mass for link in robot.links):.4g} kg")
+    if robot.description.source:
+        screen.print(" ".join(robot.description.source.split()), style="dim")
+    wide = console(width=None if screen.is_terminal or "COLUMNS" in os.environ else UNBOUNDED)
+    if any(isinstance(joint.placement, DH) for joint in robot.joints):
+        wide.print(link_table(robot))
+    else:
+        heading, *lines, legend = link_tree(robot, wide.width)
+        if screen.options.ascii_only:
+            lines = [line.translate(PLAIN) for line in lines]
+        screen.print()
+        screen.print(heading, style=HEADING, soft_wrap=True)
+        screen.print(*lines, sep="\n", soft_wrap=True)
+        screen.print(legend, style="dim")
+    for loop in robot.description.loops:
+        of, on = (robot.frames[end.link] for end in (loop.of, loop.on))
+        screen.print(f"loop {loop.name}: {of} held on {on}, {loop.constraint.name}")
+    if robot.report:
+        screen.print("\nleft out or changed by the reader:")
+    for line in robot.report:
+        screen.print(f"  {line}", soft_wrap=True)
+    if robot.description.objection:
+        screen.print(f"numbers: {robot.description.objection}", soft_wrap=True)
+
+
+def link_table(robot: Robot) -> Table:
+    """One row a link: how it is joined, where, and its mass."""
+    branched = any(joint.parent != k for k, joint in enumerate(robot.joints))
+    words = ("link", "on", "joint") if branched else ("link", "joint")
+    table = grid(*words, "a", "b", "alpha", "theta", "mass", "mass centre", text=words,
+                 caption="m, degrees, kg")
+    for link, joint in zip(robot.links, robot.joints, strict=True):
+        place = joint.placement
+        seat = ((place.a, place.b, math.degrees(place.alpha), math.degrees(place.theta))
+                if isinstance(place, DH) else None)
+        table.add_row(link.name, *((robot.frames[joint.parent],) if branched else ()),
+                      joint.type.name, *(f"{x:.4g}" for x in seat) if seat else ("-",) * 4,
+                      f"{link.mass:.4g}", ", ".join(f"{x:.3g}" for x in link.com))
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Operation counts of a robot by name; the general-purpose ones on request."""
+
+    robot: Robot
+    formulations: dict[str, str]
+    customized: dict[str, Count]
+    general: dict[str, Count] | None
+    laws: dict[str, Law | None]
+
+    @classmethod
+    def of(cls, robot: Robot, names: Sequence[str], algorithm: str | None, *,
+           general: bool) -> Counts:
+        chosen = {name: robot.request(name, algorithm=algorithm).algorithm.formulation
+                  for name in names}
+        return cls(
+            robot, chosen,
+            {name: count(robot, name, chosen[name]) for name in names},
+            {name: count(robot, name, chosen[name], customize=False) for name in names}
+            if general else None,
+            {name: _law(name, chosen[name]) for name in names} if general else {})
+
+    def data(self) -> dict[str, Any]:
+        """For `nlink count --json`."""
+        rows = {}
+        for name, here in self.customized.items():
+            rows[name] = {"formulation": self.formulations[name],
+                          "robot": asdict(here) | {"total": here.total}}
+            if self.general is not None:
+                there = self.general[name]
+                rows[name] |= {"general": asdict(there) | {"total": there.total},
+                               "law": None if self.laws[name] is None else str(self.laws[name])}
+        return {"robot": self.robot.name, "n": self.robot.n, "counts": rows}
+
+    def table(self) -> Table:
+        """One row a name."""
+        table = grid("", self.robot.name, "total", text=("",))
+        for name, here in self.customized.items():
+            table.add_row(f"{name} ({self.formulations[name]})", str(here), str(here.total))
+            if self.general is not None:
+                there = self.general[name]
+                table.add_row("  any robot of this shape", str(there), str(there.total))
+                table.add_row(f"  chains: {self.laws[name] or 'no cubic law'}", "", "")
+        return table
+
+
+def _law(name: str, algorithm: str | None) -> Law | None:
+    try:
+        return law(name, algorithm)
+    except ArithmeticError:
+        return None
+
+
+def published(robot: Robot) -> list[dict[str, Any]]:
+    """[Saha99] Table 1 at the robot's number of joints, as data."""
+    return [{"algorithm": row.algorithm, "law": row.law,
+             **dict(zip(("mul", "add"), row.at(robot.n), strict=True))}
+            for row in INVERSE_DYNAMICS_TABLE]
+
+
+def published_table(robot: Robot) -> Table:
+    """Inverse dynamics beside [Saha99] Table 1, for as many joints as the robot has."""
+    n = robot.n
+    title = f"Inverse dynamics, operations beside [Saha99] Table 1 (n = {n})"
+    table = grid("algorithm", "M", "A", "law", title=title, text=("algorithm", "law"))
+    for row in sorted(INVERSE_DYNAMICS_TABLE, key=lambda row: -sum(row.at(n))):
+        table.add_row(row.algorithm, *(str(x) for x in row.at(n)), row.law)
+    table.add_section()
+    general = law("inverse_dynamics")
+    at_n, here = general(n), count(robot, "inverse_dynamics")
+    table.add_row("nlink, any robot", str(at_n.mul), str(at_n.add), str(general), style="bold")
+    table.add_row(f"nlink, {robot.name}", str(here.mul), str(here.add),
+                  "its own zeros and ones folded", style="bold green")
+    return table
+
+
+def print_bench(result: bench.Bench) -> None:
+    """Timings beside the peers'."""
+    out = console()
+    out.print(bench_tables.conditions(result))
+    table = grid("what", "nlink", "beside", "its time", "ratio", text=("what", "beside"))
+    for row in bench_tables.rows(result):
+        theirs = "" if row.theirs is None else f"{row.theirs * 1e9:.1f} ns"
+        table.add_row(row.what, f"{row.ours * 1e9:.1f} ns", row.peer, theirs, row.ratio)
+    out.print(table)
+    for line in bench_tables.limits(result):
+        out.print(line)
+
+
+def print_run(summary: dict[str, Any]) -> None:
+    """A simulation in a few lines."""
+    out = console()
+    many = f"{summary['trajectories']} trajector" + (
+        "y" if summary["trajectories"] == 1 else "ies")
+    out.print(f"{summary['robot']}, {summary['method']}: {many}"
+              f" of {summary['t']:g} s, {summary['outputs']} outputs")
+    out.print(f"{summary['steps']} steps, {summary['rejects']} rejected, "
+              f"{summary['evaluations']} evaluations")
+    if summary["energy_change"] is not None:
+        out.print(f"energy changes by at most {summary['energy_change']:.3g} J")
+    if summary["closure_error"] is not None:
+        out.print(f"loops are open by at most {summary['closure_error']:.2g} (rad or m)")
+    for name, often in summary["events"].items():
+        out.print(f"{name}: {often} time{'' if often == 1 else 's'}")
+    for failure in summary["failed"][:10]:
+        where = f"trajectory {failure['trajectory'][0]}: " if failure["trajectory"] else ""
+        out.print(f"{where}{failure['status']} at t = {failure['t']:.6g}")
+    if len(summary["failed"]) > 10:
+        out.print(f"and {len(summary['failed']) - 10} more that did not reach the end")
+
+
+def run_simulation_bench(robots: Sequence[str] | None, save: Path | None, *,
+                         as_json: bool) -> None:
+    """Measure integration and print the table."""
+    from nlink.bench import integration_bench as measure
+
+    name = robots[0] if robots else "puma560"
+    with console(stderr=True).status("measuring") as status:
+        result = measure.run_simulation_bench(
+            name, progress=lambda what: status.update(label(f"measuring {what}")))
+    if save is not None:
+        write_text(save, measure.markdown(result))
+    if as_json:
+        print(result.to_json())
+        return
+    table = grid(*measure.HEADINGS, text=("what", "beside", "errors at 2 s"))
+    for row in measure.rows(result):
+        table.add_row(*row)
+    console().print(table)
+
+
+def print_all_tables() -> None:
+    """The papers' complexity tables, ours beside theirs."""
+    from nlink.papers import formulations, koz_tables
+    from nlink.papers import saha_tables as tables
+
+    out = console()
+    for table in (*(t.rich() for t in tables.tables()), tables.break_even_table(),
+                  formulations.table(), koz_tables.table_2(), koz_tables.table_3()):
+        out.print(table)
+
+
+def all_tables_data() -> dict[str, Any]:
+    """The same for JSON."""
+    from nlink.papers import formulations, koz_tables
+    from nlink.papers import saha_tables as tables
+
+    return {"saha": tables.data(), "kozlowski": koz_tables.data(),
+            "formulations": [asdict(f) for f in formulations.formulations()]}

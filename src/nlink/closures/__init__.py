@@ -1,0 +1,1 @@
+"""Closed chains for users: assembly, statics, mimic joints."""

@@ -1,0 +1,452 @@
+"""The loops of a mechanism: how well they are closed, what they carry, how to close them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nlink.closures.balance import RANK, balance, rate_names
+from nlink.model.constraints import ASKEW
+from nlink.programs.calling import call
+from nlink.programs.program import Port
+
+if TYPE_CHECKING:
+    from nlink.robot import Robot
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Mobility:
+    """What of a mechanism is free to move in one configuration.
+
+    `freedom` is the number of independent rates, `independent` names rates that determine
+    all others, and `redundant` is how many rows of the loops follow from the rest.
+    """
+
+    freedom: int
+    independent: tuple[str, ...]
+    rows: int
+    redundant: int
+
+
+class Loops:
+    """The loops of one robot; `robot.loops`.
+
+    Errors and Jacobians are those of all rows, in the order of the loops and in the axes of their
+    frames `on`; `rows` says which is which. Like everything else they take batches. M, C, g and
+    inverse dynamics of a robot with loops are of its tree: with the forces in the loops they
+    obey M qdd + C qd + g = tau + J^T lambda.
+
+    >>> import nlink
+    >>> four_bar = nlink.load("four_bar")
+    >>> four_bar.loops
+    <Loops of four_bar: pin (revolute)>
+    >>> bool(abs(four_bar.loops.error(four_bar.neutral)).max() < 1e-12)
+    True
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        if not robot.description.loops:
+            raise ValueError(f"{robot.name} has no loops")
+        self.robot = robot
+
+    def __repr__(self) -> str:
+        loops = ", ".join(f"{loop.name} ({loop.constraint.name})"
+                          for loop in self.robot.description.loops)
+        return f"<Loops of {self.robot.name}: {loops}>"
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(loop.name for loop in self.robot.description.loops)
+
+    @cached_property
+    def rows(self) -> tuple[str, ...]:
+        """The loop of each row."""
+        return tuple(loop.name for loop in self.robot.description.loops
+                     for _ in range(loop.constraint.count))
+
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        """Of each row's error."""
+        return tuple("rad" if x else "m" for x in self.angular)
+
+    def error(self, q: ArrayLike) -> Array:
+        """How far each row is from closed, metres and radians, (..., rows).
+
+        Rows that restrict velocities alone (the spin of a soft finger) have no error.
+        """
+        return self.robot.compute("closure_error", q)
+
+    def velocity(self, q: ArrayLike, qd: ArrayLike) -> Array:
+        """J qd: how fast the loops open, (..., rows)."""
+        return self.robot.compute("closure_velocity", q, qd)
+
+    def jacobian(self, q: ArrayLike) -> Array:
+        """J, (..., rows, n)."""
+        return self.robot.compute("closure_jacobian", q)
+
+    def acceleration(self, q: ArrayLike, qd: ArrayLike) -> Array:
+        """Jdot qd, (..., rows): J qdd + Jdot qd = 0 while the loops stay closed."""
+        return self.robot.compute("closure_acceleration", q, qd)
+
+    def forces(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
+               f_ext: ArrayLike | None = None) -> Array:
+        """The wrench in each loop, (..., loops, 6): what its frame `of` does to its frame `on`,
+        (moment, force) about the origin of `of`, in world axes.
+
+        Where rows are redundant only their sum is determined, and those that follow from
+        rows before them are left without force. `f_ext` as in `forward_dynamics`.
+        """
+        return self.robot.compute("closure_forces", q, qd, tau, f_ext=f_ext)
+
+    def project(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
+        """A closed state near an almost closed one: places first, then velocities.
+
+        What is taken from qd is what impulses in the loops could take, so the kinetic energy
+        of the rest is the least that is left.
+        """
+        return self.robot.compute("project", q, qd)
+
+    def assemble(self, guess: ArrayLike | None = None, *, keep: Sequence[str] = (),
+                 tolerance: float = 1e-12, iterations: int = 100) -> Array:
+        """A closed configuration near a guess, (nq,), by damped Newton steps.
+
+        `keep` names joints that stay as they are in the guess. If the loops cannot be closed from
+        there the error says how far they stayed open.
+
+        >>> import nlink
+        >>> four_bar = nlink.load("four_bar")
+        >>> q = four_bar.loops.assemble(four_bar.neutral + [0.3, 0, 0], keep=["crank"])
+        >>> bool(abs(q[0] - four_bar.neutral[0] - 0.3) < 1e-15)
+        True
+        """
+        robot = self.robot
+        q = _unit("guess", robot, _one(
+            "guess", robot.neutral if guess is None else guess, robot.nq))
+        free = np.ones(robot.n, dtype=bool)
+        if isinstance(keep, str):
+            raise ValueError(f"keep: {keep!r}, expected a sequence of names")
+        for name in keep:
+            free[self._rates_of("keep", name)] = False
+
+        def opening(q: Array) -> Array:
+            return self.error(q) / self.scale
+
+        e = opening(q)
+        for _ in range(iterations):
+            if np.abs(e).max() <= tolerance:
+                return q
+            J = self.ratios(self.jacobian(q))
+            step = np.zeros(robot.n)
+            step[free] = -np.linalg.pinv(J[:, free], rcond=RANK) @ e
+            largest = np.abs(step).max()
+            # half a radian at most, or half a size
+            step *= self.rate_scale * (min(1.0, 0.5 / largest) if largest else 1.0)
+            for _ in range(12):
+                moved = robot.integrate(q, step)
+                reached = opening(moved)
+                if np.linalg.norm(reached) < np.linalg.norm(e):
+                    break
+                step *= 0.5
+            else:
+                break
+            q, e = moved, reached
+        if np.abs(e).max() <= ASKEW:  # what is left are axes meant to be parallel
+            return q
+        held = f" with {', '.join(keep)} as given" if keep else ""
+        raise ValueError(f"guess: the loops do not close from here{held}; {self.widest(q)}")
+
+    def widest(self, q: ArrayLike) -> str:
+        """Which loop is the most open in these configurations, and how far, in words."""
+        e = np.abs(self.error(q)).reshape(-1, len(self.rows)).max(axis=0)
+        row = int((e / self.scale).argmax())
+        far = 2 * np.arctan(e[row] / 2) if self.angular[row] else e[row]
+        return f"{self.rows[row]!r} is open by {far:.3g} {self.units[row]}"
+
+    def closed(self, q: ArrayLike, qd: ArrayLike | None = None) -> Array:
+        """Whether the loops are closed in these states, and stay so if rates are given: to
+        1e-5 rad, or of the size of the loop, or of what the rates move; (...).
+
+        >>> import nlink
+        >>> four_bar = nlink.load("four_bar")
+        >>> bool(four_bar.loops.closed(four_bar.neutral))
+        True
+        """
+        closed = np.asarray((np.abs(self.error(q)) <= ASKEW * self.scale).all(axis=-1))
+        if qd is None:
+            return closed
+        speeds = np.abs(self.velocity(q, qd)) / self.scale
+        J = np.abs(self.jacobian(q)) / self.scale[:, None]
+        moved = np.einsum("...ij,...j->...i", J, np.abs(qd)).max(axis=-1, keepdims=True)
+        return np.logical_and(closed, (speeds <= ASKEW * moved).all(axis=-1))
+
+    def expect_closed(self, q: Array, qd: Array | None = None) -> None:
+        """Refuse states that are open, and rates that open them, in a sentence."""
+        if not self.closed(q).all():
+            raise ValueError(f"q: the loop {self.widest(q)}, expected a closed configuration; "
+                             "robot.loops.assemble(q) finds one")
+        if qd is not None and not self.closed(q, qd).all():
+            speeds = np.abs(self.velocity(q, qd)).reshape(-1, len(self.rows)).max(axis=0)
+            row = int((speeds / self.scale).argmax())
+            raise ValueError(f"qd: the loop {self.rows[row]!r} opens with {speeds[row]:.3g} "
+                             f"{self.units[row]}/s, expected J qd = 0; robot.loops.project(q, qd) "
+                             "has rates that keep it closed")
+
+    def random_state(self, rng: np.random.Generator, shape: tuple[int, ...] = (),
+                     spread: float = 0.3) -> tuple[Array, Array]:
+        """Closed states around home: rates of deviation `spread` are followed for a unit of time
+        and what they open is closed; guesses that do not close are drawn again."""
+        robot, count = self.robot, math.prod(shape)
+        q, qd = np.empty((count, robot.nq)), np.empty((count, robot.n))
+        k = tries = 0
+        while k < count:
+            guess = robot.integrate(robot.neutral, rng.normal(scale=spread, size=robot.n))
+            tries += 1
+            try:
+                q[k] = self.assemble(guess)
+            except ValueError:
+                if tries > 20 * (k + 1):
+                    raise
+                continue
+            _, qd[k] = self.project(q[k], rng.normal(size=robot.n))
+            k += 1
+        return q.reshape(*shape, robot.nq), qd.reshape(*shape, robot.n)
+
+    def mobility(self, q: ArrayLike | None = None) -> Mobility:
+        """What can move in a configuration, and which rates say all of it.
+
+        >>> import nlink
+        >>> nlink.load("four_bar").loops.mobility()
+        Mobility(freedom=1, independent=('crank',), rows=5, redundant=3)
+        """
+        robot = self.robot
+        q = _one("q", robot.neutral if q is None else q, robot.nq)
+        J = self.ratios(self.jacobian(q))
+        tolerance, names = RANK * max(1.0, float(np.abs(J).max())), rate_names(robot)
+        rank = int(np.linalg.matrix_rank(J, tol=tolerance))
+        chosen: list[str] = []
+        held = J
+        # a rate is independent if holding it takes away a freedom that is left; motors first
+        for k in np.argsort(~self.actuated, kind="stable"):
+            more = np.vstack([held, np.eye(robot.n)[k]])
+            if np.linalg.matrix_rank(more, tol=tolerance) > rank + len(chosen):
+                chosen.append(names[k])
+                held = more
+        return Mobility(robot.n - rank, tuple(chosen), len(J), len(J) - rank)
+
+    def complete(self, q: ArrayLike, rates: Mapping[str, ArrayLike],
+                 accelerations: Mapping[str, ArrayLike] | None = None) -> tuple[Array, Array]:
+        """All rates and accelerations of one closed configuration, from those of some joints.
+
+        `rates` maps names of joints to their rates, `accelerations` the same joints to theirs
+        (zero if not given): J qd = 0 and J qdd + Jdot qd = 0 say the rest.
+
+        >>> import nlink
+        >>> four_bar = nlink.load("four_bar")
+        >>> qd, qdd = four_bar.loops.complete(four_bar.neutral, {"crank": 1.0})
+        >>> bool(abs(four_bar.loops.velocity(four_bar.neutral, qd)).max() < 1e-12)
+        True
+        """
+        robot, q = self.robot, _one("q", q, self.robot.nq)
+        self.expect_closed(q)
+        accelerations = dict.fromkeys(rates, 0.0) if accelerations is None else accelerations
+        if set(accelerations) != set(rates):
+            raise ValueError(f"accelerations: of {', '.join(accelerations)}, expected of the "
+                             f"joints whose rates are given, {', '.join(rates)}")
+        known, J = np.zeros(robot.n, dtype=bool), self.ratios(self.jacobian(q))
+        qd, qdd = np.zeros((2, robot.n))
+        for name in rates:
+            place = self._rates_of("rates", name)
+            known[place] = True
+            for what, given, x in (("rates", rates, qd), ("accelerations", accelerations, qdd)):
+                x[place] = _one(f"{what}: {name}", np.ravel(given[name]),
+                                place.stop - place.start) / self.rate_scale[place]
+        rank = np.linalg.matrix_rank(J[:, ~known], tol=RANK * max(1.0, float(np.abs(J).max())))
+        if rank < (~known).sum():
+            raise ValueError(f"rates: {', '.join(rates)} leave {(~known).sum() - rank} freedoms "
+                             "open, expected rates that determine the motion")
+        solve = np.linalg.pinv(J[:, ~known], rcond=RANK)
+        qd[~known] = -solve @ (J[:, known] @ qd[known])
+        drift = self.acceleration(q, qd * self.rate_scale) / self.scale
+        qdd[~known] = -solve @ (J[:, known] @ qdd[known] + drift)
+        for what, left in (("rates", J @ qd), ("accelerations", J @ qdd + drift)):
+            if np.abs(left).max() > ASKEW * (1 + np.abs(J).max() * np.abs((qd, qdd)).max()):
+                raise ValueError(f"{what}: no motion that keeps the loop "
+                                 f"{self.rows[int(np.abs(left).argmax())]!r} closed has these")
+        return qd * self.rate_scale, qdd * self.rate_scale
+
+    def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
+                         internal: ArrayLike | None = None, f_ext: ArrayLike | None = None,
+                         ) -> tuple[Array, Array]:
+        """tau on the actuated joints, zero elsewhere, and the wrenches in the loops, for a motion
+        that keeps the loops closed.
+
+        M qdd + h = tau + J^T lambda leaves a choice where there are more motors than freedoms: the
+        tau of least norm is taken, or, with `internal` (wrenches in the loops, (..., loops, 6),
+        signs and axes as in `forces`; a squeeze, say), the one whose multipliers are nearest to
+        it. `f_ext` as in `forward_dynamics`. A motion that the motors cannot make raises
+        ValueError, as do a state that is not closed and a motion that opens the loops.
+
+        >>> import nlink
+        >>> bar = nlink.load("four_bar")
+        >>> tau, forces = bar.loops.inverse_dynamics(bar.neutral, [0, 0, 0], [0, 0, 0])
+        >>> tau[1:], forces.shape
+        (array([0., 0.]), (1, 6))
+        """
+        robot = self.robot
+        given: dict[str, tuple[ArrayLike, tuple[int, ...]]] = {
+            "q": (q, (robot.nq,)), "qd": (qd, (robot.n,)), "qdd": (qdd, (robot.n,))}
+        if internal is not None:
+            given["internal"] = internal, (len(self.names), 6)
+            if not np.isfinite(np.asarray(internal, dtype=float)).all():
+                raise ValueError("internal: contains a number that is not finite")
+        if f_ext is not None:
+            given["f_ext"] = f_ext, (len(robot.links), 6)
+        outputs = [Port("tau", (robot.n,)), Port("forces", (len(self.names), 6))]
+
+        def run(inputs: list[Array], results: list[Array], count: int) -> None:
+            finite = np.all([np.isfinite(x).all(axis=1) for x in inputs], axis=0)
+            for result in results:
+                result[~finite] = np.nan
+            self.expect_closed(inputs[0][finite], inputs[1][finite])
+            for k in np.flatnonzero(finite):
+                state = {name: x[k].reshape(shape) for (name, (_, shape)), x in zip(
+                    given.items(), inputs, strict=True)}
+                results[0][k], multipliers = balance(self, **state)
+                results[1][k] = self.wrenches(state["q"], multipliers).ravel()
+
+        return call([Port(name, shape) for name, (_, shape) in given.items()], outputs,
+                    [array for array, _ in given.values()], None, run)
+
+    def wrenches(self, q: ArrayLike, multipliers: ArrayLike) -> Array:
+        """The wrenches in the loops, (..., loops, 6), from a multiplier for each row; signs and
+        axes as in `forces`."""
+        given = np.asarray(multipliers, dtype=float)
+        if given.shape[-1:] != (len(self.rows),):
+            raise ValueError(f"multipliers: shape {given.shape}, expected (..., {len(self.rows)})")
+        parts = -self.robot.compute("closure_rows", q) * given[..., None]
+        return np.stack([parts[..., rows, :].sum(axis=-2) for rows in self._row_numbers], axis=-2)
+
+    def multipliers(self, q: ArrayLike, wrenches: ArrayLike) -> Array:
+        """The multiplier of each row in one state whose wrenches are nearest to given ones."""
+        rows = self.robot.compute("closure_rows", q)
+        given = _one("wrenches", wrenches, len(self.names), 6)
+        return -np.concatenate([np.linalg.pinv(rows[own].T) @ f
+                                for own, f in zip(self._row_numbers, given, strict=True)])
+
+    def internal(self, q: ArrayLike, wrenches: ArrayLike, link: str) -> Array:
+        """The part of the wrenches in the loops of one state that does nothing to a link but
+        squeeze it, (loops, 6).
+
+        It is what is left of the multipliers when the least ones (in SI units, moments and
+        forces alike) that have the same resultant on the link are taken away.
+        """
+        robot = self.robot
+        q, given = _one("q", q, robot.nq), _one("wrenches", wrenches, len(self.names), 6)
+        number = 1 + _index("link", link, [x.name for x in robot.links])
+        rows, centre = robot.compute("closure_rows", q), robot.pose(q, number)[:3, 3]
+        resultant, held = [], np.zeros(len(self.rows), dtype=bool)
+        for loop, own in zip(robot.description.loops, self._row_numbers, strict=True):
+            if number not in (loop.on.link, loop.of.link):
+                continue
+            pose = robot.pose(q, loop.of.link)
+            arm = pose[:3, 3] + pose[:3, :3] @ loop.of.pose.p - centre
+            moments = rows[own, :3] + np.cross(arm, rows[own, 3:])
+            sense = -1.0 if loop.on.link == number else 1.0
+            resultant.append(sense * np.hstack([moments, rows[own, 3:]]).T)
+            held[own] = True
+        if not resultant:
+            raise ValueError(f"link: no loop holds {link!r}")
+        G, x = np.hstack(resultant), np.zeros(len(self.rows))
+        x[held] = self.multipliers(q, given)[held]
+        x[held] -= np.linalg.pinv(G, rcond=RANK) @ (G @ x[held])
+        return self.wrenches(q, x)
+
+    @cached_property
+    def actuated(self) -> Array:
+        """Of each rate, whether a motor acts on it; a free joint never has one."""
+        return np.array(self.robot.description.motors)
+
+    @cached_property
+    def _moving(self) -> list[Any]:
+        return [joint for joint in self.robot.joints if joint.type.nv]
+
+    @cached_property
+    def angular(self) -> Array:
+        """Of each row, whether it holds an angle (else a length)."""
+        return np.array([x for loop in self.robot.description.loops
+                         for x in loop.constraint.angular])
+
+    @cached_property
+    def scale(self) -> Array:
+        """Of each row, what its error is measured by: a radian, or the size of the loop."""
+        return np.array([x for loop in self.robot.mechanism.closures for x in loop.scales])
+
+    @cached_property
+    def rate_scale(self) -> Array:
+        """Of each rate, what it is measured by: a radian, or the size of the largest loop."""
+        mechanism = self.robot.mechanism
+        size = max(closure.size for closure in mechanism.closures)
+        return np.array([1.0 if any(twist.angular.components) else size for joint in
+                         mechanism.joints for twist in joint.subspace(joint.type.space.neutral)])
+
+    @cached_property
+    def weight(self) -> float:
+        """The moment of all links' weight at the size of the largest loop, N m."""
+        robot = self.robot
+        size = max(closure.size for closure in robot.mechanism.closures)
+        return sum(link.mass for link in robot.links) * float(np.linalg.norm(robot.gravity)) * size
+
+    def ratios(self, J: Array) -> Array:
+        """J without units, radians and sizes of loops for radians and sizes of loops: what is
+        small in it is small however large the mechanism."""
+        return J / self.scale[:, None] * self.rate_scale
+
+    def _rates_of(self, argument: str, name: str) -> slice:
+        at = 0
+        for joint in self._moving:
+            if joint.name == name:
+                return slice(at, at + joint.type.nv)
+            at += joint.type.nv
+        raise ValueError(f"{argument}: {name!r}, expected joints that move, of "
+                         f"{', '.join(joint.name for joint in self._moving)}")
+
+    @cached_property
+    def _row_numbers(self) -> list[slice]:
+        ends = np.cumsum([loop.constraint.count for loop in self.robot.description.loops])
+        return [slice(end - loop.constraint.count, end) for end, loop in zip(
+            ends.tolist(), self.robot.description.loops, strict=True)]
+
+
+def _index(what: str, name: str, names: list[str]) -> int:
+    if name not in names:
+        raise ValueError(f"{what}: {name!r}, expected one of {', '.join(names)}")
+    return names.index(name)
+
+
+def _unit(name: str, robot: Robot, q: Array) -> Array:
+    """Coordinates brought into their spaces: quaternions of any length but zero, made unit."""
+    valid = np.array(robot.mechanism.space.normalize(q.tolist()))
+    if not np.isfinite(valid).all():
+        raise ValueError(f"{name}: a quaternion of length zero, expected a rotation")
+    return valid
+
+
+def _one(name: str, given: ArrayLike, *shape: int) -> Array:
+    """An array of one state."""
+    try:
+        x = np.array(given, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: {given!r}, expected numbers of shape {shape}") from None
+    if x.shape != shape:
+        raise ValueError(f"{name}: shape {x.shape}, expected {shape}: one state")
+    if not np.isfinite(x).all():
+        raise ValueError(f"{name}: contains a number that is not finite")
+    return x

@@ -1,0 +1,178 @@
+"""What a mechanism computes, by name: request, formulation, engine, call.
+
+A call goes through this file from top to bottom. The first of its kind makes a `Request`: the
+algorithm of the catalogue, chosen by name, by counting or by the robot's length, and what it is
+about. An engine turns the request into a function, which is kept; later calls only call it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict, Unpack
+
+from numpy.typing import ArrayLike
+
+from nlink.algorithms.catalogue import Algorithm, find, formulations, rivals
+from nlink.backends.llvm.threads import MAKING
+from nlink.compute import engines
+from nlink.compute.engines import ENGINES, Engine, Function, Request, kernel, prepare
+from nlink.model.canonical import attach, canonical
+from nlink.model.description import Description
+from nlink.model.mechanism import Attachment, Mechanism
+from nlink.programs.tracing import trace
+from nlink.scalars.counting import count_program
+
+
+class How(TypedDict, total=False):
+    """Options of every computation: a named formulation, an engine, an array for the result."""
+
+    algorithm: str | None
+    engine: Engine | None
+    out: Any
+
+
+class Computations:
+    """A mechanism and everything in the catalogue, made once for it and kept."""
+
+    def __init__(self, description: Description) -> None:
+        self.description = description
+        self._mechanism = canonical(description)
+        self._functions: dict[tuple[Any, ...], Function] = {}
+        self._fewest: dict[tuple[str, ...], Algorithm] = {}
+
+    @property
+    def name(self) -> str:
+        return self.description.name
+
+    @property
+    def frames(self) -> tuple[str, ...]:
+        """Names that `frame=` accepts: base ("world" where a link has that name), links, named
+        frames."""
+        d = self.description
+        return (d.base, *(link.name for link in d.links), *(frame.name for frame in d.frames))
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The moving bodies in frames that lie on their joints: what algorithms see."""
+        return self._mechanism
+
+    def compute(self, name: str, *arrays: ArrayLike, frame: int | str = -1,
+                f_ext: ArrayLike | None = None, **how: Unpack[How]) -> Any:
+        """Anything in the catalogue by its name, such as "quasi_velocities" (see `nlink count`)."""
+        return self._compute(name, *arrays, frame=frame, f_ext=f_ext, how=how)
+
+    def compile(self, name: str, *, algorithm: str | None = None, frame: int | str = -1,
+                f_ext: bool = False) -> Callable[..., Any]:
+        """The bare kernel of an algorithm, at the lowest cost of a call.
+
+        `fn(q, qd, qdd, out)` takes contiguous float64 arrays of exactly these shapes, or
+        arrays with one leading dimension; outputs are written in place.
+
+        >>> import nlink, numpy as np
+        >>> robot = nlink.load("planar3")
+        >>> fn = robot.compile("gravity_torque")
+        >>> out = np.empty(3)
+        >>> _ = fn(np.zeros(3), out)
+        >>> out
+        array([44.145, 19.62 ,  4.905])
+        """
+        return kernel(self.request(name, algorithm=algorithm, frame=frame, wrenches=f_ext)).bare
+
+    def _compute(self, name: str, *arrays: ArrayLike, f_ext: ArrayLike | None = None,
+                 frame: int | str | tuple[int | str, ...] = -1, how: How) -> Any:
+        key = (name, frame, f_ext is not None, how.get("algorithm"), how.get("engine"))
+        try:
+            function = self._functions.get(key)
+        except TypeError:
+            raise TypeError(f"{name}: frame, algorithm and engine are names or numbers, "
+                            f"not {key[1:]}") from None
+        if function is None or how.keys() - How.__annotations__.keys():
+            with MAKING:  # who asks while it is made gets the same
+                function = self._functions.get(key)
+                if function is None or how.keys() - How.__annotations__.keys():
+                    function = self._functions[key] = self._function(
+                        name, frame, f_ext is not None, how)
+        if f_ext is not None:
+            arrays = (*arrays, f_ext)
+        return function(*arrays, out=how.get("out"))
+
+    def _function(self, name: str, frame: int | str | tuple[int | str, ...], wrenches: bool,
+                  how: How) -> Function:
+        """The function that answers calls of one kind."""
+        for option in how:
+            if option not in How.__annotations__:
+                raise TypeError(f"{name}: unknown option {option!r}, "
+                                f"expected some of {', '.join(How.__annotations__)}")
+        engine = how.get("engine")
+        if engine is not None and engine not in ENGINES:
+            raise ValueError(f"engine: {engine!r}, expected one of {', '.join(ENGINES)}")
+        entry = self._formulation(name, how.get("algorithm"), stand_ins=True)
+        request = self._request(entry, frame, wrenches)
+        if not entry.stand_in:
+            return prepare(request, engine)
+        other = find(name, entry.stand_in, loops=True)
+        return prepare(request, engine, lambda: self._request(other, frame, wrenches))
+
+    def request(self, name: str, *, algorithm: str | None = None, frame: int | str = -1,
+                wrenches: bool = False) -> Request:
+        """What engines, counters and printers need to know about a computation."""
+        return self._request(self._formulation(name, algorithm), frame, wrenches)
+
+    def _request(self, entry: Algorithm, frame: int | str | tuple[int | str, ...],
+                 wrenches: bool) -> Request:
+        if wrenches and "f_ext" not in dict(entry.inputs):
+            raise ValueError(f"{entry.name} has no argument f_ext")
+        frames = frame if isinstance(frame, tuple) else (frame,)
+        if not frames:
+            raise ValueError("frames: (), expected at least one name or index")
+        if len(frames) > 1 and not entry.several_frames:
+            raise ValueError(f"frame: {frame!r}, expected one name or index for {entry.name}")
+        return Request(entry, self._mechanism, tuple(map(self._attachment, frames)), wrenches)
+
+    def _formulation(self, name: str, algorithm: str | None, *,
+                     stand_ins: bool = False) -> Algorithm:
+        """The named formulation, or for this robot the best one.
+
+        `stand_ins` admits formulations that need another one for some states.
+        """
+        loops, joints = bool(self._mechanism.closures), len(self._mechanism.joints)
+        if algorithm is not None:
+            entry = find(name, algorithm, loops=loops)
+            refusal = entry.refuses(self._mechanism)
+            if refusal:
+                raise ValueError(f"algorithm: {algorithm!r}, but {refusal}")
+            return entry
+        known = formulations(name, loops=loops)
+        rolled = joints > engines.UNROLLED_JOINTS
+        able = [entry for entry in rivals(known, joints, rolled=rolled)
+                if (stand_ins or not entry.stand_in) and not entry.refuses(self._mechanism)]
+        return able[0] if len(able) == 1 else self._with_fewest_operations(able)
+
+    def _with_fewest_operations(self, entries: Sequence[Algorithm]) -> Algorithm:
+        """Of some formulations the one that is cheapest for this robot."""
+        key = tuple(entry.formulation for entry in entries)
+
+        def operations(entry: Algorithm) -> int:
+            request = self._request(entry, -1, wrenches=False)
+            return count_program(trace(request.algorithm, request.mechanism,
+                                       request.options)).total
+
+        if key not in self._fewest:
+            self._fewest[key] = min(entries, key=operations)
+        return self._fewest[key]
+
+    def _attachment(self, frame: int | str) -> Attachment:
+        links = self._mechanism.links
+        if isinstance(frame, str):
+            if frame not in self.frames:
+                raise ValueError(f"frame: {frame!r}, expected one of {', '.join(self.frames)}")
+            number = self.frames.index(frame)
+            if number < len(links):
+                return links[number]
+            named = self.description.frames[number - len(links)]
+            return attach(self._mechanism, named.link, named.pose)
+        try:
+            return links[frame]
+        except (IndexError, TypeError):
+            raise ValueError(f"frame: {frame!r}, expected a name or an index from "
+                             f"{-len(links)} to {len(links) - 1}") from None

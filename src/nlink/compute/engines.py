@@ -1,0 +1,203 @@
+"""Three ways to run an algorithm for a robot: as Python, over NumPy arrays, as machine code.
+
+All three run the same text. `Request` says what is to be computed; an engine turns it into
+a function of the user's arrays that behaves like a NumPy gufunc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from nlink.algorithms.catalogue import Algorithm, Options
+from nlink.backends.llvm.threads import MAKING
+from nlink.model.mechanism import Attachment, Mechanism
+from nlink.programs.calling import Flat, Run, call
+from nlink.programs.program import Port, Program
+from nlink.programs.rolled_program import RolledProgram
+from nlink.programs.rolled_tracing import NotRolled, trace_rolled
+from nlink.programs.tracing import ports, run, trace
+
+if TYPE_CHECKING:
+    from nlink.backends.llvm.kernel import Kernel
+
+Engine = Literal["compiled", "numpy", "python"]
+
+UNROLLED_JOINTS = 40
+"""Beyond this many joints, straight-line code costs more to compile than it saves."""
+
+
+STRAIGHT_JOINTS = 80
+"""Beyond this many, an algorithm that cannot be rolled is not compiled."""
+
+
+class NotCompiled(ValueError):
+    """An algorithm that cannot be rolled, for a mechanism too long for straight-line code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An algorithm, for one mechanism, about some frames, with or without external wrenches."""
+
+    algorithm: Algorithm
+    mechanism: Mechanism
+    frames: tuple[Attachment, ...]
+    wrenches: bool
+    stiffness: float = 0.0
+    """Of Baumgarte's terms, for forward dynamics of mechanisms with loops."""
+
+    @property
+    def ports(self) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
+        return ports(self.algorithm, self.mechanism, wrenches=self.wrenches,
+                     frames=len(self.frames))
+
+    @property
+    def frame(self) -> Attachment:
+        return self.frames[0]
+
+    @property
+    def options(self) -> Options:
+        return Options(self.frames, self.mechanism.links, self.stiffness)
+
+    @property
+    def rolled(self) -> bool:
+        """Whether the program is rolled."""
+        try:
+            return self._rolled() is not None
+        except NotRolled:
+            return False
+
+    def program(self, longest: int | None = None) -> Program | RolledProgram:
+        """Trace, by the driver that suits the size.
+
+        NotCompiled is raised for more joints than `longest`, if given, that cannot be rolled.
+        """
+        try:
+            rolled = self._rolled()
+        except NotRolled as reason:
+            count = len(self.mechanism.joints)
+            if longest is not None and count > longest:
+                raise NotCompiled(
+                    f"engine: 'compiled', but {self.algorithm.name} ({self.algorithm.formulation}) "
+                    f"of {count} joints cannot be: it {reason}, and without loops over joints code "
+                    f"is compiled up to {longest} of them; expected 'numpy' or 'python'") from None
+            rolled = None
+        return rolled or trace(self.algorithm, self.mechanism, self.options,
+                               wrenches=self.wrenches)
+
+    def _rolled(self) -> RolledProgram | None:
+        """The rolled program, None where straight-line code suits the size."""
+        if len(self.mechanism.joints) <= UNROLLED_JOINTS:
+            return None
+        return trace_rolled(self.algorithm, self.mechanism, self.options, wrenches=self.wrenches)
+
+
+Function = Callable[..., Any]
+"""function(*arrays, out=None), see `compiler.calling.call`."""
+
+
+def _gufunc(request: Request, run: Run) -> Function:
+    inputs, outputs = request.ports
+    return lambda *arrays, out=None: call(inputs, outputs, arrays, out, run)
+
+
+def python_engine(request: Request) -> Function:
+    """The text itself, state by state, on Python floats: the reference."""
+    algorithm, mechanism = request.algorithm, request.algorithm.prepare(request.mechanism)
+
+    def compute(inputs: Flat, outputs: Flat, count: int) -> None:
+        for i in range(count):
+            try:
+                flat = run(algorithm, mechanism, request.options, [x[i].tolist() for x in inputs])
+            except ZeroDivisionError:  # a zero pivot; the other engines say inf or nan
+                flat = [np.nan] * sum(out.shape[1] for out in outputs)
+            at = 0
+            for out in outputs:
+                out[i] = flat[at:at + out.shape[1]]
+                at += out.shape[1]
+
+    return _gufunc(request, compute)
+
+
+def numpy_engine(request: Request) -> Function:
+    """The traced graph, each node an array over the batch."""
+    program = request.program()
+
+    def compute(inputs: Flat, outputs: Flat, count: int) -> None:
+        columns = [list(np.ascontiguousarray(x.T)) for x in inputs]
+        with np.errstate(all="ignore"):
+            for out, values in zip(outputs, program(*columns), strict=True):
+                for k, value in enumerate(values):
+                    out[:, k] = value
+
+    return _gufunc(request, compute)
+
+
+def kernel(request: Request) -> Kernel:
+    """Machine code, from the kernel cache or compiled now."""
+    with MAKING:
+        from nlink.backends.llvm.loading import load_kernel
+
+        return load_kernel(request.program(STRAIGHT_JOINTS))
+
+
+ENGINES: dict[str, Callable[[Request], Function]] = {
+    "compiled": kernel, "numpy": numpy_engine, "python": python_engine}
+
+
+def default_engine(request: Request) -> Function:
+    """The kernel, or the NumPy engine where there can be none."""
+    try:
+        return kernel(request)
+    except NotCompiled:
+        return numpy_engine(request)
+
+
+def prepare(request: Request, engine: str | None,
+            stand_in: Callable[[], Request] | None = None) -> Function:
+    """The function that answers a request by an engine.
+
+    Where a result is not finite, the stand-in's is taken: for a request of one output, a vector.
+    """
+    make = default_engine if engine is None else ENGINES[engine]
+    first = make(request)
+    if stand_in is None:
+        return first
+    inputs, outputs = request.ports
+    shapes = [port.shape for port in inputs]
+    second = cache(lambda: make(stand_in()))
+
+    def copy(inputs: Flat, outputs: Flat, _count: int) -> None:
+        outputs[0][...] = inputs[0]
+
+    def function(*arrays: Any, out: Any = None) -> Any:
+        result = first(*arrays)
+        bad = ~np.isfinite(result).all(axis=-1)
+        if bad.any():
+            lead = result.shape[:-1]
+            result[bad] = second()(*(np.broadcast_to(x, (*lead, *shape))[bad]
+                                     for x, shape in zip(arrays, shapes, strict=True)))
+        # `out` may be one of the arrays, which both have read by now
+        return result if out is None else call(outputs, outputs, [result], out, copy)
+
+    return function
+
+
+def columnwise(method: Callable[..., Sequence[Any]], *, width: int,
+               **arguments: tuple[Any, int]) -> np.ndarray:
+    """A method of scalars on arrays of any leading shape: (array, size) by the argument's name.
+
+    The method takes one sequence of `size` columns for each argument and gives `width`.
+    """
+    ports = [Port(name, (size,)) for name, (_, size) in arguments.items()]
+
+    def compute(inputs: Flat, outputs: Flat, _count: int) -> None:
+        for k, column in enumerate(method(*(tuple(x.T) for x in inputs))):
+            outputs[0][:, k] = column
+
+    return call(ports, [Port("result", (width,))], [x for x, _ in arguments.values()], None,
+                compute)

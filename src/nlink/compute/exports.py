@@ -1,0 +1,60 @@
+"""A robot's computations in other languages: closed forms and C."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from nlink.formats.files import write_bytes
+from nlink.model.parameters import named
+from nlink.programs.program import Program
+from nlink.programs.tracing import trace
+from nlink.robot import Robot, expect_robot
+from nlink.symbolic.expressions import Symbolic
+
+
+def symbolic(robot: Robot, name: str, *, parameters: Literal["numbers", "names"] = "numbers",
+             algorithm: str | None = None, frame: int | str = -1) -> Symbolic:
+    """Closed-form expressions of anything the robot computes, as SymPy.
+
+    `parameters="names"` keeps the robot's zeros and names its other numbers (m_1, a_1, g, ...).
+
+    >>> import nlink
+    >>> print(symbolic(nlink.load("double_pendulum"), "gravity_torque", parameters="names"
+    ...                ).simplified())
+    tau_1 = c_2*g*m_2*cos(q_1 + q_2) + g*(a_1*m_2 + c_1*m_1)*cos(q_1)
+    tau_2 = c_2*g*m_2*cos(q_1 + q_2)
+    """
+    if parameters not in ("numbers", "names"):
+        raise ValueError(f"parameters: {parameters!r}, expected 'numbers' or 'names'")
+    request = expect_robot(robot).request(name, algorithm=algorithm, frame=frame)
+    lift = None if parameters == "numbers" else (
+        lambda graph, mechanism: named(mechanism, graph.parameter))
+    return Symbolic(trace(request.algorithm, request.mechanism, request.options, lift=lift))
+
+
+def export_c(robot: Robot, names: Sequence[str], directory: str | Path) -> tuple[Path, Path]:
+    """Write one C99 file and its header with a function for each named computation.
+
+    The functions need libm only and compute one state. Long chains are unrolled here too.
+    """
+    if isinstance(names, str) or not names:
+        raise ValueError(f"names: {names!r}, expected a list such as ['inverse_dynamics']")
+    programs, robot = [], expect_robot(robot)
+    for name in names:
+        request = robot.request(name)
+        programs.append(trace(request.algorithm, request.mechanism, request.options))
+    return write_c(programs, robot.name, directory)
+
+
+def write_c(programs: Sequence[Program], name: str, directory: str | Path) -> tuple[Path, Path]:
+    """Write `name.c` and `name.h` with a function for each program; the two paths."""
+    from nlink.backends.c import c_files
+
+    place = Path(directory)
+    place.mkdir(parents=True, exist_ok=True)
+    source, header = ((place / file, text) for file, text in c_files(programs, name))
+    for path, text in (header, source):
+        write_bytes(path, text.encode("ascii"))
+    return source[0], header[0]

@@ -1,0 +1,1 @@
+"""The papers' operators as objects, their tables, and their experiments run again."""

@@ -1,0 +1,1 @@
+"""What texts become: programs between named arrays, straight-line or rolled; their calls."""

@@ -1,0 +1,168 @@
+"""The calling convention of every engine: functions of states behave like NumPy gufuncs.
+
+`call` takes whatever the user passed, checks it, broadcasts the leading dimensions and
+hands the engine flat arrays: one of shape (count, size) for each port, whose rows are
+contiguous and any constant number of bytes apart (zero for a value all states share).
+Row-major input is never copied. Nothing here needs a compiler.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from nlink.programs.program import Port
+
+Flat = list[np.ndarray]
+Run = Callable[[Flat, Flat, int], None]
+"""run(inputs, outputs, count): compute all states, from flat arrays into flat arrays."""
+
+DOUBLE = np.dtype(np.float64)
+
+
+def call(inputs: Sequence[Port], outputs: Sequence[Port], arrays: Sequence[Any],
+         out: Any, run: Run) -> Any:
+    """Run an engine on the user's arrays; the array of the only output, or a tuple of all.
+
+    `out` is None, an array, or a tuple with an array or None for each output.
+    """
+    if len(arrays) != len(inputs):
+        names = ", ".join(port.name for port in inputs)
+        raise TypeError(f"{len(arrays)} arrays given, expected {len(inputs)} ({names})")
+    given = [_double(port, x) for port, x in zip(inputs, arrays, strict=True)]
+    lead = _broadcast(inputs, given)
+    count = math.prod(lead)
+    results = [np.empty(lead + port.shape) if x is None else _checked_out(port, x, lead)
+               for port, x in zip(outputs, _outs(outputs, out), strict=True)]
+    if count:
+        flat_in = [_flat_input(port, x, lead, count)
+                   for port, x in zip(inputs, given, strict=True)]
+        flat_out = [_flat_view(port, x, count) for port, x in zip(outputs, results, strict=True)]
+        if out is not None:
+            _separate(flat_in, flat_out, outputs, count)
+        targets = [np.empty((count, port.size)) if x is None else x
+                   for port, x in zip(outputs, flat_out, strict=True)]
+        run(flat_in, targets, count)
+        for result, view, target in zip(results, flat_out, targets, strict=True):
+            if view is None:
+                result[...] = target.reshape(result.shape)
+    values = tuple(x if x.ndim else x[()] for x in results) if out is None else tuple(results)
+    return values[0] if len(values) == 1 else values
+
+
+def _double(port: Port, x: Any) -> np.ndarray:
+    """The argument as native float64, its last dimensions those of the port."""
+    try:
+        array = np.asarray(x)
+    except ValueError:
+        raise ValueError(f"{port.name}: not a rectangular array of numbers, "
+                         f"expected {_expected(port)}") from None
+    if array.dtype != DOUBLE or not array.dtype.isnative:
+        if not np.can_cast(array.dtype, DOUBLE, "safe"):
+            raise TypeError(f"{port.name}: dtype {array.dtype} does not convert to float64 safely")
+        array = array.astype(DOUBLE)
+    core = len(port.shape)
+    if array.ndim < core or array.shape[array.ndim - core:] != port.shape:
+        hint = ""
+        if array.ndim > 1 and array.T.shape[array.ndim - core:] == port.shape:
+            hint = f"; did you mean {port.name}.T?"
+        raise ValueError(f"{port.name}: shape {array.shape}, expected {_expected(port)}{hint}")
+    return array
+
+
+def _expected(port: Port) -> str:
+    return f"({', '.join(['...', *map(str, port.shape)])})"
+
+
+def _broadcast(inputs: Sequence[Port], given: Sequence[np.ndarray]) -> tuple[int, ...]:
+    leads = [x.shape[:x.ndim - len(port.shape)] for port, x in zip(inputs, given, strict=True)]
+    if all(lead == leads[0] for lead in leads):
+        return leads[0] if leads else ()
+    try:
+        return np.broadcast_shapes(*leads)
+    except ValueError:
+        shapes = ", ".join(f"{port.name} {x.shape}"
+                           for port, x in zip(inputs, given, strict=True))
+        raise ValueError(f"leading shapes do not broadcast: {shapes}") from None
+
+
+def _outs(outputs: Sequence[Port], out: Any) -> Sequence[Any]:
+    if out is None:
+        return [None] * len(outputs)
+    outs = out if isinstance(out, tuple) else (out,)
+    if len(outs) != len(outputs):
+        names = ", ".join(port.name for port in outputs)
+        raise TypeError(f"out: {len(outs)} arrays given, expected {len(outputs)} ({names})")
+    return outs
+
+
+def _checked_out(port: Port, x: Any, lead: tuple[int, ...]) -> np.ndarray:
+    if not isinstance(x, np.ndarray):
+        raise TypeError(f"out ({port.name}): a {type(x).__name__}, expected a NumPy array")
+    if x.dtype != DOUBLE or not x.dtype.isnative:
+        raise TypeError(f"out ({port.name}): dtype {x.dtype}, expected float64")
+    if x.shape != lead + port.shape:
+        raise ValueError(f"out ({port.name}): shape {x.shape}, expected {lead + port.shape}")
+    if not x.flags.writeable:
+        raise ValueError(f"out ({port.name}): the array is read-only")
+    return x
+
+
+def _flat_input(port: Port, x: np.ndarray, lead: tuple[int, ...], count: int) -> np.ndarray:
+    """Rows of an input for all states: a view where one stride can express it."""
+    own = x.shape[:x.ndim - len(port.shape)]
+    if x.flags.c_contiguous and x.flags.aligned:
+        if own == lead:
+            return x.reshape(count, port.size)
+        if math.prod(own) == 1:
+            return np.broadcast_to(x.reshape(1, port.size), (count, port.size))
+    if not _rows_contiguous(port, x):
+        x = np.ascontiguousarray(x)
+    whole = np.broadcast_to(x, lead + port.shape)
+    view = _flat_view(port, whole, count)
+    return np.ascontiguousarray(whole).reshape(count, port.size) if view is None else view
+
+
+def _rows_contiguous(port: Port, x: np.ndarray) -> bool:
+    core = len(port.shape)
+    step = DOUBLE.itemsize
+    for n, stride in zip(reversed(port.shape), reversed(x.strides[x.ndim - core:]), strict=True):
+        if n != 1 and stride != step:
+            return False
+        step *= n
+    return x.flags.aligned
+
+
+def _flat_view(port: Port, x: np.ndarray, count: int) -> np.ndarray | None:
+    """An array of shape (count, size) on the same memory, if one stride leads to each row."""
+    if x.flags.c_contiguous and x.flags.aligned:
+        return x.reshape(count, port.size)
+    if not _rows_contiguous(port, x):
+        return None
+    stride: int | None = None
+    reach = 0
+    lead = x.ndim - len(port.shape)
+    for n, step in zip(reversed(x.shape[:lead]), reversed(x.strides[:lead]), strict=True):
+        if n == 1:
+            continue
+        if stride is None:
+            stride = step
+        elif step != reach:
+            return None
+        reach = step * n
+    return np.lib.stride_tricks.as_strided(
+        x, (count, port.size), (stride or 0, DOUBLE.itemsize), writeable=x.flags.writeable)
+
+
+def _separate(inputs: Flat, outputs: list[Any], ports: Sequence[Port], count: int) -> None:
+    """Replace by None, in place, outputs that overlap an input, another output or themselves."""
+    for k, x in enumerate(outputs):
+        if x is None:
+            continue
+        rows_overlap = count > 1 and abs(x.strides[0]) < ports[k].size * DOUBLE.itemsize
+        others = (*inputs, *(y for y in outputs[:k] if y is not None))
+        if rows_overlap or any(np.may_share_memory(x, y) for y in others):
+            outputs[k] = None

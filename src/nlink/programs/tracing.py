@@ -1,0 +1,112 @@
+"""Running an algorithm's text on graph nodes: the unrolled driver's programs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from nlink.algorithms.catalogue import Algorithm, Options, Shape
+from nlink.algorithms.matrices import dense
+from nlink.algorithms.sweep import Pairs, PerJoint, Unrolled
+from nlink.model.mechanism import Mechanism
+from nlink.programs.program import Port, Program
+from nlink.scalars.functions import Scalar
+from nlink.scalars.graph import Graph, Node
+from nlink.scalars.tree import leaves
+
+Blocks = tuple[tuple[int, ...], ...]
+"""For each joint or link, elements of a port."""
+
+
+def _sizes(mechanism: Mechanism, shape: Shape, frames: int) -> tuple[int, ...]:
+    """The sizes of a port of some shape."""
+    known = {"nq": mechanism.nq, "n": mechanism.nv, "links": len(mechanism.links) - 1,
+             "rows": mechanism.rows, "closures": len(mechanism.closures), "task": 6 * frames}
+    return tuple(known[s] if isinstance(s, str) else s for s in shape)
+
+
+def ports(algorithm: Algorithm, mechanism: Mechanism, *, wrenches: bool, frames: int = 1,
+          ) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
+    """The arrays an algorithm takes and gives for a mechanism; f_ext only on request."""
+    inputs, outputs = (tuple(Port(name, _sizes(mechanism, shape, frames)) for name, shape in each
+                             if wrenches or name != "f_ext")
+                       for each in (algorithm.inputs, algorithm.outputs))
+    return inputs, outputs
+
+
+def blocks(mechanism: Mechanism, shape: Shape, frames: int = 1) -> Blocks | None:
+    """The elements that each joint or link has of a port of some shape: its block along the axis
+    that is theirs. None if there is no such axis, or more than one."""
+    axes = [axis for axis, size in enumerate(shape) if size in ("nq", "n", "links")]
+    if len(axes) != 1:
+        return None
+    kind = shape[axes[0]]
+    widths = ((1,) * (len(mechanism.links) - 1) if kind == "links" else tuple(
+        joint.type.nq if kind == "nq" else joint.type.nv for joint in mechanism.joints))
+    return _blocks(widths, _sizes(mechanism, shape, frames), axes[0])
+
+
+@lru_cache(256)
+def _blocks(widths: tuple[int, ...], shape: tuple[int, ...], axis: int) -> Blocks:
+    elements = np.arange(math.prod(shape)).reshape(shape)
+    return tuple(tuple(part.ravel().tolist())
+                 for part in np.split(elements, np.cumsum(widths)[:-1], axis)) if widths else ()
+
+
+def run(algorithm: Algorithm, mechanism: Mechanism, options: Options,
+        values: Sequence[Sequence[Scalar]]) -> list[Scalar]:
+    """The text on any scalar: flat inputs in port order (without f_ext if not given)."""
+    results = run_text(algorithm, mechanism, options, values)
+    return [x for (_, shape), value in zip(algorithm.outputs, results, strict=True)
+            for x in _flat(mechanism, shape, len(options.frames), value)]
+
+
+def run_text(algorithm: Algorithm, mechanism: Mechanism, options: Options,
+             values: Sequence[Sequence[Scalar]]) -> Sequence[Any]:
+    """What the text gives for each output, as it gives it."""
+    columns: list[Any] = []
+    for (_, shape), flat in zip_longest(algorithm.inputs, values):
+        own = blocks(mechanism, shape, len(options.frames))
+        columns.append(flat if flat is None or own is None else
+                       [tuple(flat[k] for k in block) for block in own])
+    result = algorithm.text(Unrolled(mechanism), options, *columns)
+    return (result,) if len(algorithm.outputs) == 1 else result
+
+
+def _flat(mechanism: Mechanism, shape: Shape, frames: int, value: Any) -> list[Scalar]:
+    """The elements of an output port: a matrix by columns, blocks of joints, or all in order."""
+    if isinstance(value, Pairs):
+        return [x for row in dense(Unrolled(mechanism), value) for x in row]
+    own = (blocks(mechanism, shape, frames) if isinstance(value, PerJoint) and len(shape) > 1
+           else None)
+    if own is None:
+        return list(leaves(value))
+    placed = [(k, x) for block, part in zip(own, value, strict=True)
+              for k, x in zip(block, leaves(part), strict=True)]
+    return [x for _, x in sorted(placed, key=lambda pair: pair[0])]
+
+
+def trace(algorithm: Algorithm, mechanism: Mechanism, options: Options, *,
+          wrenches: bool = False,
+          lift: Callable[[Graph, Mechanism], Mechanism] | None = None) -> Program:
+    """The program of an algorithm for a mechanism.
+
+    `lift` may replace the mechanism's numbers by nodes (parameters) before the off-line
+    preparation, which then happens on those.
+    """
+    graph = Graph()
+    if lift is not None:
+        mechanism = lift(graph, mechanism)
+    mechanism = algorithm.prepare(mechanism)
+    inputs, outputs = ports(algorithm, mechanism, wrenches=wrenches,
+                            frames=len(options.frames))
+    values = [[graph.input(f"{port.name}[{k}]") for k in range(port.size)] for port in inputs]
+    results: tuple[Node, ...] = tuple(
+        graph.lift(x) for x in run(algorithm, mechanism, options, values))
+    return Program(algorithm.name, inputs, outputs, results)
+

@@ -1,0 +1,268 @@
+"""`nlink.simulate`: from a robot and initial states to trajectories."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nlink.backends.llvm.integrator import new_records
+from nlink.iterations.integration import STATUS
+from nlink.simulation.closing import check_closing
+from nlink.simulation.event_log import EventLog, stop_outside
+from nlink.simulation.events import watched
+from nlink.simulation.problem import Problem, whole_number
+from nlink.simulation.run import Run
+from nlink.simulation.run_files import PART, write_run
+from nlink.simulation.store import Store, create
+from nlink.simulation.system import Closing, Controller, System, kernel_of
+from nlink.simulation.writing import one_writer, uninterrupted
+
+if TYPE_CHECKING:
+    from nlink.robot import Robot
+
+Array = np.ndarray
+SLICE = 0.1
+"""Seconds of work between looks at the progress bar, the keyboard and the checkpoint."""
+CHECKPOINT = 2.0
+"""Seconds between checkpoints, and before a progress bar appears."""
+
+
+def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = None,
+             t: float | ArrayLike = 10.0, tau: ArrayLike | Controller | None = None,
+             method: str = "rkf45", rtol: float = 1e-9, atol: float = 1e-12,
+             every: float = 0.01, *, vary: Mapping[str, Any] | None = None,
+             step: float | None = None, max_step: float | None = None,
+             algorithm: str | None = None, velocity: str = "qd", events: Any = None,
+             limits: str = "ignore", restitution: float = 1.0, traced: bool = True,
+             threads: int | None = None, max_steps: int = 10_000_000,
+             save: str | Path | None = None,
+             progress: bool | Callable[[float], None] | None = None,
+             closing: Closing = "project") -> Run:
+    """Integrate the motion of a robot from states q0, qd0 over the time t.
+
+    A batch of states is an ensemble: any leading shape, each trajectory with its own steps and
+    its own failure. States are given every `every` seconds, or at the times t if t is a sequence.
+
+    `tau` is None (free fall), a control law (see `nlink.simulation.controllers`, or any function
+    of t, q, qd written with `nlink.sin` and friends, which becomes part of the machine code;
+    `traced=False` calls it as ordinary Python), or joint forces on the output times, linear
+    in between, (..., times, n).
+
+    `vary` gives trajectories numbers of their own, (..., how many), which broadcast with q0:
+    "payload" (masses held in the last frame, or a `nlink.simulation.Payload`), "viscous",
+    "coulomb" and "armature" of the joints, "kp" and "kd" of the bundled laws, and "p", which a
+    law of yours gets as law(t, q, qd, p). One kernel serves them all.
+
+    `method` is "rkf45", "dopri5", "verner65", "dop853" or "abm" (error control by rtol and atol,
+    `step` being the first step), "rk4" or "symplectic" (fixed `step`, `every` if not given, cut
+    short at outputs), or "lsoda" or "radau" (by SciPy). "dopri5", "dop853", "abm" and SciPy's
+    interpolate outputs within a step; the others stop at every output, as all but SciPy's do
+    with forces in a table.
+
+    `velocity` is what is integrated besides q: "qd", or the quasi-velocities "nu" or "xi" of
+    [Koz95], to which rtol and atol then apply (`Run.rates`). q0, qd0, laws and `Run.qd` stay as
+    they are. "nu" needs a positive definite mass matrix.
+
+    `events` are functions of t, q, qd written like a law, or `nlink.Event` objects, one, several
+    or a mapping of names to them: where one changes its sign, `Run.events` says when, and the
+    state. What comes and goes within a step is not seen: `max_step` says how long one may be.
+
+    `limits` is what the position limits of joints do: "ignore", "stop" (the trajectory ends
+    there) or "bounce" (an impulse on the joint turns its rate round, times `restitution`).
+
+    `save` names a directory, or an .npz file or .zarr group, that is kept up to date: an
+    interrupted run is continued by the same call and gives the same numbers.
+
+    A mechanism with loops starts closed (an almost closed q0 is projected, an open one refused,
+    or, in an ensemble, not started) and `closing` keeps it so: "project" takes every step back
+    to the closed states, a number is the rate (1/s) of Baumgarte's stabilization, "drift" does
+    nothing. Such runs stop at every output.
+
+    >>> import nlink
+    >>> run = nlink.simulate(nlink.load("double_pendulum"), [0.1, 0.0], t=1.0)
+    >>> run.q.shape, run.status, bool(abs(run.energy - run.energy[0]).max() < 1e-8)
+    ((101, 2), 'done', True)
+    """
+    problem = Problem.of(robot, q0, qd0, t, tau, method, velocity, every, step, vary)
+    if not (rtol >= 0 and atol >= 0 and rtol + atol > 0):
+        raise ValueError(f"rtol: {rtol} and atol: {atol}, expected numbers >= 0, not both 0")
+    _check_combination(problem, algorithm, traced)
+    closing = check_closing(robot, closing, problem.method, velocity)
+    found = watched(robot, events, limits)
+    if limits == "bounce" and problem.varied.mechanical:
+        raise ValueError("limits: 'bounce' does not go with a mechanism that varies, expected "
+                         "'stop', 'ignore', or only gains and p in vary")
+    if not 0 <= restitution <= 1:
+        raise ValueError(f"restitution: {restitution}, expected a number from 0 to 1")
+    if max_step is not None and not max_step > 0:
+        raise ValueError(f"max_step: {max_step}, expected a positive number of seconds")
+    bounds = {"rtol": float(rtol), "atol": float(atol),
+              "most": whole_number("max_steps", max_steps),
+              "largest": np.inf if max_step is None else float(max_step),
+              "least": 16 * np.finfo(float).eps * float(np.abs(problem.times).max())}
+    system = System(robot, problem.controller, problem.table is not None, problem.velocity,
+                    algorithm, closing, problem.varied, found, float(restitution))
+    if not (problem.method.compiles and traced):
+        from nlink.simulation.interpreted import integrate_in_python
+
+        if save is not None:
+            raise ValueError(f"save: not with method={problem.method.name!r}, traced={traced}; "
+                             "use the run's own save() afterwards")
+        return integrate_in_python(problem, system, bounds)
+    return _compiled(problem, system, bounds, _threads(threads), save, progress)
+
+
+def _check_combination(problem: Problem, algorithm: str | None, traced: bool) -> None:
+    """Quasi-velocities have a dynamics of their own, which is compiled."""
+    velocity, method = problem.velocity, problem.method
+    if velocity.velocities is None:
+        return
+    if not (method.compiles and method.closes and traced) or algorithm is not None:
+        raise ValueError(f"velocity: {velocity.name!r} does not go with method={method.name!r}, "
+                         f"traced={traced}, algorithm={algorithm!r}, expected a traced controller, "
+                         "a Runge-Kutta method or abm, and no algorithm")
+
+
+def _threads(threads: int | None) -> int:
+    from nlink.backends.llvm.threads import cores
+
+    return cores() if threads is None else whole_number("threads", threads)
+
+
+def _compiled(problem: Problem, system: System, limits: dict[str, Any], threads: int,
+              save: str | Path | None, progress: bool | Callable[[float], None] | None) -> Run:
+    from nlink.backends.llvm.host import host
+    from nlink.backends.llvm.loading import source_contents
+
+    count, method, own = len(problem.y0), problem.method, problem.own
+    wide = host().target.width
+    kernel = kernel_of(system, method, wide if count > 2 else 2)
+    records = new_records(count, system.iteration(method).layout, problem.y0.shape[1],
+                          own.shape[1])
+    records["own"] = own
+    records["next"], records["t"], records["h"] = 1, problem.times[0], problem.step
+    records["y"] = problem.initial
+    records["status"][problem.apart] = STATUS["not closed"]
+    head = {"method": method.name, "lead": problem.lead, "t": problem.times,
+            "velocity": system.velocity.name, "closing": system.closing,
+            "evaluations": method.evaluations, "stages": method.stages,
+            "start": 2 if method.adaptive and not problem.step else 1,
+            "nq": problem.robot.nq, "record": records.dtype.descr,
+            "forces": not (problem.controller is None and problem.table is None),
+            "vary": None if problem.variation is None else problem.variation.head(),
+            "events": [each.name for each in system.watched]}
+    target = _target(save)
+    if target is not None:
+        head |= {"digest": _digest(problem, system, limits), "source": source_contents(),
+                 "robot": problem.robot.to_toml()}
+    log = EventLog(count, problem.y0.shape[1], len(system.watched))
+    stop_outside(records, log, system.watched)
+    forces = problem.forces() if problem.controller is None else _controller_kernel(system)
+    if target is not None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    place = None if save is None else Path(save)
+    with nullcontext() if place is None else one_writer(place):
+        store = create(records, head, target, log)
+        _advance(kernel, store, problem, limits, threads, progress, forces)
+        run = store.run(problem.robot, forces)
+        if place is not None and target is not None and place != target:
+            run = run.in_memory()  # Windows removes no file that is mapped
+            write_run(run, place)
+            shutil.rmtree(target)
+    return run
+
+
+def _target(save: str | Path | None) -> Path | None:
+    if save is None:
+        return None
+    path = Path(save)
+    if path.suffix == ".npz":
+        return path.with_name(path.name + PART)
+    if path.suffix not in ("", ".zarr", PART):
+        raise ValueError(f"save: {str(save)!r} has the suffix {path.suffix!r}, expected .npz, "
+                         ".zarr, or none for a directory")
+    return path
+
+
+def _digest(problem: Problem, system: System, limits: dict[str, Any]) -> str:
+    """What decides the numbers of a run and the names of its events, besides nlink itself."""
+    from nlink.backends.llvm.host import host
+
+    names = [each.name for each in system.watched]
+    digest = sha256(repr((system.recipe(), names, host().identity, problem.method.name,
+                          problem.step, problem.lead, sorted(limits.items()))).encode())
+    for array in (problem.y0, problem.times, problem.table, problem.own):
+        if array is not None:
+            digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _advance(kernel: Any, store: Store, problem: Problem, limits: dict[str, Any], threads: int,
+             progress: bool | Callable[[float], None] | None, forces: Any) -> None:
+    """Block after block, slice after slice until nothing runs; whatever interrupts it leaves a
+    checkpoint."""
+    outputs = len(problem.times) - 1
+    passed, total = 0, store.count * outputs
+    saved = begin = time.monotonic()
+    with _bar(progress) as tell:
+        for block in range(store.blocks):
+            rows = slice(block * store.rows, (block + 1) * store.rows)
+            if not store.waits(rows):
+                passed += store.records[rows].size * outputs
+                continue
+            records, out = store.take(block)
+            table = problem.table
+            if table is not None and len(table) > 1:
+                table = table[rows]
+            log = store.log.buffer
+            try:
+                while (records["status"] == STATUS["running"]).any():
+                    with uninterrupted():
+                        if time.monotonic() - saved > CHECKPOINT:
+                            store.checkpoint()
+                            saved = time.monotonic()
+                        kernel.run(records, out, problem.times, table, **limits, budget=SLICE,
+                                   threads=threads, log=None if log is None else log[rows])
+                        store.log.collect(store.records)
+                    late = time.monotonic() - begin > CHECKPOINT
+                    if tell is not None and (callable(progress) or late):
+                        failed = records["status"] > STATUS["done"]
+                        here = np.where(failed, outputs, records["next"] - 1).sum()
+                        tell(float(passed + here) / total)
+            finally:  # records never say that all is done before the forces are written too
+                with uninterrupted():
+                    if (records["status"] == STATUS["running"]).any():
+                        store.checkpoint()
+                    else:
+                        store.finish(problem.robot, forces if table is None else table)
+            passed += len(records) * outputs
+        store.close()
+
+
+def _bar(progress: bool | Callable[[float], None] | None,
+         ) -> AbstractContextManager[Callable[[float], None] | None]:
+    if callable(progress):
+        return nullcontext(progress)
+    wanted = sys.stderr.isatty() if progress is None else progress
+    if not wanted:
+        return nullcontext(None)
+    from nlink.reports.progress import bar
+
+    return bar("simulating")
+
+
+def _controller_kernel(system: System) -> Callable[..., Array]:
+    """tau(t, q, qd) of a traced law, or tau(t, q, qd, own), over any leading shape."""
+    from nlink.backends.llvm.loading import load_kernel
+
+    kernel = load_kernel(system.controller_program())
+    return lambda t, q, qd, *own: kernel(t[:, None], q, qd, *own)

@@ -1,0 +1,1 @@
+"""Closed forms: graphs as SymPy expressions, simplified and printed."""

@@ -1,0 +1,177 @@
+"""The bare call takes exactly what it was made for and refuses the rest by name."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import numpy as np
+import pytest
+from random_programs import random_arrays, random_program
+
+from nlink.backends.llvm import native
+from nlink.backends.llvm.kernel import Kernel
+from nlink.backends.llvm.translate import compile_program
+
+PROGRAM = random_program(11, shapes=((6,), (2, 3), ()), outs=((4,),))
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    return Kernel(compile_program(PROGRAM))
+
+
+@pytest.fixture(params=["native", "python"])
+def bare(request, kernel):
+    if request.param == "python":
+        return kernel._checked
+    if not native.supported():
+        pytest.skip("no native call on this interpreter")
+    assert type(kernel.bare) is type(len)
+    return kernel.bare
+
+
+@pytest.fixture
+def state():
+    return [x[0] for x in random_arrays(PROGRAM, 1)[:2]] + [np.array(0.5)]
+
+
+def test_it_writes_and_returns_the_output(bare, kernel, state):
+    out = np.zeros(4)
+    assert bare(*state, out) is out
+    assert (out == kernel(*state)).all()
+
+
+def test_the_output_may_be_left_out_or_overlap(bare, kernel, state):
+    expected = kernel(*state)
+    assert (bare(*state) == expected).all()
+    room = np.zeros(10)
+    room[:6] = state[0]
+    for begin in range(7):
+        shared = room.copy()
+        bare(shared[:6], *state[1:], shared[begin:begin + 4])
+        assert (shared[begin:begin + 4] == expected).all()
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 21, 100_000])
+def test_batches_are_computed_too(bare, kernel, count):
+    arrays = random_arrays(PROGRAM, count)
+    out = np.empty((count, 4))
+    assert bare(*arrays, out) is out
+    assert (out == kernel(*arrays, threads=1)).all()
+
+
+def test_batches_of_different_sizes_or_overlapping(bare, kernel):
+    arrays = random_arrays(PROGRAM, 21)
+    for bad in (20, 22):
+        with pytest.raises(ValueError, match="out"):
+            bare(*arrays, np.empty((bad, 4)))
+    with pytest.raises(ValueError, match="broadcast"):
+        bare(arrays[0], arrays[1][:5], arrays[2], np.empty((21, 4)))
+    expected = kernel(*arrays)
+    room = np.zeros(21 * 6 + 8)
+    for begin in (0, 3, 8):
+        room[:21 * 6] = arrays[0].ravel()
+        bare(room[:21 * 6].reshape(21, 6), *arrays[1:], room[begin:begin + 84].reshape(21, 4))
+        assert (room[begin:begin + 84].reshape(21, 4) == expected).all()
+
+
+def unaligned(shape):
+    size = int(np.prod(shape)) * 8
+    return np.zeros(size + 1, np.uint8)[1:].view(np.float64).reshape(shape)
+
+
+class Sub(np.ndarray):
+    pass
+
+
+WRONG = {
+    "none": (None, TypeError), "a number": (1.0, TypeError), "a string": ("q", TypeError),
+    "a list": ([0.0] * 6, TypeError), "bytes": (bytes(48), TypeError),
+    "the type itself": (np.ndarray, TypeError), "a subclass": (np.zeros(6).view(Sub), TypeError),
+    "a masked array": (np.ma.zeros(6), TypeError),
+    "a memoryview": (memoryview(bytes(48)), TypeError),
+    "float32": (np.zeros(6, np.float32), TypeError), "int64": (np.zeros(6, int), TypeError),
+    "big-endian": (np.zeros(6, ">f8"), TypeError), "complex": (np.zeros(6, complex), TypeError),
+    "objects": (np.array([None] * 6), TypeError), "a structure": (np.zeros(6, "f8,f8"), TypeError),
+    "too short": (np.zeros(5), ValueError), "too long": (np.zeros(7), ValueError),
+    "empty": (np.zeros(0), ValueError), "no dimension": (np.array(1.0), ValueError),
+    "transposed": (np.zeros((6, 2)), ValueError), "huge": (np.zeros((1, 1, 6, 1)), ValueError),
+    "strided": (np.zeros(12)[::2], ValueError), "reversed": (np.zeros(6)[::-1], ValueError),
+    "broadcast": (np.broadcast_to(1.0, (6,)), ValueError),
+    "unaligned": (unaligned((6,)), ValueError),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+@pytest.mark.parametrize("where", [0, 1, 3])
+def test_a_wrong_argument_raises_and_is_named(bare, state, what, where):
+    value, error = WRONG[what]
+    arguments = [*state, np.zeros(4)]
+    arguments[where] = value
+    with pytest.raises(error, match=["a", "b", "c", "u"][where]):
+        bare(*arguments)
+
+
+def test_read_only_inputs_are_fine_and_read_only_outputs_are_not(bare, kernel, state):
+    for x in state:
+        x.flags.writeable = False
+    out = np.zeros(4)
+    assert (bare(*state, out) == kernel(*state)).all()
+    out.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        bare(*state, out)
+    assert not np.zeros(4).any()
+
+
+def test_wrong_numbers_of_arguments_and_keywords(bare, state):
+    for count in (0, 1, 2, 5, 20):
+        with pytest.raises(TypeError):
+            bare(*([np.zeros(6)] * count))
+    with pytest.raises(TypeError):
+        bare(*state, out=np.zeros(4))
+
+
+def test_references_balance(bare, state):
+    out = np.zeros(4)
+    before = [sys.getrefcount(x) for x in (*state, out)]
+    for _ in range(1000):
+        bare(*state, out)
+        with pytest.raises(TypeError):
+            bare(*state, None)
+    assert [sys.getrefcount(x) for x in (*state, out)] == before
+
+
+def test_several_python_threads(bare, kernel, state):
+    expected = kernel(*state)
+    wrong = []
+
+    def work():
+        out = np.zeros(4)
+        for _ in range(300):
+            if not (bare(*state, out) == expected).all():
+                wrong.append(out.copy())
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_the_layout_check_notices_a_difference(monkeypatch):
+    assert native._layout_agrees(np.zeros((2, 3)))
+    for name in ("DATA", "NDIM", "SHAPE", "DESCR", "FLAGS"):
+        with monkeypatch.context() as patch:
+            patch.setattr(native, name, 40)  # the strides
+            assert not native._layout_agrees(np.arange(12.0).reshape(3, 4)[::-1, ::2])
+
+
+def test_without_native_support_the_same_call_is_python(monkeypatch, state):
+    monkeypatch.setattr(native, "supported", lambda: False)
+    kernel = Kernel(compile_program(PROGRAM))
+    assert type(kernel.bare) is not type(len)
+    out = np.zeros(4)
+    assert kernel.bare(*state, out) is out
+    assert (kernel(*state) == out).all()

@@ -1,0 +1,222 @@
+"""Threads, signals, forks and the end of the interpreter: nothing hangs, nothing crashes.
+
+What could take the tests down with it happens in a child process.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nlink.backends.llvm import threads, translate
+from nlink.backends.llvm.threads import together
+from nlink.testing import random_robot
+
+PREPARED = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import atexit, gc, os, random, signal, threading, time
+import numpy as np
+import nlink
+from random_programs import random_arrays, random_program
+from nlink.backends.llvm.kernel import Kernel
+from nlink.backends.llvm.translate import compile_program
+program = random_program(11, size=40, shapes=((6,),), outs=((4,),))
+kernel = Kernel(compile_program(program))
+"""
+
+
+def child(script: str, **environment: str) -> str:
+    """What a process printed that ended well."""
+    done = subprocess.run([sys.executable, "-c", PREPARED + script], capture_output=True,
+                          text=True, timeout=120, env=os.environ | environment, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_all_jobs_are_done_by_several_threads():
+    meet, seen = threading.Barrier(2, timeout=60), []
+
+    def job():
+        meet.wait()  # passes only if two jobs run at once
+        seen.append(threading.current_thread())
+
+    together([job] * 4)
+    assert len(seen) == 4
+    assert len(set(seen)) > 1
+
+
+def test_an_error_is_raised_when_all_that_runs_is_done():
+    meet, seen = threading.Barrier(2, timeout=60), []
+
+    def fail():
+        meet.wait()
+        raise ValueError("of a job")
+
+    def last():
+        meet.wait()
+        seen.append(1)
+
+    with pytest.raises(ValueError, match="of a job"):
+        together([fail, last])
+    assert seen == [1]
+
+
+def test_without_threads_the_caller_does_it_all(monkeypatch):
+    def no_thread(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threads, "_helpers", threads._Helpers())
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    seen = []
+    together([lambda: seen.append(threading.current_thread())] * 3)
+    assert seen == [threading.current_thread()] * 3
+
+
+def test_repeated_interrupts_wait_for_all_jobs():
+    assert child("""
+from nlink.backends.llvm.threads import together
+meet, seen = threading.Barrier(3), []
+def job():
+    meet.wait()
+    for _ in range(5):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+    seen.append(1)
+try:
+    together([job] * 3)
+except KeyboardInterrupt:
+    print(len(seen), signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+""" if threads.cores() > 1 else "print(3, True)") == "3 True\n"
+
+
+INTERRUPTED = """
+armed, seen, end = [False], [0], time.monotonic() + float(sys.argv[1])
+def interrupt(*_):
+    if armed[0]:
+        raise KeyboardInterrupt
+signal.signal(signal.SIGINT, interrupt)
+def send():
+    chance = random.Random(1)
+    while time.monotonic() < end:
+        time.sleep(chance.uniform(0, 0.01))
+        for _ in range(chance.randrange(1, 4)):
+            os.kill(os.getpid(), signal.SIGINT)
+sender = threading.Thread(target=send)
+sender.start()
+robot = nlink.load("planar3")
+def simulate():
+    nlink.simulate(robot, np.ones((64, 3)), t=1.0, every=0.01, threads=2)
+def batch():
+    arrays = random_arrays(program, 50_000)
+    out = np.zeros((50_000, 4))
+    try:
+        armed[0] = True
+        kernel(*arrays, out=out, threads=3)
+        armed[0] = False
+    except KeyboardInterrupt:
+        armed[0] = False
+        seen[0] += 1
+        before = out.tobytes()
+        time.sleep(0.001)
+        assert out.tobytes() == before
+def run():
+    try:
+        armed[0] = True
+        simulate()
+        armed[0] = False
+    except KeyboardInterrupt:
+        armed[0] = False
+        seen[0] += 1
+while time.monotonic() < end:
+    batch()
+    run()
+sender.join()
+print(seen[0] > 0)
+"""
+
+
+@pytest.mark.parametrize("seconds", [1.0, pytest.param(10.0, marks=pytest.mark.slow)])
+def test_interrupts_at_random_moments(seconds):
+    """Nothing crashes, and nothing is written after an interrupted call has been left."""
+    assert child(INTERRUPTED.replace("sys.argv[1]", str(seconds))) == "True\n"
+
+
+def test_batches_and_simulations_at_exit():
+    assert child("""
+arrays, robot = random_arrays(program, 1000), nlink.load("planar3")
+expected = kernel(*arrays, threads=2)
+def simulate():
+    return nlink.simulate(robot, np.ones((8, 3)), t=0.1, every=0.1, threads=2).q
+states = simulate()
+def last():
+    print((kernel(*arrays, threads=2) == expected).all(), (simulate() == states).all())
+atexit.register(last)
+""") == "True True\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_while_another_thread_compiles():
+    assert child("""
+import warnings
+warnings.simplefilter("ignore")  # of forks in a process with threads: that is what is tested
+stop = False
+def compile_on():
+    while not stop:
+        Kernel(compile_program(program))
+other = threading.Thread(target=compile_on)
+other.start()
+arrays = random_arrays(program, 1000)
+expected, codes = kernel(*arrays, threads=2), []
+for _ in range(3):
+    time.sleep(0.003)
+    pid = os.fork()
+    if not pid:
+        good = (Kernel(compile_program(program))(*arrays, threads=2) == expected).all()
+        os._exit(0 if good else 1)
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+stop = True
+other.join()
+print(set(codes))
+""") == "{0}\n"
+
+
+def test_nothing_of_a_collected_kernel_is_read_again():
+    """With an allocator that spoils what was freed."""
+    assert child("""
+compiled = compile_program(program)
+kernels = [Kernel(compiled) for _ in range(20)]
+for each in kernels:
+    each(np.zeros(6))
+    each.bare(np.zeros(6), np.zeros(4))
+del each, kernels
+gc.collect()
+print("alive")
+""", PYTHONMALLOC="malloc", MALLOC_PERTURB_="2") == "alive\n"
+
+
+def test_threads_that_ask_for_one_kernel_share_it(monkeypatch):
+    monkeypatch.setenv("NLINK_CACHE", "off")
+    compiled, compile_program = [], translate.compile_program
+    monkeypatch.setattr(translate, "compile_program",
+                        lambda program: compiled.append(1) or compile_program(program))
+    robot, start, answers = random_robot(5, bodies=4), threading.Barrier(16), []
+
+    def ask():
+        start.wait()
+        answers.append(robot.gravity_torque(robot.neutral))
+
+    asking = [threading.Thread(target=ask) for _ in range(16)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    assert len(compiled) == 1
+    assert len({answer.tobytes() for answer in answers}) == 1
+    assert np.isfinite(answers).all()
