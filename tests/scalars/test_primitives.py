@@ -15,6 +15,7 @@ import sympy
 import nlink
 from nlink.backends.llvm.kernel import Kernel
 from nlink.backends.llvm.translate import compile_program
+from nlink.closed_forms.expressions import Symbolic
 from nlink.compute.exports import write_c
 from nlink.programs.program import Port, Program
 from nlink.scalars.counting import Counted, Tally, count_program
@@ -22,7 +23,6 @@ from nlink.scalars.functions import float_bits, from_float_bits
 from nlink.scalars.graph import Graph, evaluate
 from nlink.scalars.lookup import Table
 from nlink.scalars.primitives import PRIMITIVES, Primitive, on
-from nlink.symbolic.expressions import Symbolic
 
 EPS = np.finfo(float).eps
 AWKWARD = [0.0, -0.0, 1.0, -1.0, 2.5, -3.5, 1e300, -1e-300, 5e-324, math.inf, -math.inf, math.nan]

@@ -9,10 +9,10 @@ import sympy
 import nlink
 from nlink.backends.llvm.kernel import Kernel
 from nlink.backends.llvm.translate import compile_program
+from nlink.closed_forms.expressions import Symbolic
 from nlink.programs.program import Port, Program
 from nlink.scalars.graph import Graph
 from nlink.simulation import PD, ComputedTorque, Cycloid, FeedForward, PDGravity, Quintic, Rest
-from nlink.symbolic.expressions import Symbolic
 
 PUMA = nlink.load("puma560")
 PATH = Cycloid([0.0] * 6, [1.0, -0.5, 0.3, 1.0, 0.4, 2.0], 2.0)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from nlink.closed_forms.expressions import Symbolic
 from nlink.formats.files import write_bytes
 from nlink.model.parameters import named
 from nlink.programs.program import Program
 from nlink.programs.tracing import trace
 from nlink.robot import Robot, expect_robot
-from nlink.symbolic.expressions import Symbolic
 
 
 def symbolic(robot: Robot, name: str, *, parameters: Literal["numbers", "names"] = "numbers",

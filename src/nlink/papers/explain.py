@@ -21,6 +21,7 @@ from nlink.algorithms.diagonal_rates import twist_cross_twist, twist_cross_wrenc
 from nlink.algorithms.kinematics import twists
 from nlink.algorithms.matrices import composites, path
 from nlink.algorithms.sweep import Column, Unrolled
+from nlink.closed_forms.expressions import Symbolic
 from nlink.model.mechanism import Joint
 from nlink.model.parameters import named
 from nlink.programs.program import Port, Program
@@ -28,7 +29,6 @@ from nlink.robot import Robot
 from nlink.scalars.functions import Scalar
 from nlink.scalars.graph import Graph
 from nlink.spatial import Twist, Vector, Wrench
-from nlink.symbolic.expressions import Symbolic
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,11 +9,11 @@ import pytest
 import sympy as sp
 
 import nlink
+from nlink.closed_forms.harmonics import Harmonics
+from nlink.closed_forms.ratios import Factors, Ratio
+from nlink.closed_forms.simplification import closed_form, inputs, symbol_name
 from nlink.scalars.graph import evaluate
 from nlink.spatial import Vector
-from nlink.symbolic.closed_forms import closed_form, inputs, symbol_name
-from nlink.symbolic.harmonics import Harmonics
-from nlink.symbolic.ratios import Factors, Ratio
 
 FACTORS = Factors()
 MAKE = Ratio.maker(FACTORS)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nlink
-from nlink.symbolic.harmonics import Harmonics
-from nlink.symbolic.ratios import Factors, Ratio, divide_exactly
+from nlink.closed_forms.harmonics import Harmonics
+from nlink.closed_forms.ratios import Factors, Ratio, divide_exactly
 
 NAMES = ("a", "b", "q")
 

@@ -15,8 +15,8 @@ from heapq import heapify, heappop, heappush
 from math import gcd, lcm
 from typing import Any
 
+from nlink.closed_forms.harmonics import Harmonics
 from nlink.scalars.primitives import Primitive
-from nlink.symbolic.harmonics import Harmonics
 
 Exponents = tuple[int, ...]
 Complex = tuple[Fraction, Fraction]

@@ -17,10 +17,10 @@ from itertools import combinations, combinations_with_replacement
 from operator import add
 from typing import TYPE_CHECKING, Any
 
+from nlink.closed_forms.harmonics import Harmonics, rational
+from nlink.closed_forms.ratios import Factors, Ratio
 from nlink.programs.program import Program
 from nlink.scalars.graph import Node, evaluate, reachable
-from nlink.symbolic.harmonics import Harmonics, rational
-from nlink.symbolic.ratios import Factors, Ratio
 
 if TYPE_CHECKING:
     import sympy

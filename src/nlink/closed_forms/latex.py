@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from nlink.closed_forms.simplification import Definitions, sympy_module
 from nlink.programs.program import Port
-from nlink.symbolic.closed_forms import Definitions, sympy_module
 
 LINE = 88
 """Visible characters of a line; longer sums are broken between terms."""

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from nlink.programs.program import Port, Program
-from nlink.scalars.graph import Node, evaluate, operation
-from nlink.symbolic.closed_forms import (
+from nlink.closed_forms.latex import latex_page, subscript
+from nlink.closed_forms.simplification import (
     ClosedForm,
     Definitions,
     closed_form,
@@ -21,7 +20,8 @@ from nlink.symbolic.closed_forms import (
     symbol_name,
     sympy_module,
 )
-from nlink.symbolic.latex import latex_page, subscript
+from nlink.programs.program import Port, Program
+from nlink.scalars.graph import Node, evaluate, operation
 
 if TYPE_CHECKING:
     import sympy
