@@ -132,8 +132,8 @@ def simulate(
     end = None if to is None else read_numbers("--to", to, model.nq)
     if ensemble < 1:
         raise ValueError(f"--ensemble {ensemble}, expected at least 1")
-    if not width >= 0:
-        raise ValueError(f"--width {width}, expected a number >= 0")
+    if not 0 <= width < np.inf:
+        raise ValueError(f"--width {width}, expected a finite number >= 0")
     if seed < 0:
         raise ValueError(f"--seed {seed}, expected a whole number >= 0")
     loads = None if payload is None else simulation.payloads(payload, ensemble, seed)
@@ -186,6 +186,8 @@ def bench(
     from nlink.reports import bench as measure
     from nlink.reports import bench_tables, terminal
 
+    if not 0 < seconds < float("inf"):
+        raise ValueError(f"--seconds {seconds}, expected a positive number")
     if simulation:
         terminal.run_simulation_bench(robots, save, as_json=as_json)
         return

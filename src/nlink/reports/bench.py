@@ -19,12 +19,12 @@ from nlink.engines import kernel
 from nlink.formats.bridges import pinocchio_order, to_pinocchio
 from nlink.formats.load import load_description
 from nlink.model.description import Description, Joint, Link
+from nlink.model.names import plain
 from nlink.model.pose import DH
 from nlink.reports.bench_loops import bench_loops
 from nlink.reports.bench_peers import bench_mobility, bench_mujoco, bench_pinocchio
 from nlink.reports.complexity import count
 from nlink.reports.timing import Bench, adder, best, best_call, caller
-from nlink.model.names import plain
 from nlink.robot import Robot, load
 
 BATCH = 4096
