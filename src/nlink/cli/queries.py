@@ -139,7 +139,7 @@ def _warn_of_open_loops(model: nlink.Robot, q: np.ndarray, qd: np.ndarray) -> No
     import numpy as np
 
     loops = model.loops
-    wrong = ~loops.closed(q, qd)
+    wrong = np.logical_not(loops.closed(q, qd))
     if wrong.any():
         places, shut = np.atleast_2d(q)[np.atleast_1d(wrong)], loops.closed(q)[wrong].all()
         which = "their rates open the loops" if shut else f"the loop {loops.widest(places)}"
