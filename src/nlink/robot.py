@@ -18,6 +18,7 @@ from nlink.formats.files import write_text
 from nlink.formats.load import load_description
 from nlink.model.description import Description, Joint, Link, Physical
 from nlink.model.joints import Free
+from nlink.model.names import visible
 from nlink.model.pose import Convention
 from nlink.programs.calling import call
 from nlink.programs.program import Port
@@ -74,7 +75,8 @@ class Robot(Computations):
         base = "floating" if joints and isinstance(joints[0].type, Free) else "fixed"
         count = len(self._mechanism.closures)
         loops = f", {count} loop{'s' * (count > 1)}" if count else ""
-        return f"<Robot {self.name}: {len(joints)} joints, {self.n} rates, {base} base{loops}>"
+        return (f"<Robot {visible(self.name)}: {len(joints)} joints, {self.n} rates, "
+                f"{base} base{loops}>")
 
     @cached_property
     def n(self) -> int:

@@ -146,9 +146,19 @@ def test_id_reads_states_from_anywhere(run, tmp_path, monkeypatch, form):
     np.testing.assert_array_equal(tau, expected)
 
 
-def test_nan_is_null_in_json(run):
-    _, out, _ = run("id", ROBOT, "--q", "nan,0,0", "--json")
-    assert json.loads(out)["tau"][0][0] is None
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999"])
+def test_input_that_is_not_finite_is_refused(refuse, value, tmp_path):
+    """Whether or not the result depends on it."""
+    six = f"{value},0,0,0,0,0"
+    for command, option in (("fd", "--q"), ("id", "--qdd"), ("simulate", "--qd")):
+        more = [] if option == "--q" else ["--q", "0,0,0,0,0,0"]
+        message = refuse(command, "puma560", *more, f"{option}={six}")
+        assert f"{option}: '{six}', expected finite numbers" in message
+    table = tmp_path / "states.csv"
+    table.write_text("0,0,0,0,0,0,0,0,0\n" + f"0,0,{value},0,0,0,0,0,0\n")
+    assert "state 2 has " in refuse("id", ROBOT, table)
+    np.save(tmp_path / "states.npy", np.full((1, 9), float(value)))
+    assert "in column 1, expected finite numbers" in refuse("id", ROBOT, tmp_path / "states.npy")
 
 
 def test_count_is_the_count(run):
@@ -353,6 +363,21 @@ def test_a_reader_that_leaves_causes_no_traceback(arguments):
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait() in (0, 1)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the shell's redirections")
+@pytest.mark.parametrize(("command", "status"), [
+    ("robots >&-", 0), ("fd planar3 --q 0,0,0 >&-", 0), ("info planar3 >&- 2>&- <&-", 0),
+    ("fd planar3 - <&-", 2), ("nonsense 2>&-", 2), ("nonsense 2>&1 | true", 0),
+    ("robots > /dev/full", 2)])
+def test_closed_streams_cause_no_traceback(command, status, tmp_path):
+    if "/dev/full" in command and not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full")
+    done = subprocess.run(["sh", "-c", f'"{sys.executable}" -m nlink {command}'], cwd=tmp_path,
+                          capture_output=True, text=True)
+    assert done.returncode == status
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") <= 1
 
 
 def test_reproduce_says_where_the_report_is(run, tmp_path, monkeypatch):

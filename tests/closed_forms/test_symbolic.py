@@ -146,3 +146,13 @@ def test_latex_is_balanced(planar, name):
 def test_str_is_one_equation_an_element(planar):
     lines = str(symbolic(planar, "gravity_torque").simplified()).splitlines()
     assert [line.split(" = ")[0] for line in lines] == ["tau_1", "tau_2", "tau_3"]
+
+
+def test_what_is_not_defined_is_nan():
+    """Two joints move a frame in two directions: there is no 6x6 inertia of it."""
+    forms = nlink.symbolic(nlink.load("double_pendulum"), "operational_inertia")
+    assert all(value is sp.nan for value in forms.values)
+    assert "nan" in forms.code("c").lower()
+    assert r"\text{NaN}" in forms.latex()
+    with pytest.raises(ArithmeticError, match="nan has no normal form"):
+        _ = forms.simplified().values

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from nlink import Description, Robot
 from nlink.formats.dh import parse_toml
+from nlink.formats.mjcf import parse_mjcf
 from nlink.formats.urdf import parse_urdf
 
 URDF = """<?xml version="1.0"?>
@@ -58,12 +59,29 @@ name = "tip"
 link = "two"
 xyz = [0.0, 0.1, 0.0]
 """
+MJCF = """<mujoco model="seed"><compiler angle="radian" autolimits="true"/>
+<option gravity="0 0 -9.81" timestep="0.002"/>
+<default><joint damping="0.1"/><geom density="500"/></default>
+<asset><hfield name="h" nrow="4" ncol="4" size="1 1 1 1"/></asset>
+<worldbody><geom type="hfield" hfield="h"/>
+  <body name="a" pos="0 0 1"><freejoint name="f"/><geom size=".1 .2 .3" type="box"/>
+    <body name="b" pos=".1 .2 .3" euler="1 2 3">
+      <joint name="j1" axis="1 2 3" pos=".1 0 .2" ref=".3" range="-1 1" armature=".2"/>
+      <joint name="s" type="slide" axis="0 1 1"/>
+      <inertial pos="0 0 .1" mass="1.5" diaginertia="0.1 0.1 0.05"/>
+      <body name="c" pos=".4 0 0"><joint type="ball" stiffness="1"/>
+        <geom type="capsule" size=".05 .3"/><site name="tip" pos="0 0 .3"/></body></body>
+    <replicate count="2" offset=".1 0 0"><body><geom size=".1"/></body></replicate></body>
+</worldbody><equality><connect name="e" body1="c" body2="a" anchor="0 0 0"/></equality>
+<actuator><motor name="m" joint="j1"/></actuator><sensor><jointpos joint="j1"/></sensor></mujoco>
+"""
 PIECES = (
     "", " ", "0", "-1", "1e999", "-1e308", "1e308", "1e-320", "nan", "inf", "-inf", "1_0", "0x1p3",
     "٣", "a", "b", "base", "tip", "one", "j1", "\u202e", "\U0001f916", "é", "\x00", "\\", '"', "'",
     "<", ">", "/>", "&amp;", "&bomb;", "<!--", "]]>", "<![CDATA[x]]>",
     '<!DOCTYPE r [<!ENTITY b "b">]>',
     "<link/>", '<link name="a"/>', '<joint name="j1" type="fixed"/>', "<robot>", "</robot>",
+    '<include file="/etc/passwd"/>', '<replicate count="1e9">', "hinge", "slide", "mesh", "1e6",
     "planar", "continuous", "floating", "fixed", "universal", "spherical", "free", "ball",
     "1 2", "1 2 3 4", "[", "]", "{", "}", "=", "[[link]]", "true", "1979-05-27", "\n", "\r\n",
     "x" * 500, "<a>" * 200, "[" * 300, "9" * 400, "-0.0", "0 0 0", "[0, 0, 0]",
@@ -98,7 +116,7 @@ def mutate(seed: str, edits: Sequence[Edit]) -> str:
 
 def accept(read: str, text: str) -> Description | None:
     """A valid robot, or None after a clear refusal; whatever else is raised goes on."""
-    parse = {"urdf": parse_urdf, "toml": parse_toml}[read]
+    parse = {"urdf": parse_urdf, "toml": parse_toml, "mjcf": parse_mjcf}[read]
     try:
         description = parse(text, origin="file", physical="ignore")
     except ValueError as error:

@@ -7,16 +7,25 @@ import tracemalloc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mutations import TOML, URDF, accept, mutate
+from mutations import MJCF, TOML, URDF, accept, mutate
 
 from nlink.formats.files import MAX_BYTES, read_text, write_text
 from nlink.formats.safe_xml import MAX_DEPTH, MAX_ELEMENTS
 from nlink.formats.urdf import parse_urdf
 
-FILES = 5000
+FILES = {"urdf": 3000, "toml": 3000, "mjcf": 2000}
+"""Of each kind in the slow part: about twenty seconds together."""
 EDITS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 400), st.integers(0, 400)),
                  min_size=1, max_size=3)
-SEEDS = {"urdf": URDF, "toml": TOML}
+SEEDS = {"urdf": URDF, "toml": TOML, "mjcf": MJCF}
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(request, tmp_path_factory, monkeypatch):
+    """MuJoCo keeps a log of its warnings in the working directory."""
+    if "kind" in request.fixturenames and request.getfixturevalue("kind") == "mjcf":
+        pytest.importorskip("mujoco")
+    monkeypatch.chdir(tmp_path_factory.mktemp("log"))
 
 
 @pytest.mark.parametrize("kind", SEEDS)
@@ -33,16 +42,18 @@ def test_spoiled_files_are_refused_or_valid(kind, edits):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SEEDS)
-@given(edits=EDITS)
-@settings(max_examples=FILES)
-def test_ten_thousand_spoiled_files(kind, edits):
-    """Five thousand of each kind."""
-    accept(kind, mutate(SEEDS[kind], edits))
+def test_thousands_of_spoiled_files(kind):
+    @given(edits=EDITS)
+    @settings(max_examples=FILES[kind])
+    def refused_or_valid(edits):
+        accept(kind, mutate(SEEDS[kind], edits))
+
+    refused_or_valid()
 
 
 @given(st.text(max_size=200) | st.binary(max_size=200).map(lambda b: b.decode("latin-1")))
 def test_any_text_is_refused(text):
-    for kind in SEEDS:
+    for kind in ("urdf", "toml"):
         assert accept(kind, text) is None
 
 

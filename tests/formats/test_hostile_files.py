@@ -152,6 +152,14 @@ def test_what_is_included_is_held_to_the_same_bounds(scene, inside, message):
         nlink.load(path, includes=True)
 
 
+def test_what_is_included_in_copies_is_counted_as_often(scene):
+    path = scene("parts/ball.xml")
+    path.write_text(mujoco('<worldbody><replicate count="9000"><include file="parts/ball.xml"/>'
+                           "</replicate></worldbody>"))
+    with pytest.raises(ValueError, match="more than 20000 elements"):
+        nlink.load(path, includes=True)
+
+
 def test_a_mesh_is_a_plain_file(scene):
     path = scene("parts/ball.xml")
     path.write_text(mujoco('<compiler meshdir="/dev"/><asset><mesh name="m" file="zero" '

@@ -16,16 +16,18 @@ def main() -> None:
     root = Path(__file__).parents[2]
     sys.path[:0] = [str(root / "src"), str(root / "tests" / "formats")]
     with atheris.instrument_imports(include=["nlink.formats", "nlink.model"]):
-        from mutations import TOML, URDF, accept, mutate
+        from mutations import MJCF, TOML, URDF, accept, mutate
+
+    seeds = {"urdf": URDF, "toml": TOML, "mjcf": MJCF}
 
     def one_input(data: bytes) -> None:
         provider = atheris.FuzzedDataProvider(data)
-        kind = provider.PickValueInList(["urdf", "toml"])
+        kind = provider.PickValueInList(list(seeds))
         if provider.ConsumeBool():
             text = provider.ConsumeUnicodeNoSurrogates(4096)
         else:
             edits = [tuple(provider.ConsumeIntListInRange(3, 0, 400)) for _ in range(3)]
-            text = mutate(URDF if kind == "urdf" else TOML, edits)
+            text = mutate(seeds[kind], edits)
         accept(kind, text)
 
     atheris.Setup(sys.argv, one_input)

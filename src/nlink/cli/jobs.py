@@ -137,8 +137,8 @@ def simulate(
     end = None if to is None else read_numbers("--to", to, model.nq)
     if ensemble < 1:
         raise ValueError(f"--ensemble {ensemble}, expected at least 1")
-    if not width >= 0:
-        raise ValueError(f"--width {width}, expected a number >= 0")
+    if not 0 <= width < np.inf:
+        raise ValueError(f"--width {width}, expected a finite number >= 0")
     if seed < 0:
         raise ValueError(f"--seed {seed}, expected a whole number >= 0")
     loads = None if payload is None else simulation.payloads(payload, ensemble, seed)
@@ -195,6 +195,8 @@ def bench(
     from nlink.formats.files import write_text
     from nlink.reports import terminal
 
+    if not 0 < seconds < float("inf"):
+        raise ValueError(f"--seconds {seconds}, expected a positive number")
     if simulation:
         printing.run_simulation_bench(robots, save, as_json=as_json)
         return

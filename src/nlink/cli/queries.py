@@ -140,8 +140,8 @@ def _warn_of_open_loops(model: nlink.Robot, q: np.ndarray, qd: np.ndarray) -> No
     """Accelerations of states that no motion has are given, but not without a word."""
     import numpy as np
 
-    loops, finite = model.loops, np.isfinite(q).all(axis=-1) & np.isfinite(qd).all(axis=-1)
-    wrong = finite & ~loops.closed(q, qd)
+    loops = model.loops
+    wrong = np.logical_not(loops.closed(q, qd))
     if wrong.any():
         places, shut = np.atleast_2d(q)[np.atleast_1d(wrong)], loops.closed(q)[wrong].all()
         which = "their rates open the loops" if shut else f"the loop {loops.widest(places)}"

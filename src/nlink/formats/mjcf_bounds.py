@@ -8,6 +8,7 @@ file itself and those below, and each within the same bounds.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
@@ -34,28 +35,31 @@ def mjcf_root(text: str, origin: str, notes: Notes, *, includes: bool) -> tuple[
     root = parse_xml(text, origin, depth=MAX_DEPTH, notes=notes)
     if root.tag != "mujoco":
         return root, False
-    made, seen = 0.0, {Path(origin).resolve()}
-    waiting = [(root, origin)]
+    made, seen, files = 0.0, {Path(origin).resolve()}, False
+    waiting = [(root, origin, 1.0)]
     while waiting:
-        element, where = waiting.pop()
-        made += _made(element, where)
-        if not made <= MOST:
-            raise ValueError(f"{where}: more than {MOST} elements with all copies and includes, "
-                             "which MuJoCo takes too long to compile")
-        for name in _included(element):
-            for path in _found(name, where, Path(origin).parent, includes):
+        element, where, copies = waiting.pop()
+        for each, often in _copied(element, where, copies):
+            made += often
+            if not made <= MOST:
+                raise ValueError(f"{where}: more than {MOST} elements with all copies and "
+                                 "includes, which MuJoCo takes too long to compile")
+            if each.tag not in ("include", "model") or not each.get("file"):
+                continue
+            for path in _found(each.get("file", ""), where, Path(origin).parent, includes):
                 if path not in seen:
                     seen.add(path)
                     there = parse_xml(read_text(path), str(path), depth=MAX_DEPTH, notes=notes)
-                    waiting.append((there, str(path)))
-    return root, _names_files(root, origin)
+                    waiting.append((there, str(path), often))
+        files = _names_files(element, where) or files
+    return root, files
 
 
-def _made(root: Element, where: str) -> float:
-    """How many elements there are, those that are copied as often as they are."""
-    made, waiting = 0.0, [(root, 1.0)]
+def _copied(root: Element, where: str, copies: float) -> Iterator[tuple[Element, float]]:
+    """Every element, and how many there are of it, it being among those that are copied."""
+    waiting = [(root, copies)]
     while waiting:
-        element, copies = waiting.pop()
+        element, often = waiting.pop()
         tag = str(element.tag)
         for key in element.attrib:
             most = COUNTS.get("nkey" if key.startswith("nuser_") else key, math.inf)
@@ -63,10 +67,9 @@ def _made(root: Element, where: str) -> float:
                 raise ValueError(f"{where}: {tag}: {key} {element.get(key)!r}, expected at most "
                                  f"{most}")
         for key in COPIED.get(tag, ()):
-            copies *= _product(element.get(key, "1"))
-        made += copies
-        waiting += [(child, copies) for child in element]
-    return made
+            often *= _product(element.get(key, "1"))
+        yield element, often
+        waiting += [(child, often) for child in element]
 
 
 def _product(text: str) -> float:
@@ -92,12 +95,6 @@ def _names_files(root: Element, origin: str) -> bool:
         if path is not None and not path.is_file():
             raise ValueError(f"{origin}: names {name!r}, expected a plain file")
     return bool(names)
-
-
-def _included(root: Element) -> list[str]:
-    """The names of the MJCF files that a file includes or attaches."""
-    return [element.get("file", "") for tag in ("include", "model") for element in root.iter(tag)
-            if element.get("file")]
 
 
 def _found(name: str, where: str, home: Path, includes: bool) -> list[Path]:

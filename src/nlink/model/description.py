@@ -13,7 +13,7 @@ import numpy as np
 from nlink.model.constraints import Constraint
 from nlink.model.joints import Fixed, Free, JointType, Revolute
 from nlink.model.mimics import Mimic, leads
-from nlink.model.names import base_name
+from nlink.model.names import base_name, visible
 from nlink.model.pose import Mount, Placement, Pose
 
 Physical = Literal["warn", "error", "ignore"]
@@ -165,7 +165,7 @@ class Description:
         try:
             replace(self, physical="error")
         except ValueError as error:
-            return str(error).removeprefix(f"{self.name}: ")
+            return str(error).removeprefix(f"{visible(self.name)}: ")
         return ""
 
     def _check_physics(self) -> None:
@@ -181,7 +181,7 @@ class Description:
                                  "singular; expected a mass on its link or beyond")
         complaints = [c for link in self.links if (c := _complaint(link))]
         if complaints:
-            message = f"{self.name}: not a physical mechanism: {'; '.join(complaints)}"
+            message = f"{visible(self.name)}: not a physical mechanism: {'; '.join(complaints)}"
             if self.physical == "error":
                 raise ValueError(message)
             warnings.warn(message, NonPhysicalWarning, stacklevel=4)

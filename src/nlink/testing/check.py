@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from nlink.compute.engines import Engine
+from nlink.model.names import visible
 from nlink.robot import Robot, expect_robot
 from nlink.testing.laws import LAWS, Law
 from nlink.testing.loop_laws import LOOP_LAWS
@@ -71,7 +72,7 @@ class CheckReport:
         lines += [f"{row.law:<16}{row.statement:<40}{row.residual:>10.1e}{row.bound:>10.1e}"
                   f"  {'ok' if row.ok else 'BROKEN'}" for row in self.rows]
         lines += [f"warning: {finding.message}" for finding in self.findings]
-        return "\n".join([*lines, self.verdict])
+        return visible("\n".join([*lines, self.verdict]))
 
 
 def check(robot: Robot, seed: int = 0, states: int = 16, *,
