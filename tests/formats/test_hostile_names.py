@@ -11,11 +11,11 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
-from nlink.reports.bench import run_bench
 from nlink.reports.bench_tables import markdown
 
 import nlink
 from nlink import cli
+from nlink.bench.dynamics import run_bench
 from nlink.formats.dh import to_toml
 from nlink.formats.mjcf_writer import mjcf_losses, to_mjcf
 from nlink.formats.urdf import parse_urdf

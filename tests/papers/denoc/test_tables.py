@@ -126,5 +126,5 @@ def test_the_plot_marks_the_break_even_points(tmp_path):
     figure = tables.figure()
     texts = {text.get_text() for panel in figure.axes for text in panel.texts}
     assert texts == {"n = 12", "n = 10", "n = 8"}
-    path = tables.plot(tmp_path / "new" / "tables.png")
+    path = tables.plot(tmp_path / "tables.png")
     assert path.read_bytes().startswith(b"\x89PNG")
