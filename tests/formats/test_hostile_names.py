@@ -11,10 +11,10 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
-from nlink.reports.bench_tables import markdown
 
 import nlink
 from nlink import cli
+from nlink.bench.bench_tables import markdown
 from nlink.bench.dynamics import run_bench
 from nlink.formats.dh import to_toml
 from nlink.formats.mjcf_writer import mjcf_losses, to_mjcf
