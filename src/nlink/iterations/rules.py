@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from nlink.iterations.text import Column, equal
+from nlink.iterations.text import Column
 from nlink.scalars.functions import (
     Scalar,
     float_bits,
     from_float_bits,
     less,
+    less_equal,
     maximum,
     sqrt,
     where,
@@ -62,10 +63,10 @@ def inverse_root(x: Scalar, q: int) -> Scalar:
 
 
 def pick(k: Scalar, values: Sequence[Scalar], first: int = 0) -> Scalar:
-    """values[k - first]."""
+    """values[k - first], k being a whole number."""
     result = values[0]
     for j, value in enumerate(values[1:], first + 1):
-        result = where(equal(k, float(j)), value, result)
+        result = where(less_equal(float(j), k), value, result)
     return result
 
 

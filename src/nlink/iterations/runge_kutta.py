@@ -48,9 +48,11 @@ class RungeKutta(OneStep):
         for row, node in zip(tableau.a[1:], tableau.c[1:], strict=True):
             K.append(given.rates(s.t + float(node) * h, s.y + h * weighted(row, K)))
         new = kept(given.restore(trial.time, s.y + h * weighted(tableau.b, K)))
+        if not self.adaptive:
+            error = total(not_finite(new))  # before the call: one pass with that of `new`
         rate = given.rates(trial.time, new)
-        error = (self._error(s, [*K, rate], new, h, given) if self.adaptive
-                 else total(not_finite(new)))
+        if self.adaptive:
+            error = self._error(s, [*K, rate], new, h, given)
         return Attempt(s, new, rate, error, stages=(*K, rate))
 
     def _error(self, s: State, K: Sequence[Column], new: Column, h: Scalar, given: Any) -> Scalar:

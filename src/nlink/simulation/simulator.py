@@ -156,14 +156,14 @@ def _compiled(problem: Problem, system: System, limits: dict[str, Any], threads:
             "velocity": system.velocity.name, "closing": system.closing,
             "evaluations": method.evaluations, "stages": method.stages,
             "start": 2 if method.adaptive and not problem.step else 1,
-            "nq": problem.robot.nq, "record": records.dtype.descr,
+            "nq": problem.robot.nq,
             "forces": not (problem.controller is None and problem.table is None),
             "vary": None if problem.variation is None else problem.variation.head(),
             "events": [each.name for each in system.watched]}
     target = _target(save)
     if target is not None:
         head |= {"digest": _digest(problem, system, limits), "source": source_contents(),
-                 "robot": problem.robot.to_toml()}
+                 "robot": problem.robot.to_toml(), "record": records.dtype.descr}
     log = EventLog(count, problem.y0.shape[1], len(system.watched))
     stop_outside(records, log, system.watched)
     forces = problem.forces() if problem.controller is None else _controller_kernel(system)

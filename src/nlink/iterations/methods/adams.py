@@ -82,8 +82,8 @@ class Adams:
         errors = (pick(k, sizes, 1), pick(k, [1.0, *sizes], 1), pick(k, [1.0, 1.0, *sizes], 1))
         new = kept(given.restore(trial.time, predicted + h * pick(k, step.g) * top))
         step = Step(step.g, step.beta, step.psi, errors, predicted)
-        return Attempt(s, new, given.rates(trial.time, new), errors[0] + total(not_finite(new)),
-                       stages=(step,))
+        error = errors[0] + total(not_finite(new))
+        return Attempt(s, new, given.rates(trial.time, new), error, stages=(step,))
 
     def _differences(self, s: State) -> list[Column]:
         return [s.k0, *(s[name] for name in self.columns)]

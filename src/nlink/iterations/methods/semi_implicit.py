@@ -28,7 +28,8 @@ class SemiImplicitEuler(OneStep):
         faster = kept(s.y + h * where(coordinate, 0.0, s.k0))
         moving = given.rates(s.t, faster)
         new = kept(given.restore(trial.time, faster + h * where(coordinate, moving, 0.0)))
-        return Attempt(s, new, given.rates(trial.time, new), total(not_finite(new)))
+        error = total(not_finite(new))
+        return Attempt(s, new, given.rates(trial.time, new), error)
 
 
 METHODS = (SemiImplicitEuler(),)
