@@ -112,7 +112,7 @@ def test_an_iteration_that_does_not_converge_says_so(rate, step, said):
     assert done.status == STATUS[said]
     robot = nlink.Robot.from_dh([{"joint": "prismatic", "mass": 1.0}], gravity=(0, 0, 0))
     run = nlink.simulate(robot, [1.0], t=times, method="symplectic", step=step,
-                         tau=lambda t, q, qd: -rate**2 * q)
+                         tau=lambda t, q, qd: [-rate**2 * q[0]])
     assert run.status == said
     if said == "done":
         # scaled to (q, p / rate) the equations of the robot are those above

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.backends.llvm.integrator import new_records
-from nlink.iterations.integration import STATUS
+from nlink.iterations.integration import STATUS, Method
+from nlink.programs.keys import key
 from nlink.simulation.closing import check_closing
 from nlink.simulation.event_log import EventLog, stop_outside
 from nlink.simulation.events import watched
@@ -38,7 +39,7 @@ CHECKPOINT = 2.0
 
 def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = None,
              t: float | ArrayLike = 10.0, tau: ArrayLike | Controller | None = None,
-             method: str = "rkf45", rtol: float = 1e-9, atol: float = 1e-12,
+             method: str | Method = "rkf45", rtol: float = 1e-9, atol: float = 1e-12,
              every: float = 0.01, *, vary: Mapping[str, Any] | None = None,
              step: float | None = None, max_step: float | None = None,
              algorithm: str | None = None, velocity: str = "qd", events: Any = None,
@@ -198,7 +199,7 @@ def _digest(problem: Problem, system: System, limits: dict[str, Any]) -> str:
     from nlink.backends.llvm.host import host
 
     names = [each.name for each in system.watched]
-    digest = sha256(repr((system.recipe(), names, host().identity, problem.method.name,
+    digest = sha256(repr((system.recipe(), names, host().identity, key(system.recorded(problem.method).parts()),
                           problem.step, problem.lead, sorted(limits.items()))).encode())
     for array in (problem.y0, problem.times, problem.table, problem.own):
         if array is not None:

@@ -22,7 +22,7 @@ from nlink.backends.llvm.rates import RolledRates
 from nlink.backends.llvm.threads import MAKING
 from nlink.iterations.event_search import Events
 from nlink.iterations.integration import Integration, Method
-from nlink.iterations.recording import record
+from nlink.iterations.recording import RecordedIteration, record
 from nlink.iterations.text import Shape
 from nlink.programs.keys import key
 from nlink.programs.program import Port, Program
@@ -125,6 +125,13 @@ class System:
         dense = method.interpolates and not (method.compiles and self.table) and not self.projects
         events = Events([each.trigger for each in self.watched]) if self.watched else None
         return Integration(method, dense=dense, restores=self.restores, events=events)
+
+    def recorded(self, method: Method) -> RecordedIteration:
+        """The statements of an iteration with a method."""
+        return record(self.iteration(method), {
+            name: program.outputs[0].size if isinstance(program, Program)
+            and program.outputs[0].name == "cells" else 0
+            for name, program in self.programs().items()})
 
     def programs(self) -> dict[str, Program | RolledRates]:
         """All that an iteration calls."""
@@ -323,9 +330,7 @@ def _load(system: System, method: Method, width: int) -> Integrator:
     from nlink.backends.llvm.loading import load_compiled
 
     programs, iteration = system.programs(), system.iteration(method)
-    recorded = record(iteration, {
-        name: program.outputs[0].size if isinstance(program, Program)
-        and program.outputs[0].name == "cells" else 0 for name, program in programs.items()})
+    recorded = system.recorded(method)
 
     def compile_now() -> Compiled:
         from nlink.backends.llvm.lanes import compile_iteration
