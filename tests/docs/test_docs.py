@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 import types
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +16,17 @@ from nlink.algorithms.catalogue import ALGORITHMS
 from nlink.cli import printing
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+         *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+ANCHOR = re.compile(r"\]\(([^)#:]*)#([^)]+)\)")
+TEST = re.compile(r"(tests/[\w/]+\.py)(?:::(\w+))?")
+SOURCE = re.compile(r"`(?:nlink/)?([a-z]\w*/[\w/]+\.py)`")
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-LONG = {"closed-chains", "compiler", "denoc", "diagonal", "operator-algebra", "simulation"}
+LONG = {"adding-an-integrator", "closed-chains", "compiler", "denoc", "diagonal",
+        "operator-algebra", "simulation"}
 """Pages that take seconds."""
 
 
@@ -51,6 +58,48 @@ def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
 def test_links_lead_to_files(page):
     for target in LINK.findall(page.read_text("utf-8")):
         assert (page.parent / target).exists(), target
+
+
+@pages
+def test_anchors_lead_to_headings(page):
+    for target, anchor in ANCHOR.findall(page.read_text("utf-8")):
+        text = (page.parent / target if target else page).read_text("utf-8")
+        titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+        assert anchor in {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-")
+                          for title in titles}
+
+
+@pages
+def test_named_tests_and_modules_exist(page):
+    text = page.read_text("utf-8")
+    for path, name in TEST.findall(text):
+        assert not name or f"def {name}(" in (ROOT / path).read_text("utf-8"), f"{path}::{name}"
+        assert (ROOT / path).is_file(), path
+    for path in SOURCE.findall(text):
+        assert (ROOT / path).is_file() or (ROOT / "src" / "nlink" / path).is_file(), path
+
+
+def test_packages_import_only_those_listed_before_them():
+    listed = re.findall(r"^\| `(\w+)` \|", (ROOT / "CONTRIBUTING.md").read_text("utf-8"),
+                        re.MULTILINE)
+    source = ROOT / "src" / "nlink"
+    assert sorted(listed) == sorted(path.parent.name for path in source.glob("*/__init__.py"))
+    for package in listed:
+        for path in (source / package).rglob("*.py"):
+            for imported in _imports(ast.parse(path.read_text("utf-8"))):
+                above = listed[listed.index(package) + 1:]
+                assert imported not in above, f"{path.relative_to(ROOT)} imports nlink.{imported}"
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    """The packages of nlink that are imported, but for type checkers."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        for inner in ast.walk(node):
+            names = ([inner.module or ""] if isinstance(inner, ast.ImportFrom) else
+                     [alias.name for alias in inner.names] if isinstance(inner, ast.Import) else [])
+            yield from (name.split(".")[1] for name in names if name.startswith("nlink."))
 
 
 def test_readme_counts_are_those_counted():

@@ -63,11 +63,12 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     "coulomb" and "armature" of the joints, "kp" and "kd" of the bundled laws, and "p", which a
     law of yours gets as law(t, q, qd, p). One kernel serves them all.
 
-    `method` is "rkf45", "dopri5", "verner65", "dop853" or "abm" (error control by rtol and atol,
-    `step` being the first step), "rk4" or "symplectic" (fixed `step`, `every` if not given, cut
-    short at outputs), or "lsoda" or "radau" (by SciPy). "dopri5", "dop853", "abm" and SciPy's
-    interpolate outputs within a step; the others stop at every output, as all but SciPy's do
-    with forces in a table.
+    `method` is "rkf45", "dopri5", "verner65", "dop853", "rkf78" or "abm" (error control by rtol
+    and atol, `step` being the first step), "rk4", "symplectic" or "semi_implicit" (fixed `step`,
+    `every` if not given, cut short at outputs), "lsoda" or "radau" (by SciPy), or a method of
+    your own (docs/adding-an-integrator.md). "dopri5", "dop853", "abm" and SciPy's interpolate
+    outputs within a step; the others stop at every output, as all but SciPy's do with forces in
+    a table.
 
     `velocity` is what is integrated besides q: "qd", or the quasi-velocities "nu" or "xi" of
     [Koz95], to which rtol and atol then apply (`Run.rates`). q0, qd0, laws and `Run.qd` stay as
