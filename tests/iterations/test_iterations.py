@@ -74,14 +74,17 @@ def test_a_method_of_a_users_own_is_compiled_and_of_its_order():
     np.testing.assert_allclose(floats.q[-1], runs[0].q[-1], rtol=0, atol=1e-13)
 
 
-def test_other_texts_have_other_kernels(tmp_path, monkeypatch):
-    """The cache knows a method by its statements, not by its name."""
-    class Late(Euler):
-        def attempt(self, s, trial, given):
-            new = kept(s.y + 0.5 * trial.size * s.k0)
-            error = total(not_finite(new))
-            return Attempt(s, new, given.rates(trial.time, new), error)
+class Late(Euler):
+    """Euler's method, edited."""
 
+    def attempt(self, s, trial, given):
+        new = kept(s.y + 0.5 * trial.size * s.k0)
+        error = total(not_finite(new))
+        return Attempt(s, new, given.rates(trial.time, new), error)
+
+
+def test_other_texts_have_other_kernels():
+    """The cache knows a method by its statements, not by its name."""
     robot = nlink.load("double_pendulum")
     ends = [nlink.simulate(robot, [0.3, 0.1], t=0.1, method=each, step=0.01).q[-1]
             for each in (Euler(), Late())]
@@ -125,3 +128,11 @@ def test_a_rate_that_is_not_finite_ends_a_process(method):
     assert done.status in (STATUS["not finite"], STATUS["step too small"])
     assert done.state.t <= 0.25
     assert np.isnan(done.out[-1]).all()
+
+
+def test_a_run_is_not_resumed_by_an_edited_method(tmp_path):
+    robot = nlink.load("double_pendulum")
+    options = {"t": 0.1, "step": 0.01, "save": tmp_path / "run"}
+    nlink.simulate(robot, [0.3, 0.1], method=Euler(), **options)
+    with pytest.raises(ValueError, match="holds another run"):
+        nlink.simulate(robot, [0.3, 0.1], method=Late(), **options)
