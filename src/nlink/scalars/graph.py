@@ -240,13 +240,16 @@ def _operator(name: str, *, swapped: bool = False) -> Callable[[Node, Any], Any]
     truths = PRIMITIVES[name].truths > 0
 
     def method(self: Node, other: Any) -> Any:
-        if isinstance(other, _MANY):
-            return elementwise(lambda x: method(self, x), other)
         graph = self.graph
-        lift = graph.truth if truths else graph.lift
-        other = lift(other)
-        if self.is_truth is not truths:
-            lift(self)  # says what was expected
+        # nodes of one graph and kind, the usual case, need no look at what they are
+        if not (type(other) is Node and other.graph is graph
+                and self.is_truth is other.is_truth is truths):
+            if isinstance(other, _MANY):
+                return elementwise(lambda x: method(self, x), other)
+            lift = graph.truth if truths else graph.lift
+            other = lift(other)
+            if self.is_truth is not truths:
+                lift(self)  # says what was expected
         return rule(graph, other, self) if swapped else rule(graph, self, other)
 
     return method

@@ -200,7 +200,8 @@ def _digest(problem: Problem, system: System, limits: dict[str, Any]) -> str:
     from nlink.backends.llvm.host import host
 
     names = [each.name for each in system.watched]
-    digest = sha256(repr((system.recipe(), names, host().identity, key(system.recorded(problem.method).parts()),
+    method = key(system.recorded(problem.method).parts())
+    digest = sha256(repr((system.recipe(), names, host().identity, method,
                           problem.step, problem.lead, sorted(limits.items()))).encode())
     for array in (problem.y0, problem.times, problem.table, problem.own):
         if array is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -64,11 +65,19 @@ def samples(robot: Robot, seed: int = 0, states: int = 16, frame: int | str = -1
     return Samples(q, qd, qdd, tau, f_ext, frame)
 
 
+_RUNNERS: WeakKeyDictionary[Robot, dict[Any, Callable[..., Any]]] = WeakKeyDictionary()
+"""What laws have asked for already: several look at the same."""
+
+
 def runner(robot: Robot, algorithm: Algorithm, x: Samples,
            engine: Engine | None) -> Callable[[Samples], tuple[Array, ...]]:
     """Any entry of the catalogue as a function of samples, without external wrenches."""
-    request = robot.request(algorithm.name, algorithm=algorithm.formulation, frame=x.frame)
-    run = prepare(request, engine)
+    known = _RUNNERS.setdefault(robot, {})
+    key = algorithm.name, algorithm.formulation, x.frame, engine
+    if key not in known:
+        known[key] = prepare(robot.request(algorithm.name, algorithm=algorithm.formulation,
+                                           frame=x.frame), engine)
+    run = known[key]
 
     def compute(x: Samples) -> tuple[Array, ...]:
         result = run(*x.arguments(algorithm))
