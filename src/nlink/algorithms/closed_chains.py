@@ -31,10 +31,10 @@ from nlink.algorithms.matrices import Dense, Factors, pivots, zeros
 from nlink.algorithms.operational import cross_mobility, mobilities
 from nlink.algorithms.sweep import ClosedDriver, Column, WithBase
 from nlink.model.constraints import ASKEW
-from nlink.model.mechanism import Joint
+from nlink.model.mechanism import MovingJoint
 from nlink.scalars.functions import Scalar, sign
 from nlink.spatial import Twist, Wrench
-from nlink.spatial.mobility import Mobility
+from nlink.spatial.mobility import SpatialMobility
 
 DEPENDENT = (3 * ASKEW) ** 2
 """A row whose pivot is this share of its own mobility follows from the rows before it, and one
@@ -46,7 +46,7 @@ linear, and take the second for the rounding that the first leaves."""
 
 
 def closure_mobility(mechanism: ClosedDriver, steps: Column, ends: Ends,
-                     ) -> tuple[Dense, dict[int, Mobility]]:
+                     ) -> tuple[Dense, dict[int, SpatialMobility]]:
     """J M^-1 J^T, and how mobile the bodies of its rows are.
 
     Each body that a loop holds is visited once, whatever the number of its rows.
@@ -81,7 +81,7 @@ def closure_mobility(mechanism: ClosedDriver, steps: Column, ends: Ends,
     return S, Om
 
 
-def _floors(mechanism: ClosedDriver, Om: dict[int, Mobility]) -> list[Scalar]:
+def _floors(mechanism: ClosedDriver, Om: dict[int, SpatialMobility]) -> list[Scalar]:
     """Of each row, the mobility of one that holds nothing: that which a moment and a force have
     if they are ASKEW, and the force acts off its place by as much of the body's length."""
     floors: list[Scalar] = []
@@ -132,7 +132,7 @@ def response(mechanism: ClosedDriver, steps: Column, wrenches: Column) -> Column
     """Joint accelerations that wrenches on bodies cause: z(k) = psi z(k-1) and nu = -D^-1 H z
     inward, lambda(k) = psi^T lambda(k+1) + H^T nu outward [ERRATA, closed chains, (4)]."""
 
-    def inward(joint: Joint, f: Wrench, step: Yield, wrench: Wrench):
+    def inward(joint: MovingJoint, f: Wrench, step: Yield, wrench: Wrench):
         f, us = f - wrench, []
         for pivot in reversed(step.pivots):
             u, f = pivot.bear(f)
@@ -144,7 +144,7 @@ def response(mechanism: ClosedDriver, steps: Column, wrenches: Column) -> Column
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class ReleasedTree:
     """The tree let go: its accelerations, and by how much they open the loops."""
 
     qdd: Column
@@ -154,21 +154,22 @@ class Release:
     """Of each contact, row by row."""
 
 
-def release(mechanism: ClosedDriver, q: Column, qd: Column, tau: Column, f_ext: Column) -> Release:
+def release(mechanism: ClosedDriver, q: Column, qd: Column, tau: Column, f_ext: Column,
+            ) -> ReleasedTree:
     """The three sweeps of forward dynamics, which also say how bodies accelerate."""
 
-    def outward(joint: Joint, parent: Motion, q, qd, f_ext):
+    def outward(joint: MovingJoint, parent: Motion, q, qd, f_ext):
         X = joint.transform(q)
         motion = move(joint, X, parent, q, qd, (0,) * joint.type.nv)
         f = joint.inertia.newton_euler(motion.E, motion.a) - f_ext
         return motion, (motion, Body(X, f))
 
-    def inward(joint: Joint, carried: Carried, moving, q, qd, tau):
+    def inward(joint: MovingJoint, carried: Carried, moving, q, qd, tau):
         body: Body = moving[1]
         drive = tuple(t - r for t, r in zip(tau, joint.friction(qd), strict=True))
         return articulate(joint, body.X, carried, body.f, q, drive)
 
-    def yielding(joint: Joint, parent: Twist, step: Yield):
+    def yielding(joint: MovingJoint, parent: Twist, step: Yield):
         gained, qdd = accelerate(joint, parent, step)
         return gained, (gained, qdd)
 
@@ -182,7 +183,7 @@ def release(mechanism: ClosedDriver, q: Column, qd: Column, tau: Column, f_ext: 
     speeds = WithBase(mechanism, Twist.zero(), twists(mechanism, q, qd))
     openings = [relative_acceleration(contact, motions, gained, speeds) for contact in held]
     qdd = mechanism.each(lambda joint, body: body[1], freed)
-    return Release(qdd, steps, held, openings)
+    return ReleasedTree(qdd, steps, held, openings)
 
 
 def forward_dynamics(mechanism: ClosedDriver, q: Column, qd: Column, tau: Column, f_ext: Column,
@@ -243,7 +244,7 @@ def project(mechanism: ClosedDriver, q: Column, qd: Column) -> tuple[Column, Col
     return q, qd
 
 
-def _step(joint: Joint, q, change):
+def _step(joint: MovingJoint, q, change):
     """q + change, brought back into the space of the joint."""
     space = joint.type.space
     return space.normalize([x + v for x, v in zip(q, space.tangent(q, change), strict=True)])

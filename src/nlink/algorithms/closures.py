@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from nlink.algorithms.kinematics import STILL, Place, at, drifts, forward_kinematics, twists
 from nlink.algorithms.sweep import ClosedDriver, Column, WithBase
 from nlink.model.constraints import NONE
-from nlink.model.mechanism import Closure, Joint
+from nlink.model.mechanism import Closure, MovingJoint
 from nlink.scalars.functions import Scalar
 from nlink.spatial import Matrix, Twist, Vector, Wrench
 
@@ -174,7 +174,7 @@ def closure_jacobian(mechanism: ClosedDriver, q: Column) -> Column:
     """For each joint its columns of J, row by row: the joint forces that a unit of each row of the
     constraints causes."""
 
-    def inward(joint: Joint, f: Wrench, wrench: Wrench, q):
+    def inward(joint: MovingJoint, f: Wrench, wrench: Wrench, q):
         f = f + wrench
         return joint.transform(q).wrench_to_parent(f), joint.project(q, f)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from nlink.algorithms.inverse_dynamics import Body, Motion, base_motion, bias, move
 from nlink.algorithms.sweep import Column, Driver
 from nlink.model.joints import Coordinates
-from nlink.model.mechanism import Joint
+from nlink.model.mechanism import MovingJoint
 from nlink.scalars.functions import Scalar
 from nlink.spatial import ArticulatedInertia, Pivot, Transform, Twist, Wrench
 
@@ -42,7 +42,7 @@ class Yield:
     u: tuple[Scalar, ...]
 
 
-def articulate(joint: Joint, X: Transform, carried: Carried, f: Wrench, q: Coordinates,
+def articulate(joint: MovingJoint, X: Transform, carried: Carried, f: Wrench, q: Coordinates,
                tau: Coordinates) -> tuple[Carried, Yield]:
     """Eliminate a joint's rates, last first: [Saha03, 12-13] and eqs. (26)-(28) in one step.
 
@@ -61,7 +61,7 @@ def articulate(joint: Joint, X: Transform, carried: Carried, f: Wrench, q: Coord
             Yield(X, tuple(pivots[::-1]), tuple(us[::-1])))
 
 
-def accelerate(joint: Joint, parent: Twist, step: Yield) -> tuple[Twist, Coordinates]:
+def accelerate(joint: MovingJoint, parent: Twist, step: Yield) -> tuple[Twist, Coordinates]:
     """A body's acceleration and its joint's from the parent's, [Saha03, 14-15]."""
     A, qdd = step.X.twist_to_child(parent), []
     for pivot, u in zip(step.pivots, step.u, strict=True):
@@ -80,12 +80,12 @@ def forward_dynamics(mechanism: Driver, q: Column, qd: Column, tau: Column, f_ex
     bias motion is already known, no velocity appears in the last two.
     """
 
-    def outward(joint: Joint, parent: Motion, q, qd, f_ext):
+    def outward(joint: MovingJoint, parent: Motion, q, qd, f_ext):
         X = joint.transform(q)
         motion = move(joint, X, parent, q, qd, (0,) * joint.type.nv)
         return motion, Body(X, joint.inertia.newton_euler(motion.E, motion.a) - f_ext)
 
-    def inward(joint: Joint, carried: Carried, body: Body, q, qd, tau):
+    def inward(joint: MovingJoint, carried: Carried, body: Body, q, qd, tau):
         drive = tuple(t - r for t, r in zip(tau, joint.friction(qd), strict=True))
         return articulate(joint, body.X, carried, body.f, q, drive)
 
@@ -97,7 +97,7 @@ def forward_dynamics(mechanism: Driver, q: Column, qd: Column, tau: Column, f_ex
 def solve(mechanism: Driver, q: Column, phi: Column) -> Column:
     """M(q) x = phi by U D U^T: steps A, B and C of [Saha03, 2.2]."""
 
-    def inward(joint: Joint, carried: Carried, q, phi):
+    def inward(joint: MovingJoint, carried: Carried, q, phi):
         return articulate(joint, joint.transform(q), carried, Wrench.zero(), q, phi)
 
     steps, _ = mechanism.inward(inward, Carried.zero(), q, phi)
@@ -108,7 +108,7 @@ def denoc(mechanism: Driver, q: Column, qd: Column, tau: Column, f_ext: Column) 
     """Joint accelerations as [Saha03] prescribes: phi = tau - (C qd + g) by inverse dynamics
     with qdd = 0, then the three steps of `solve`."""
 
-    def drive(joint: Joint, bias, qd, tau):
+    def drive(joint: MovingJoint, bias, qd, tau):
         parts = zip(tau, joint.friction(qd), bias, strict=True)
         return tuple(t - friction - b for t, friction, b in parts)
 

@@ -12,7 +12,7 @@ from itertools import accumulate
 from nlink.algorithms.forward_dynamics import Carried, Yield, accelerate, articulate
 from nlink.algorithms.inverse_dynamics import bias
 from nlink.algorithms.sweep import Column, Driver, Pairs, Unrolled
-from nlink.model.mechanism import Joint
+from nlink.model.mechanism import MovingJoint
 from nlink.scalars.functions import Scalar, divide
 from nlink.spatial import RigidInertia, Transform, Twist, Wrench
 
@@ -30,7 +30,7 @@ class Composite:
 def composites(mechanism: Driver, q: Column) -> Column:
     """Composite inertias, Mtilde_i = M_i + sum B^T Mtilde_child B [Saha99, 23b]."""
 
-    def inward(joint: Joint, carried: RigidInertia, q):
+    def inward(joint: MovingJoint, carried: RigidInertia, q):
         X, I = joint.transform(q), carried + joint.inertia
         return I.to_parent(X), Composite(X, I)
 
@@ -53,14 +53,14 @@ def path(mechanism: Driver, body: int) -> Iterator[int]:
 def mass_matrix(mechanism: Driver, q: Column) -> Pairs:
     """I_ij = p_i^T Mtilde_i B_ij p_j [Saha99, 24], with the armatures on the diagonal."""
 
-    def start(joint: Joint, k: int, body: Composite, q):
+    def start(joint: MovingJoint, k: int, body: Composite, q):
         S = joint.subspace(q)
         f = [body.I @ twist for twist in S]
         own = [S[min(row, k)].dot(f[max(row, k)]) for row in range(len(S))]
         own[k] = own[k] + joint.armature[k]
         return body.X.wrench_to_parent(f[k]), tuple(own)
 
-    def inward(joint: Joint, f: Wrench, body: Composite, q):
+    def inward(joint: MovingJoint, f: Wrench, body: Composite, q):
         row = tuple(twist.dot(f) for twist in joint.subspace(q))
         return body.X.wrench_to_parent(f), (row, row)
 
@@ -70,7 +70,7 @@ def mass_matrix(mechanism: Driver, q: Column) -> Pairs:
 def pivots(mechanism: Driver, q: Column) -> Column:
     """The elimination of every joint, without forces."""
 
-    def inward(joint: Joint, carried: Carried, q):
+    def inward(joint: MovingJoint, carried: Carried, q):
         return articulate(joint, joint.transform(q), carried, Wrench.zero(), q,
                           (0,) * joint.type.nv)
 
@@ -80,12 +80,12 @@ def pivots(mechanism: Driver, q: Column) -> Column:
 def factor(mechanism: Driver, q: Column) -> tuple[Pairs, Column]:
     """U and D of M = U D U^T: U_ij = alpha_ij = p_i^T B_ji^T psi_j, D_j = m^_j [Saha99, 46]."""
 
-    def start(joint: Joint, k: int, step: Yield):
+    def start(joint: MovingJoint, k: int, step: Yield):
         K = step.pivots[k].K
         own = (*(pivot.S.dot(K) for pivot in step.pivots[:k]), 1)
         return step.X.wrench_to_parent(K), (*own, *(0,) * (joint.type.nv - k - 1))
 
-    def inward(joint: Joint, f: Wrench, step: Yield):
+    def inward(joint: MovingJoint, f: Wrench, step: Yield):
         row = tuple(pivot.S.dot(f) for pivot in step.pivots)
         return step.X.wrench_to_parent(f), (row, (0,) * joint.type.nv)
 
@@ -102,20 +102,20 @@ def inverse_by_columns(mechanism: Driver, q: Column) -> Pairs:
     follows from symmetry.
     """
 
-    def start(joint: Joint, k: int, step: Yield):
+    def start(joint: MovingJoint, k: int, step: Yield):
         f, us = step.pivots[k].K, [int(row == k) for row in range(joint.type.nv)]
         for row in reversed(range(k)):
             us[row], f = step.pivots[row].bear(f)
         return step.X.wrench_to_parent(f), tuple(us)
 
-    def inward(joint: Joint, f: Wrench, step: Yield):
+    def inward(joint: MovingJoint, f: Wrench, step: Yield):
         us = []
         for pivot in reversed(step.pivots):
             u, f = pivot.bear(f)
             us.append(u)
         return step.X.wrench_to_parent(f), (tuple(us[::-1]), ())
 
-    def outward(joint: Joint, parent: Twist, us, step: Yield):
+    def outward(joint: MovingJoint, parent: Twist, us, step: Yield):
         return accelerate(joint, parent, replace(step, u=us))
 
     steps = pivots(mechanism, q)

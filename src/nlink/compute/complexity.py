@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from nlink.algorithms.catalogue import Algorithm, Options, find
 from nlink.model.joints import JOINT_TYPES
-from nlink.model.mechanism import NO_TURN, Attachment, Joint, Mechanism
+from nlink.model.mechanism import NO_TURN, Attachment, Mechanism, MovingJoint
 from nlink.model.parameters import generic
 from nlink.programs.tracing import ports, run_text, trace
 from nlink.robot import Robot, expect_robot
@@ -139,8 +139,8 @@ def law(name: str = "inverse_dynamics", algorithm: str | None = None,
 def _chain_count(n: int, name: str, algorithm: str | None, joint: str) -> Count:
     entry = find(name, algorithm)
     kind = JOINT_TYPES[joint]()
-    element = Joint(kind, Vector.zero(), (), NO_TURN, 0, (0,) * kind.nq, RigidInertia.zero(),
-                    (0,) * kind.nv, (0,) * kind.nv, (0,) * kind.nv)
+    element = MovingJoint(kind, Vector.zero(), (), NO_TURN, 0, (0,) * kind.nq, RigidInertia.zero(),
+                          (0,) * kind.nv, (0,) * kind.nv, (0,) * kind.nv)
     here = Attachment(0, Matrix.identity(), Vector.zero())
     links = tuple(Attachment(i, Matrix.identity(), Vector.zero()) for i in range(n + 1))
     chain = Mechanism((element,) * n, tuple(range(n)), Vector.zero(), here, links)

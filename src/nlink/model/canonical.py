@@ -20,7 +20,7 @@ import numpy as np
 from nlink.model.constraints import ASKEW
 from nlink.model.description import Description, Frame, Link, Loop
 from nlink.model.joints import Fixed, JointType
-from nlink.model.mechanism import NO_TURN, Attachment, Closure, Joint, Mechanism
+from nlink.model.mechanism import NO_TURN, Attachment, Closure, Mechanism, MovingJoint
 from nlink.model.pose import Pose
 from nlink.spatial import Matrix, RigidInertia, Symmetric, Turn, Vector
 
@@ -68,7 +68,7 @@ def canonical(description: Description) -> Mechanism:
     for body in bodies[1:]:
         joint = description.joints[body.link]
         nv = joint.type.nv
-        joints.append(Joint(
+        joints.append(MovingJoint(
             joint.type, *_seat(joint.type, bodies, body, sizes[body.number]),
             inertia=inertias[body.number],
             armature=(joint.armature,) * nv,

@@ -62,7 +62,7 @@ SAHA03 = Published("Saha (2003), corrected", Polynomial.of(192, -284), Polynomia
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CostRow:
     """An algorithm's cost: its law, and its counts (M, A) for some numbers of joints."""
 
     algorithm: str
@@ -74,12 +74,12 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PaperTable:
     """A table of a paper with the rows of nlink below its own."""
 
     source: str
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[CostRow, ...]
 
     def data(self) -> dict[str, Any]:
         """For JSON."""
@@ -120,11 +120,11 @@ class Table:
         return {note: k for k, note in enumerate(notes, 1)}
 
 
-def _marked(row: Row, numbers: dict[str, int]) -> str:
+def _marked(row: CostRow, numbers: dict[str, int]) -> str:
     return f"{row.algorithm} ({numbers[row.note]})" if row.note else row.algorithm
 
 
-def _cell(row: Row, n: int) -> str:
+def _cell(row: CostRow, n: int) -> str:
     mul, add = row.counts[n]
     return f"{mul}M {add}A"
 
@@ -155,7 +155,7 @@ def _of_law(counted: Law) -> Cost:
 
 
 @cache
-def tables() -> tuple[Table, ...]:
+def tables() -> tuple[PaperTable, ...]:
     """[Saha99] Tables 1 and 2 and [Saha03] Table I, ours below theirs."""
     ridim = _counted("nlink", _of_law(law("inverse_dynamics")))
     ours = (
@@ -165,26 +165,26 @@ def tables() -> tuple[Table, ...]:
                  "computes phi = tau - C qd - g too, which Saha's algorithms are given"),
     )
     return (
-        Table("[Saha99] Table 1", "inverse dynamics",
-              (*map(_published, INVERSE_DYNAMICS_TABLE), ridim)),
-        Table("[Saha99] Table 2", "forward dynamics",
-              (*(_published(row, PRINTED) for row in SAHA99_TABLE_2), *ours)),
-        Table("[Saha03] Table I", "forward dynamics",
-              (*(_published(row, PRINTED) for row in SAHA03_TABLE_I), *ours)),
+        PaperTable("[Saha99] Table 1", "inverse dynamics",
+                   (*map(_published, INVERSE_DYNAMICS_TABLE), ridim)),
+        PaperTable("[Saha99] Table 2", "forward dynamics",
+                   (*(_published(row, PRINTED) for row in SAHA99_TABLE_2), *ours)),
+        PaperTable("[Saha03] Table I", "forward dynamics",
+                   (*(_published(row, PRINTED) for row in SAHA03_TABLE_I), *ours)),
     )
 
 
 def _published(row: Published, printed: Mapping[tuple[str, int], tuple[int, int]] | None = None,
-               ) -> Row:
+               ) -> CostRow:
     """As printed; what a paper did not print is evaluated from its law."""
     counts = {n: (printed or {}).get((row.algorithm, n), row.at(n)) for n in LENGTHS}
-    return Row(row.algorithm, row.law, counts, False, row.note)
+    return CostRow(row.algorithm, row.law, counts, False, row.note)
 
 
-def _counted(name: str, cost: Cost, note: str = "") -> Row:
+def _counted(name: str, cost: Cost, note: str = "") -> CostRow:
     mul, add = cost
-    return Row(name, f"({mul})M ({add})A", {n: (int(mul(n)), int(add(n))) for n in LENGTHS}, True,
-               note)
+    counts = {n: (int(mul(n)), int(add(n))) for n in LENGTHS}
+    return CostRow(name, f"({mul})M ({add})A", counts, True, note)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,8 +53,8 @@ def _trajectory(problem: Problem, system: System, k: int, bounds: dict[str, Any]
         if each.trigger.bounds and each.g(0.0, y, None) < 0:  # outside a limit, that is the end
             return end | {"out": _only(y, times), "status": STATUS["limit reached"],
                           "log": [(times[0], number, y)]}
-    f = Counted(rates(problem, system, None if table is None else table[k % len(table)],
-                      problem.own[k]))
+    f = CountedCalls(rates(problem, system, None if table is None else table[k % len(table)],
+                           problem.own[k]))
     method = problem.method
     if isinstance(method, SciPyMethod):
         method = method.started(problem.step, bounds["largest"])
@@ -74,7 +74,7 @@ def _only(y: Array, times: Array) -> Array:
 
 
 @dataclass
-class Counted:
+class CountedCalls:
     """A function that knows how often it was called."""
 
     function: Callable[..., Array]

@@ -20,7 +20,7 @@ import numpy as np
 
 from nlink.backends.llvm.rates import RolledRates
 from nlink.backends.llvm.threads import MAKING
-from nlink.iterations.event_search import Events
+from nlink.iterations.event_search import EventHandling
 from nlink.iterations.integration import Integration, Method
 from nlink.iterations.recording import record
 from nlink.iterations.text import Shape
@@ -123,7 +123,7 @@ class System:
         """What a driver runs: a method, around the programs of this system."""
         # held values, and states that must be closed, want a stop at every output
         dense = method.interpolates and not (method.compiles and self.table) and not self.projects
-        events = Events([each.trigger for each in self.watched]) if self.watched else None
+        events = EventHandling([each.trigger for each in self.watched]) if self.watched else None
         return Integration(method, dense=dense, restores=self.restores, events=events)
 
     def programs(self) -> dict[str, Program | RolledRates]:

@@ -44,7 +44,7 @@ STEPS_OF_SAHA03 = {
 """What the braces say: M = a n + b, A = c n + d."""
 
 
-def by_name(source: str) -> dict[str, tables.Row]:
+def by_name(source: str) -> dict[str, tables.CostRow]:
     table = next(table for table in tables.tables() if table.source == source)
     return {row.algorithm: row for row in table.rows}
 

@@ -21,7 +21,7 @@ from nlink.backends.llvm.kernel import Compiled
 from nlink.backends.llvm.rates import RolledRates, emit_rates, straight
 from nlink.backends.llvm.rolled import loop
 from nlink.backends.llvm.sincos import large_reduction
-from nlink.backends.llvm.statements import Memory, Writer
+from nlink.backends.llvm.statements import Memory, StatementWriter
 from nlink.iterations.recording import RecordedIteration
 from nlink.iterations.text import Shape
 
@@ -69,7 +69,7 @@ class Machine:
         self.spent, self.scratch = self.counter + 8, self.counter + 16
         self.record = 8 * (len(HEAD) + self.memory.kept + shape.own)
         self.f = Function()
-        self.writer = Writer(self.f, target, self.memory, {}, "")
+        self.writer = StatementWriter(self.f, target, self.memory, {}, "")
         self.block = self.writer.block
 
     def function(self) -> str:

@@ -12,20 +12,20 @@ from dataclasses import dataclass, field
 
 from nlink.backends.llvm.emit import emit, finish, parameters, port_rows
 from nlink.backends.llvm.ir import Function, Lanes, Target
-from nlink.backends.llvm.layout import Layout, Records, StepCode, SweepPlan, plan
-from nlink.backends.llvm.memory import Columns, Reader, Rows, Writer
+from nlink.backends.llvm.layout import Records, StepCode, SweepLayout, SweepPlan, plan
+from nlink.backends.llvm.memory import Columns, LaneRows, Reader, RowWriter
 from nlink.programs.rolled_program import (
     At,
     Cell,
+    ChildSum,
     Element,
     Kept,
     OfParent,
-    Order,
     Parameter,
     Reference,
     RolledProgram,
     Slice,
-    Sum,
+    SweepOrder,
     Total,
 )
 
@@ -80,7 +80,7 @@ def emit_in_columns(program: RolledProgram, target: Target, name: str,
     return _code(layout, target, parts)
 
 
-def _code(layout: Layout, target: Target, functions: Sequence[str]) -> RolledCode:
+def _code(layout: SweepLayout, target: Target, functions: Sequence[str]) -> RolledCode:
     return RolledCode("\n".join(functions), layout.operations,
                       layout.vectors * target.width * 8, layout.data)
 
@@ -138,7 +138,7 @@ class Emitter:
     comes before the function's name.
     """
 
-    def __init__(self, program: RolledProgram, layout: Layout, lanes: Lanes,
+    def __init__(self, program: RolledProgram, layout: SweepLayout, lanes: Lanes,
                  pitch: int | None = None, prefix: str = "") -> None:
         self.program, self.layout, self.lanes = program, layout, lanes
         self.f = lanes.function
@@ -156,19 +156,19 @@ class Emitter:
         for port in self.layout.cleared:
             self.clear(self.outputs[port.name], port.size)
         for number, sweep in enumerate(self.layout.sweeps):
-            if sweep.order is Order.WHOLE:
+            if sweep.order is SweepOrder.WHOLE:
                 self.whole(number, sweep)
-            elif sweep.order is Order.LINKS:
+            elif sweep.order is SweepOrder.LINKS:
                 self.over_links(number, sweep)
-            elif sweep.order is Order.COLUMNS:
+            elif sweep.order is SweepOrder.COLUMNS:
                 self.columns(number, sweep)
-            elif sweep.order in (Order.OUTWARD, Order.INWARD):
+            elif sweep.order in (SweepOrder.OUTWARD, SweepOrder.INWARD):
                 self.sweep(number, sweep)
         ports = (*self.program.inputs, *self.program.outputs)
         return finish(self.lanes, parameters(ports, width=self.lanes.width), [self.large],
                       self.prefix)
 
-    def clear(self, rows: Rows, size: int) -> None:
+    def clear(self, rows: LaneRows, size: int) -> None:
         """Zero a whole port."""
 
         def body(k: str, _: list[str]) -> list[str]:
@@ -274,7 +274,7 @@ class Emitter:
                     self.store(value, joint.own, slot)
                 self.large = self.path(number + 1, path, joint, column, starts[len(slots):],
                                        values[-1])
-                if answer and answer[0].order is Order.ANSWER:
+                if answer and answer[0].order is SweepOrder.ANSWER:
                     self.sweep(number + 2, answer[0], end, column)
                 return [self.large]
 
@@ -354,9 +354,9 @@ class Emitter:
         `keep` takes the values kept, where they do not belong to the joint.
         """
         f, lanes = self.f, self.lanes
-        records = self.layout.links if sweep.order is Order.LINKS else self.layout.joints
+        records = self.layout.links if sweep.order is SweepOrder.LINKS else self.layout.joints
         readers = self.readers(step, joint, records)
-        writers = {slice: Writer(self.slice(self.outputs[slice.port], slice, joint, records))
+        writers = {slice: RowWriter(self.slice(self.outputs[slice.port], slice, joint, records))
                    for slice in sorted({write.slice for write in step.writes},
                                        key=lambda slice: (slice.port, slice.axis or 0))}
         handed: dict[int, str] = {}
@@ -404,7 +404,7 @@ class Emitter:
                 return self.lanes.broadcast(self.f.load("double", joint.record, at))
             case Element(slice, k):
                 return readers[slice].read(k)
-            case Sum(k):
+            case ChildSum(k):
                 return (joint.carried[k] if k in joint.carried
                         else self.load(joint.own, self.layout.sum_slot[number, k]))
             case OfParent(earlier, k) if earlier == number and k in joint.carried:
@@ -427,7 +427,7 @@ class Emitter:
         return {slice: Reader(self.slice(self.inputs[slice.port], slice, joint, records), size)
                 for slice, size in sizes.items()}
 
-    def slice(self, rows: Rows, slice: Slice, joint: _Joint, records: Records) -> Rows:
+    def slice(self, rows: LaneRows, slice: Slice, joint: _Joint, records: Records) -> LaneRows:
         """The joint's own slice of a port, in a column where the column begins in it."""
         if slice.axis is None:
             return rows

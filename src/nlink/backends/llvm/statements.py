@@ -92,7 +92,7 @@ def _written(statement: Statement) -> list[Node]:
 
 
 @dataclass
-class Writer:
+class StatementWriter:
     """Writes statements into a function."""
 
     f: Function

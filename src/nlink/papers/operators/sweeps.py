@@ -17,9 +17,9 @@ from nlink.papers.operators.linear import (
     Identity,
     Named,
     Operator,
-    Product,
+    OperatorProduct,
+    OperatorSum,
     Scaled,
-    Sum,
     Transposed,
 )
 
@@ -79,11 +79,11 @@ def _stages(operator: Operator, flip: bool) -> tuple[Stage, ...]:
         if not inner:
             return (Stage("diagonal", name, False),)
         return _one(name, inner) or inner
-    if isinstance(operator, Product):
+    if isinstance(operator, OperatorProduct):
         factors = operator.factors if flip else operator.factors[::-1]
         parts = [stage for factor in factors for stage in _stages(factor, flip)]
         return _fuse(parts)
-    if isinstance(operator, Sum):
+    if isinstance(operator, OperatorSum):
         terms = [_stages(term, flip) for term in operator.terms]
         together = reduce(_side_by_side, terms)
         return _one(name if flip else f"({name})", together) or together
