@@ -158,7 +158,7 @@ def count(
         metavar="[NAME]", show_default=False,
         help="What to count, as inverse_dynamics; all that there is if not given.")] = None,
     general: Annotated[bool, typer.Option(
-        "--general", help="Also the general-purpose algorithm, and its law in n.")] = False,
+        "--general", help="Also the general-purpose algorithm, and its formula in n.")] = False,
     tables: Annotated[bool, typer.Option(
         "--tables", help="The papers' complexity tables beside ours; with a robot, "
         "inverse dynamics beside [Saha99] Table 1.")] = False,
