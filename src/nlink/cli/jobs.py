@@ -146,7 +146,7 @@ def simulate(
     try:
         result = nlink.simulate(
             model, start if ensemble == 1 else simulation.spread(
-                model, start, ensemble, width, seed), rates, end_time, simulation.law(
+                model, start, ensemble, width, seed), rates, end_time, simulation.controller(
                 model, control, start, end, through, end_time, kp, kd), method, rtol, atol, every,
             vary=loads, step=step, velocity=velocity, limits=limits, restitution=restitution,
             save=save, closing=simulation.closing(closing))

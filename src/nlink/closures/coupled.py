@@ -153,11 +153,11 @@ class Coupled:
         """-sum m g . c."""
         return self.robot.potential_energy(self.expand(q), engine=engine)
 
-    def law(self, control: Controller | None = None) -> Controller:
-        """A law for `nlink.simulate` under which the robot moves as its couplings demand.
+    def controller(self, control: Controller | None = None) -> Controller:
+        """A controller for `nlink.simulate` under which the robot moves as its couplings demand.
 
-        `control` is a law of the coupled mechanism, tau' = control(t, q', qd'), None free fall.
-        The law gives each joint the force that its coupled motion needs, reactions of the
+        `control` is one of the coupled mechanism, tau' = control(t, q', qd'), None free fall. The
+        controller gives each joint the force that its coupled motion needs, reactions of the
         couplings included. Start at `expand(q)`, `expand_rates(qd)`: what is linear in the
         state, as the couplings are, integration keeps.
         """

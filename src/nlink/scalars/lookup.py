@@ -1,6 +1,6 @@
 """Tables: functions given by their values, which any scalar can look up.
 
-A table is one more primitive of the graph, so a law may depend on a thousand waypoints and
+A table is one more primitive of the graph, so a controller may depend on a thousand waypoints and
 stay as small as if there were two: a kernel loads the value, whatever the table's size.
 
 >>> steps = Table([1.0, 4.0, 9.0])

@@ -32,7 +32,7 @@ MOST = 128
 
 @dataclass(frozen=True)
 class Event:
-    """A zero of g(t, q, qd), a function written like a control law.
+    """A zero of g(t, q, qd), a function written like a controller.
 
     It counts where g changes its sign in the direction "rising", "falling" or "both". A
     terminal one ends its trajectory.

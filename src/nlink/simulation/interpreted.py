@@ -1,4 +1,4 @@
-"""Integration with Python in the loop: laws that cannot be traced, and SciPy's stiff methods."""
+"""Integration with Python in the loop: what cannot be traced, and SciPy's stiff methods."""
 
 from __future__ import annotations
 
@@ -152,16 +152,16 @@ def rates(problem: Problem, system: System, table: Array | None, own: Array,
 
 
 def _forces(problem: Problem) -> Any:
-    law = problem.controller
-    if law is None:
+    controller = problem.controller
+    if controller is None:
         return problem.forces()
 
     def forces(t: Array, q: Array, qd: Array, *own: Array) -> Array:
         flat_q, flat_qd = (x.reshape(-1, len(t), x.shape[-1]) for x in (q, qd))
         rows = own[0].reshape(len(flat_q), own[0].shape[-1]).tolist() if own else [[]] * len(flat_q)
-        laws = [problem.varied.controller(law, row) for row in rows]
+        controllers = [problem.varied.controller(controller, row) for row in rows]
         tau = [[each(float(t[i]), a[i], b[i]) for i in range(len(t))]
-               for each, a, b in zip(laws, flat_q, flat_qd, strict=True)]
+               for each, a, b in zip(controllers, flat_q, flat_qd, strict=True)]
         return np.array(tau, dtype=float).reshape(qd.shape)
 
     return forces

@@ -1,6 +1,6 @@
 """What differs between the trajectories of an ensemble besides their initial states.
 
-Payloads, friction, gains and the parameters of a law are numbers of a trajectory's own. They
+Payloads, friction, gains and the parameters of a controller are numbers of a trajectory's own. They
 enter the machine code as inputs, so one kernel serves the whole ensemble, each lane of a
 vector with its own mechanism.
 """
@@ -32,8 +32,8 @@ JOINTS = ("viscous", "coulomb", "armature")
 """Numbers of each rate of a joint."""
 PAYLOAD = ("payload", "com", "inertia")
 GAINS = ("kp", "kd")
-LAW = "p"
-NAMES = ("payload", *JOINTS, *GAINS, LAW)
+PARAMETERS = "p"
+NAMES = ("payload", *JOINTS, *GAINS, PARAMETERS)
 
 
 @dataclass(frozen=True)
@@ -87,18 +87,18 @@ class Varied:
             joints[at.body - 1] = replace(carrier, inertia=carrier.inertia + body)
         return replace(mechanism, joints=tuple(joints))
 
-    def controller(self, law: Callable[..., Any], p: Sequence[Scalar]) -> Callable[..., Any]:
-        """A control law with the numbers p: gains in place of its own, or its last argument."""
+    def controller(self, controller: Callable[..., Any], p: Sequence[Scalar]) -> Callable[..., Any]:
+        """A controller with the numbers p: gains in place of its own, or its last argument."""
         own = self.split(p)
         gains = {name: tuple(own[name]) for name in GAINS if name in own}
         if gains:
-            law = copy.copy(law)
+            controller = copy.copy(controller)
             for name, values in gains.items():
-                object.__setattr__(law, name, values)
-        if LAW not in own:
-            return law
-        values = np.array(own[LAW], dtype=object if _symbolic(own[LAW]) else float)
-        return lambda t, q, qd: law(t, q, qd, values)
+                object.__setattr__(controller, name, values)
+        if PARAMETERS not in own:
+            return controller
+        values = np.array(own[PARAMETERS], dtype=object if _symbolic(own[PARAMETERS]) else float)
+        return lambda t, q, qd: controller(t, q, qd, values)
 
 
 NOTHING = Varied()
@@ -112,7 +112,7 @@ class Variation:
     values: Array
 
     @classmethod
-    def of(cls, robot: Robot, law: Any, vary: Mapping[str, Any] | None) -> Variation | None:
+    def of(cls, robot: Robot, controller: Any, vary: Mapping[str, Any] | None) -> Variation | None:
         """The argument `vary` of `simulate`, checked."""
         if not vary:
             return None
@@ -126,9 +126,9 @@ class Variation:
             payload = given if isinstance(given, Payload) else Payload(given)
             frame = payload.frame
             arrays |= _payload(robot, payload)
-        for name in (*JOINTS, *GAINS, LAW):
+        for name in (*JOINTS, *GAINS, PARAMETERS):
             if name in vary:
-                arrays[name] = _rows(name, vary[name], _width(name, robot, law))
+                arrays[name] = _rows(name, vary[name], _width(name, robot, controller))
         if "armature" in arrays:
             _rotors(robot, arrays["armature"])
         try:
@@ -229,18 +229,18 @@ def _rotors(robot: Robot, armature: Array) -> None:
                              "axis to axis, expected one number three times")
 
 
-def _width(name: str, robot: Robot, law: Any) -> int | None:
+def _width(name: str, robot: Robot, controller: Any) -> int | None:
     """How many numbers a trajectory has under a name; None if any."""
     if name in JOINTS:
         return robot.n
-    if law is None:
-        raise ValueError(f"vary: {name!r} needs a control law as tau")
-    if name == LAW:
+    if controller is None:
+        raise ValueError(f"vary: {name!r} needs a controller as tau")
+    if name == PARAMETERS:
         return None
-    own = getattr(law, name, None)
+    own = getattr(controller, name, None)
     if not isinstance(own, tuple):
-        raise ValueError(f"vary: {name!r}, but tau is a law without this gain, expected one of "
-                         "nlink.simulation's, or 'p' for a law(t, q, qd, p)")
+        raise ValueError(f"vary: {name!r}, but tau is a controller without this gain, expected one "
+                         "of nlink.simulation's, or 'p' for a controller(t, q, qd, p)")
     return len(own)
 
 
