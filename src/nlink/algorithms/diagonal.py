@@ -30,7 +30,7 @@ from nlink.algorithms.diagonal_rates import (
     twist_cross_twist,
     twist_cross_wrench,
 )
-from nlink.algorithms.forward_dynamics import Yield
+from nlink.algorithms.forward_dynamics import EliminatedJoint
 from nlink.algorithms.matrices import pivots
 from nlink.algorithms.sweep import Column, Driver
 from nlink.model.joints import Coordinates
@@ -59,7 +59,7 @@ class MovingBody:
 
 
 @dataclass(frozen=True, slots=True)
-class Carry:
+class ArticulatedMotion:
     """What a body passes to its parent: P, its rate, and the wrench w."""
 
     P: ArticulatedInertia
@@ -67,11 +67,11 @@ class Carry:
     w: Wrench
 
     @classmethod
-    def zero(cls) -> Carry:
+    def zero(cls) -> ArticulatedMotion:
         return cls(ArticulatedInertia.zero(), ArticulatedInertia.zero(), Wrench.zero())
 
-    def __add__(self, other: Carry) -> Carry:
-        return Carry(self.P + other.P, self.Pd + other.Pd, self.w + other.w)
+    def __add__(self, other: ArticulatedMotion) -> ArticulatedMotion:
+        return ArticulatedMotion(self.P + other.P, self.Pd + other.Pd, self.w + other.w)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +100,8 @@ Balance = Callable[[int, ReleasedRate, Twist, Scalar, Scalar], tuple[Scalar, Sca
 tau = u + s; `held` is the twist before this rate."""
 
 
-def solve_joint(joint: MovingJoint, carry: Carry, body: MovingBody, q: Coordinates, xi: Coordinates,
-                balance: Balance) -> tuple[Carry, tuple[Quasi, ...]]:
+def solve_joint(joint: MovingJoint, carry: ArticulatedMotion, body: MovingBody, q: Coordinates,
+                xi: Coordinates, balance: Balance) -> tuple[ArticulatedMotion, tuple[Quasi, ...]]:
     """Let a joint's rates yield along the motion, last first; see the module's docstring.
 
     `xi` is empty where the rates are the state: then xi = qd + K . V+ (34).
@@ -125,7 +125,7 @@ def solve_joint(joint: MovingJoint, carry: Carry, body: MovingBody, q: Coordinat
         P, Pd = release.left, release.left_dot
     s, X = joint.rate(q, body.qd), body.X
     w = w - twist_cross_wrench(s, P @ body.held)
-    up = Carry(P.to_parent(X), (Pd + driving(s, P)).to_parent(X), X.wrench_to_parent(w))
+    up = ArticulatedMotion(P.to_parent(X), (Pd + driving(s, P)).to_parent(X), X.wrench_to_parent(w))
     return up, tuple(solved[::-1])
 
 
@@ -167,7 +167,7 @@ def normalized_velocities(mechanism: Driver, q: Column, qd: Column) -> Column:
 
 def _velocities(mechanism: Driver, q: Column, qd: Column,
                 scale: Callable[[Pivot, Scalar], Scalar]) -> Column:
-    def outward(joint: MovingJoint, parent: Twist, step: Yield, q, qd):
+    def outward(joint: MovingJoint, parent: Twist, step: EliminatedJoint, q, qd):
         twist, found = step.X.twist_to_child(parent), []
         for pivot, rate in zip(step.pivots, qd, strict=True):
             held, twist = twist, twist + pivot.S * rate
@@ -177,7 +177,7 @@ def _velocities(mechanism: Driver, q: Column, qd: Column,
     return mechanism.outward(outward, Twist.zero(), pivots(mechanism, q), q, qd)
 
 
-def release_velocities(step: Yield, parent: Twist, xi: Coordinates,
+def release_velocities(step: EliminatedJoint, parent: Twist, xi: Coordinates,
                        ) -> tuple[Twist, Coordinates]:
     """qd = xi - K . V+ and V = V+ + S qd: velocities yield as accelerations do (section 6)."""
     twist, rates = step.X.twist_to_child(parent), []
@@ -190,7 +190,7 @@ def release_velocities(step: Yield, parent: Twist, xi: Coordinates,
 def rates_from_unnormalized(mechanism: Driver, q: Column, xi: Column) -> Column:
     """qd = (1 - H Psi K)* xi, base to tip."""
 
-    def outward(joint: MovingJoint, parent: Twist, step: Yield, xi):
+    def outward(joint: MovingJoint, parent: Twist, step: EliminatedJoint, xi):
         return release_velocities(step, parent, xi)
 
     return mechanism.outward(outward, Twist.zero(), pivots(mechanism, q), xi)
@@ -199,13 +199,13 @@ def rates_from_unnormalized(mechanism: Driver, q: Column, xi: Column) -> Column:
 def rates_from_normalized(mechanism: Driver, q: Column, nu: Column) -> Column:
     """qd = (1 - H Psi K)* D^-1/2 nu, base to tip."""
 
-    def outward(joint: MovingJoint, parent: Twist, step: Yield, nu):
+    def outward(joint: MovingJoint, parent: Twist, step: EliminatedJoint, nu):
         return release_velocities(step, parent, unnormalize(step, nu))
 
     return mechanism.outward(outward, Twist.zero(), pivots(mechanism, q), nu)
 
 
-def unnormalize(step: Yield, nu: Coordinates) -> Coordinates:
+def unnormalize(step: EliminatedJoint, nu: Coordinates) -> Coordinates:
     """xi = D^-1/2 nu (34)."""
     return tuple(x * sqrt(pivot.inverse) for pivot, x in zip(step.pivots, nu, strict=True))
 
@@ -226,19 +226,20 @@ def quasi_motion(mechanism: Driver, q: Column, velocities: Column, tau: Column, 
     kappa. The last sweep repeats the first one's elimination, which a traced program shares.
     """
 
-    def outward(joint: MovingJoint, parent: tuple[Twist, Vector], step: Yield, q, given, f_ext):
+    def outward(joint: MovingJoint, parent: tuple[Twist, Vector], step: EliminatedJoint, q, given,
+                f_ext):
         xi = unnormalize(step, given) if normalized else given
         twist, qd = release_velocities(step, parent[0], xi)
         held, g = step.X.twist_to_child(parent[0]), step.X.R.to_child(parent[1])
         return (twist, g), QuasiState(move(joint, step.X, held, twist, g, qd, f_ext), xi)
 
-    def inward(joint: MovingJoint, carry: Carry, state: QuasiState, q, tau):
+    def inward(joint: MovingJoint, carry: ArticulatedMotion, state: QuasiState, q, tau):
         drive = driven(joint, state.moving.qd, tau)
         return solve_joint(joint, carry, state.moving, q, state.xi, drive)
 
     start = (Twist.zero(), mechanism.gravity)
     states = mechanism.outward(outward, start, pivots(mechanism, q), q, velocities, f_ext)
-    solved, _ = mechanism.inward(inward, Carry.zero(), states, q, tau)
+    solved, _ = mechanism.inward(inward, ArticulatedMotion.zero(), states, q, tau)
     rates = mechanism.each(lambda joint, state: state.moving.qd, states)
     changes = mechanism.each(
         lambda joint, rows: tuple(row.nud if normalized else row.xid for row in rows), solved)
@@ -259,7 +260,7 @@ def forward_dynamics(mechanism: Driver, q: Column, qd: Column, tau: Column, f_ex
     derivative of (34), where A+ = X A + a is the body's acceleration with its joint held.
     """
 
-    def inward(joint: MovingJoint, carry: Carry, body: MovingBody, q, qd, tau):
+    def inward(joint: MovingJoint, carry: ArticulatedMotion, body: MovingBody, q, qd, tau):
         up, solved = solve_joint(joint, carry, body, q, (), driven(joint, qd, tau))
         return up, Solved(body.X, body.held, solved)
 
@@ -275,7 +276,7 @@ def forward_dynamics(mechanism: Driver, q: Column, qd: Column, tau: Column, f_ex
         return A, tuple(found)
 
     bodies = motions(mechanism, q, qd, f_ext)
-    solved, _ = mechanism.inward(inward, Carry.zero(), bodies, q, qd, tau)
+    solved, _ = mechanism.inward(inward, ArticulatedMotion.zero(), bodies, q, qd, tau)
     return mechanism.outward(outward, Twist.zero(), solved, q, qd)
 
 
@@ -312,7 +313,7 @@ def inverse_dynamics(mechanism: Driver, q: Column, qd: Column, qdd: Column, f_ex
         body = Driven(move(joint, X, held, held + s, g, qd, f_ext), A)
         return (held + s, g, A + joint.rate_change(q, qd, qd, qdd)), body
 
-    def inward(joint: MovingJoint, carry: Carry, body: Driven, q, qd, qdd):
+    def inward(joint: MovingJoint, carry: ArticulatedMotion, body: Driven, q, qd, qdd):
         up, rows = solve_joint(joint, carry, body.moving, q, (),
                                _accelerated(joint, body.held, q, qd, qdd, normalized))
         losses = joint.friction(qd)
@@ -320,7 +321,7 @@ def inverse_dynamics(mechanism: Driver, q: Column, qd: Column, qdd: Column, f_ex
 
     start = (Twist.zero(), mechanism.gravity, Twist.zero())
     bodies = mechanism.outward(outward, start, q, qd, qdd, f_ext)
-    tau, _ = mechanism.inward(inward, Carry.zero(), bodies, q, qd, qdd)
+    tau, _ = mechanism.inward(inward, ArticulatedMotion.zero(), bodies, q, qd, qdd)
     return tau
 
 

@@ -92,7 +92,7 @@ def jacobian(mechanism: Driver, q: Column, frame: Attachment) -> Column:
     return mechanism.each(columns, places, q, mechanism.same(tip), moves)
 
 
-STILL = Motion(Vector.zero(), Vector.zero(), Vector.zero(), Matrix.zero())
+AT_REST = Motion(Vector.zero(), Vector.zero(), Vector.zero(), Matrix.zero())
 """How the base moves."""
 
 
@@ -103,12 +103,12 @@ def drifts(mechanism: Driver, q: Column, qd: Column) -> Column:
         motion = move(joint, joint.transform(q), parent, q, qd, tuple(0 for _ in qd))
         return motion, motion
 
-    return mechanism.outward(outward, STILL, q, qd)
+    return mechanism.outward(outward, AT_REST, q, qd)
 
 
 def jacobian_dot_qd(mechanism: Driver, q: Column, qd: Column, frame: Attachment) -> Twist:
     """The acceleration of a frame when qdd = 0: Jdot qd, world axes, without gravity."""
-    motion = mechanism.at(drifts(mechanism, q, qd), frame.body) if frame.body else STILL
+    motion = mechanism.at(drifts(mechanism, q, qd), frame.body) if frame.body else AT_REST
     R = at(forward_kinematics(mechanism, q), mechanism, frame).R
     return Twist(R @ motion.wd, R @ (motion.a + motion.E @ frame.p))
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nlink.algorithms.forward_dynamics import Yield, accelerate
+from nlink.algorithms.forward_dynamics import EliminatedJoint, accelerate
 from nlink.algorithms.kinematics import at, forward_kinematics
 from nlink.algorithms.matrices import Dense, Factors, path, pivots, zeros
 from nlink.algorithms.sweep import Column, Driver
@@ -24,7 +24,7 @@ from nlink.spatial.mobility import SpatialMobility
 def mobilities(mechanism: Driver, steps: Column) -> Column:
     """Om(k) of every body, base to tip."""
 
-    def outward(joint: MovingJoint, parent: SpatialMobility, step: Yield):
+    def outward(joint: MovingJoint, parent: SpatialMobility, step: EliminatedJoint):
         Om = parent.to_child(step.X)
         for pivot in step.pivots:
             Om = Om.release(pivot)
@@ -105,7 +105,7 @@ def _spread(mechanism: Driver, steps: Column, block: list[Twist], start: int, bo
     if body == start:
         return block
 
-    def outward(joint: MovingJoint, parent, step: Yield, block, first: bool):
+    def outward(joint: MovingJoint, parent, step: EliminatedJoint, block, first: bool):
         free = replace(step, u=(0,) * joint.type.nv)
         moved = [accelerate(joint, twist, free)[0] for twist in (block if first else parent)]
         return moved, moved

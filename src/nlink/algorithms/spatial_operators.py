@@ -15,7 +15,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nlink.algorithms.forward_dynamics import Carried, Yield, accelerate, articulate
+from nlink.algorithms.forward_dynamics import (
+    ArticulatedBody,
+    EliminatedJoint,
+    accelerate,
+    articulate,
+)
 from nlink.algorithms.forward_dynamics import forward_dynamics as fd3
 from nlink.algorithms.inverse_dynamics import Motion, base_motion, move
 from nlink.algorithms.kinematics import Place, forward_kinematics
@@ -79,18 +84,18 @@ class Articulation:
 
 
 @dataclass(frozen=True, slots=True)
-class Needed:
+class ArticulatedBias:
     """What a body passes inward in FD1's second sweep: P, and the forces of bias motion."""
 
     P: ArticulatedInertia
     f: Wrench
 
     @classmethod
-    def zero(cls) -> Needed:
+    def zero(cls) -> ArticulatedBias:
         return cls(ArticulatedInertia.zero(), Wrench.zero())
 
-    def __add__(self, other: Needed) -> Needed:
-        return Needed(self.P + other.P, self.f + other.f)
+    def __add__(self, other: ArticulatedBias) -> ArticulatedBias:
+        return ArticulatedBias(self.P + other.P, self.f + other.f)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +123,16 @@ def _drift(mechanism: Driver, q: Column, qd: Column, f_ext: Column) -> Column:
 def _bias_free(mechanism: Driver, drifting: Column, q: Column, qd: Column, tau: Column) -> Column:
     """T' = T - H phi [M zeta + b] (4.17), with P, D and L on the way (4.4)-(4.6)."""
 
-    def inward(joint: MovingJoint, carried: Needed, body: Drifting, q, qd, tau):
+    def inward(joint: MovingJoint, carried: ArticulatedBias, body: Drifting, q, qd, tau):
         f = carried.f + body.f
-        up, step = articulate(joint, body.X, Carried(carried.P, Wrench.zero()), Wrench.zero(), q,
-                              (0,) * joint.type.nv)
+        up, step = articulate(joint, body.X, ArticulatedBody(carried.P, Wrench.zero()),
+                              Wrench.zero(), q, (0,) * joint.type.nv)
         parts = zip(tau, joint.friction(qd), joint.project(q, f), strict=True)
         T = tuple(t - friction - bias for t, friction, bias in parts)
-        return Needed(up.I, body.X.wrench_to_parent(f)), Articulation(body.X, step.pivots, T)
+        return (ArticulatedBias(up.I, body.X.wrench_to_parent(f)),
+                Articulation(body.X, step.pivots, T))
 
-    return mechanism.inward(inward, Needed.zero(), drifting, q, qd, tau)[0]
+    return mechanism.inward(inward, ArticulatedBias.zero(), drifting, q, qd, tau)[0]
 
 
 def _filter(mechanism: Driver, joints: Column) -> Column:
@@ -139,7 +145,7 @@ def _filter(mechanism: Driver, joints: Column) -> Column:
             z = z + pivot.K * epsilon
             z = z if pivot.axis is None else z.replace(pivot.axis, T)
             us.append(epsilon)
-        return step.X.wrench_to_parent(z), Yield(step.X, step.pivots, tuple(us[::-1]))
+        return step.X.wrench_to_parent(z), EliminatedJoint(step.X, step.pivots, tuple(us[::-1]))
 
     return mechanism.inward(inward, Wrench.zero(), joints)[0]
 
@@ -172,7 +178,7 @@ def fd2(mechanism: Driver, q: Column, qd: Column, tau: Column, f_ext: Column) ->
     drifting = _drift(mechanism, q, qd, f_ext)
     joints = _bias_free(mechanism, drifting, q, qd, tau)
 
-    def outward(joint: MovingJoint, parent: Twist, step: Yield, body: Drifting):
+    def outward(joint: MovingJoint, parent: Twist, step: EliminatedJoint, body: Drifting):
         A, qdd = accelerate(joint, parent, step)
         return A, SolvedBody(qdd, A + body.zeta, body.w)
 
@@ -183,7 +189,7 @@ def fd2(mechanism: Driver, q: Column, qd: Column, tau: Column, f_ext: Column) ->
 class Filtered:
     """A joint's innovation, and the bias that its last sweep adds."""
 
-    step: Yield
+    step: EliminatedJoint
     a: Twist
     w: Vector
 
@@ -196,20 +202,20 @@ def fd4(mechanism: Driver, q: Column, qd: Column, tau: Column, f_ext: Column) ->
     joint. lambda(k) is alpha(k), gravity included.
     """
 
-    def inward(joint: MovingJoint, carried: Carried, body: Bias, q, qd, tau):
+    def inward(joint: MovingJoint, carried: ArticulatedBody, body: Bias, q, qd, tau):
         drive = tuple(t - r for t, r in zip(tau, joint.friction(qd), strict=True))
         left, step = articulate(joint, HERE, carried, body.b, q, drive)  # eq. (5.16)
         z = left.f + left.I @ body.a
-        up = Carried(left.I.to_parent(body.X), body.X.wrench_to_parent(z))
-        return up, Filtered(Yield(body.X, step.pivots, step.u), body.a, body.w)
+        up = ArticulatedBody(left.I.to_parent(body.X), body.X.wrench_to_parent(z))
+        return up, Filtered(EliminatedJoint(body.X, step.pivots, step.u), body.a, body.w)
 
     def outward(joint: MovingJoint, parent: Twist, body: Filtered):
-        step = Yield(HERE, body.step.pivots, body.step.u)
+        step = EliminatedJoint(HERE, body.step.pivots, body.step.u)
         alpha, qdd = accelerate(joint, body.step.X.twist_to_child(parent) + body.a, step)
         return alpha, SolvedBody(qdd, alpha, body.w)  # eq. (5.17)
 
     bodies = biases(mechanism, q, qd, f_ext)
-    steps, _ = mechanism.inward(inward, Carried.zero(), bodies, q, qd, tau)
+    steps, _ = mechanism.inward(inward, ArticulatedBody.zero(), bodies, q, qd, tau)
     return mechanism.outward(outward, Twist.zero(), steps)
 
 

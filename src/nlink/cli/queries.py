@@ -144,7 +144,8 @@ def _warn_of_open_loops(model: nlink.Robot, q: np.ndarray, qd: np.ndarray) -> No
     wrong = np.logical_not(loops.closed(q, qd))
     if wrong.any():
         places, shut = np.atleast_2d(q)[np.atleast_1d(wrong)], loops.closed(q)[wrong].all()
-        which = "their rates open the loops" if shut else f"the loop {loops.widest(places)}"
+        which = ("their rates open the loops" if shut else
+                 f"the loop {loops.describe_opening(places)}")
         warnings.warn(f"{int(wrong.sum())} of {wrong.size} states are not closed: {which}; their "
                       "accelerations are of loops held as they are", stacklevel=2)
 

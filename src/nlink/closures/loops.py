@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.closures.balance import RANK, balance, rate_names
-from nlink.model.constraints import ASKEW
+from nlink.model.constraints import ANGLE_TOLERANCE
 from nlink.programs.calling import call
 from nlink.programs.program import Port
 
@@ -158,12 +158,13 @@ class Loops:
             else:
                 break
             q, e = moved, reached
-        if np.abs(e).max() <= ASKEW:  # what is left are axes meant to be parallel
+        if np.abs(e).max() <= ANGLE_TOLERANCE:  # what is left are axes meant to be parallel
             return q
         held = f" with {', '.join(keep)} as given" if keep else ""
-        raise ValueError(f"guess: the loops do not close from here{held}; {self.widest(q)}")
+        raise ValueError(f"guess: the loops do not close from here{held}; "
+                         f"{self.describe_opening(q)}")
 
-    def widest(self, q: ArrayLike) -> str:
+    def describe_opening(self, q: ArrayLike) -> str:
         """Which loop is the most open in these configurations, and how far, in words."""
         e = np.abs(self.error(q)).reshape(-1, len(self.rows)).max(axis=0)
         row = int((e / self.scale).argmax())
@@ -179,19 +180,19 @@ class Loops:
         >>> bool(four_bar.loops.closed(four_bar.neutral))
         True
         """
-        closed = np.asarray((np.abs(self.error(q)) <= ASKEW * self.scale).all(axis=-1))
+        closed = np.asarray((np.abs(self.error(q)) <= ANGLE_TOLERANCE * self.scale).all(axis=-1))
         if qd is None:
             return closed
         speeds = np.abs(self.velocity(q, qd)) / self.scale
         J = np.abs(self.jacobian(q)) / self.scale[:, None]
         moved = np.einsum("...ij,...j->...i", J, np.abs(qd)).max(axis=-1, keepdims=True)
-        return np.logical_and(closed, (speeds <= ASKEW * moved).all(axis=-1))
+        return np.logical_and(closed, (speeds <= ANGLE_TOLERANCE * moved).all(axis=-1))
 
     def expect_closed(self, q: Array, qd: Array | None = None) -> None:
         """Refuse states that are open, and rates that open them, in a sentence."""
         if not self.closed(q).all():
-            raise ValueError(f"q: the loop {self.widest(q)}, expected a closed configuration; "
-                             "robot.loops.assemble(q) finds one")
+            raise ValueError(f"q: the loop {self.describe_opening(q)}, expected a closed "
+                             "configuration; robot.loops.assemble(q) finds one")
         if qd is not None and not self.closed(q, qd).all():
             speeds = np.abs(self.velocity(q, qd)).reshape(-1, len(self.rows)).max(axis=0)
             row = int((speeds / self.scale).argmax())
@@ -276,8 +277,9 @@ class Loops:
         qd[~known] = -solve @ (J[:, known] @ qd[known])
         drift = self.acceleration(q, qd * self.rate_scale) / self.scale
         qdd[~known] = -solve @ (J[:, known] @ qdd[known] + drift)
+        bound = ANGLE_TOLERANCE * (1 + np.abs(J).max() * np.abs((qd, qdd)).max())
         for what, left in (("rates", J @ qd), ("accelerations", J @ qdd + drift)):
-            if np.abs(left).max() > ASKEW * (1 + np.abs(J).max() * np.abs((qd, qdd)).max()):
+            if np.abs(left).max() > bound:
                 raise ValueError(f"{what}: no motion that keeps the loop "
                                  f"{self.rows[int(np.abs(left).argmax())]!r} closed has these")
         return qd * self.rate_scale, qdd * self.rate_scale

@@ -18,7 +18,7 @@ from typing import ClassVar
 from nlink.scalars.functions import Scalar, cos, sign, sin
 from nlink.spatial import Matrix, Vector, Wrench
 
-ASKEW = 1e-5
+ANGLE_TOLERANCE = 1e-5
 """Directions that differ by less, in radians, are meant to be one: a file has five digits of pi."""
 
 X, Y, Z = Vector(1, 0, 0), Vector(0, 1, 0), Vector(0, 0, 1)

@@ -1,4 +1,4 @@
-"""Programs that loop over joints: what the rolled driver makes of an algorithm.
+"""Programs that go from joint to joint: what the rolled driver makes of an algorithm.
 
 A `RolledProgram` is a sequence of sweeps over the joints of a mechanism, each a small graph for
 each kind of joint; its size does not grow with their number. The inputs of a step are typed

@@ -1,4 +1,4 @@
-"""The rolled driver: each step is traced once per kind of joint, and loops do the rest.
+"""The rolled driver: each step is traced once for each kind of joint, and repeated.
 
 Joints of one type are one kind. A number that all joints of a kind share is a constant in
 its step; every other becomes a parameter, and what parameters alone determine is computed

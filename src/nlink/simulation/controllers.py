@@ -58,7 +58,7 @@ def expect_closed(robot: Robot, desired: Callable[[Scalar], Motion]) -> None:
               [desired(0.0)[0]])
     q = np.array(wanted, dtype=float)
     if not robot.loops.closed(q).all():
-        raise ValueError(f"desired: the loop {robot.loops.widest(q)}, expected closed "
+        raise ValueError(f"desired: the loop {robot.loops.describe_opening(q)}, expected closed "
                          "configurations; robot.loops.assemble(q) finds one")
 
 

@@ -189,8 +189,8 @@ class Events:
 
     def within(self, begin: int, end: int) -> Events:
         """Those of trajectories begin to end - 1, which count from 0 there."""
-        some = self._only((self.trajectory >= begin) & (self.trajectory < end))
-        return replace(some, trajectory=some.trajectory - begin)
+        those = self._only((self.trajectory >= begin) & (self.trajectory < end))
+        return replace(those, trajectory=those.trajectory - begin)
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{name}: {n}" for name, n in zip(self.names, np.bincount(

@@ -46,8 +46,8 @@ def _trajectory(problem: Problem, system: System, k: int, bounds: dict[str, Any]
     """One of them: its outputs, its events, and how it ended."""
     y, times, table = problem.initial[k], problem.times, problem.table
     end = {"t": times[0], "steps": 0, "rejects": 0, "evaluations": 0, "log": []}
-    if problem.apart[k] or not (np.isfinite(y).all() and np.isfinite(problem.own[k]).all()):
-        why = "not closed" if problem.apart[k] else "not finite"
+    if problem.unclosed[k] or not (np.isfinite(y).all() and np.isfinite(problem.own[k]).all()):
+        why = "not closed" if problem.unclosed[k] else "not finite"
         return end | {"out": _only(y, times), "status": STATUS[why]}
     for number, each in enumerate(system.watched):
         if each.trigger.bounds and each.g(0.0, y, None) < 0:  # outside a limit, that is the end

@@ -38,7 +38,7 @@ class Problem:
     lead: tuple[int, ...]
     y0: Array
     """(count, nq + n)"""
-    apart: Array
+    unclosed: Array
     """(count,): whose loops do not close, so that they never start."""
     times: Array
     controller: Controller | None
@@ -87,8 +87,8 @@ class Problem:
         if step is None and fixed:
             step = _interval(every)
         size = 0.0 if step is None else step
-        y0, apart = closed_start(robot, _unit(robot, y0))
-        return Problem(robot, lead, y0, apart, times, controller, table, method,
+        y0, unclosed = closed_start(robot, _unit(robot, y0))
+        return Problem(robot, lead, y0, unclosed, times, controller, table, method,
                        _velocity(robot, velocity, method), float(size),
                         None if variation is None else variation.spread(lead))
 

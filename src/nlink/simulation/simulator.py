@@ -151,7 +151,7 @@ def _compiled(problem: Problem, system: System, limits: dict[str, Any], threads:
     records["own"] = own
     records["next"], records["t"], records["h"] = 1, problem.times[0], problem.step
     records["y"] = problem.initial
-    records["status"][problem.apart] = STATUS["not closed"]
+    records["status"][problem.unclosed] = STATUS["not closed"]
     head = {"method": method.name, "lead": problem.lead, "t": problem.times,
             "velocity": system.velocity.name, "closing": system.closing,
             "evaluations": method.evaluations, "stages": method.stages,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nlink.backends.llvm.host import Image
 
 BATCH = "nlink_batch"
-"""The symbol of the loop over a batch, see `batch`."""
+"""The symbol of the function that computes a batch, see `batch`."""
 
 _ALIGNMENT = 64
 

@@ -119,7 +119,7 @@ class SweepLayout:
 def plan(program: RolledProgram, *, fma: bool) -> SweepLayout:
     """Decide what a rolled program computes, keeps and where."""
     serial = all(up == i for i, up in enumerate(program.joints.parent))
-    needed = _Needed(program)
+    needed = _LiveValues(program)
     sweeps = []
     for number, sweep in enumerate(program.sweeps):
         steps = tuple(needed.code(number, kind, fma=fma) for kind in range(len(sweep.steps)))
@@ -153,7 +153,7 @@ def plan(program: RolledProgram, *, fma: bool) -> SweepLayout:
                        _cleared(program, serial), _operations(program, sweeps))
 
 
-class _Needed:
+class _LiveValues:
     """Kept values and sums that some output depends on: a fixed point from the outputs."""
 
     def __init__(self, program: RolledProgram) -> None:

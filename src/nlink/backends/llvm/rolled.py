@@ -1,8 +1,8 @@
-"""Rolled programs as LLVM functions: loops over joints, the states in the lanes.
+"""Rolled programs as LLVM functions: sweeps from joint to joint, the states in the lanes.
 
-Each sweep is a loop with one body for each kind of joint. The joint's constants stream
-in from `data`, one record a joint, and what it keeps goes to `scratch`, some vectors a
-joint. In a chain what a joint hands to the next one never leaves the registers.
+A sweep repeats one body for each kind of joint. The joint's constants stream in from `data`,
+one record for each joint, and what it keeps goes to `scratch`, some vectors for each. In a
+chain what a joint hands to the next one never leaves the registers.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from nlink.backends.llvm.emit import emit, finish, parameters, port_rows
 from nlink.backends.llvm.ir import Function, Lanes, Target
 from nlink.backends.llvm.layout import Records, StepCode, SweepLayout, SweepPlan, plan
 from nlink.backends.llvm.memory import Columns, LaneRows, Reader, RowWriter
+from nlink.backends.llvm.repetition import repeat, repeat_while
 from nlink.programs.rolled_program import (
     At,
     Cell,
@@ -85,40 +86,6 @@ def _code(layout: SweepLayout, target: Target, functions: Sequence[str]) -> Roll
                       layout.vectors * target.width * 8, layout.data)
 
 
-def loop(f: Function, count: int | str, carried: Sequence[tuple[str, str]],
-         body: Callable[[str, list[str]], Sequence[str]]) -> list[str]:
-    """`count` iterations that hand on values in registers; their values at the end.
-
-    `carried` are types and initial values; `body(k, values)` emits iteration k.
-    """
-
-    def step(values: list[str]) -> list[str]:
-        results = body(values[0], values[1:])
-        return [f.let(f"add i64 {values[0]}, 1"), *results]
-
-    return repeat(f, [("i64", "0"), *carried],
-                  lambda values: f.let(f"icmp slt i64 {values[0]}, {count}"), step)[1:]
-
-
-def repeat(f: Function, carried: Sequence[tuple[str, str]], go_on: Callable[[list[str]], str],
-           body: Callable[[list[str]], Sequence[str]]) -> list[str]:
-    """Iterations while a condition on the values that they hand on holds; the last values."""
-    before, head, inside, after = f.label, f.fresh("head"), f.fresh("inside"), f.fresh("after")
-    f.go(head)
-    f.begin(head)
-    names = [f"%{f.fresh('at')}" for _ in carried]
-    place = len(f.lines)  # the phis are written here once the last values are known
-    f.branch(go_on(names), inside, after)
-    f.begin(inside)
-    values = body(names)
-    f.lines[place:place] = [
-        f"  {name} = phi {kind} [ {first}, %{before} ], [ {value}, %{f.label} ]"
-        for name, (kind, first), value in zip(names, carried, values, strict=True)]
-    f.go(head)
-    f.begin(after)
-    return names
-
-
 @dataclass(slots=True)
 class _Joint:
     """Addresses that belong to the joint or link a sweep is at."""
@@ -175,7 +142,7 @@ class Emitter:
             rows.moved(self.f.let(f"shl i64 {k}, 3")).store(0, self.lanes.const(0.0))
             return []
 
-        loop(self.f, size, [], body)
+        repeat(self.f, size, [], body)
 
     def sweep(self, number: int, sweep: SweepPlan, upto: str | None = None,
               column: dict[Slice, str] | None = None) -> None:
@@ -194,7 +161,7 @@ class Emitter:
             index = k if sweep.outward else f.let(f"sub i64 {n - 1}, {k}")
             return self.joint(number, sweep, index, values, column or {})
 
-        *final, self.large = loop(f, upto or n, [*carried, ("i1", self.large)], body)
+        *final, self.large = repeat(f, upto or n, [*carried, ("i1", self.large)], body)
         totals = dict(zip(sweep.carried, final, strict=True))
         for k in sweep.totals:
             value = totals[k] if self.layout.serial else self.load(
@@ -217,7 +184,7 @@ class Emitter:
                 self.store(self.lanes.const(0.0), record, slot)
             return []
 
-        loop(self.f, upto or self.layout.count + 1, [], body)
+        repeat(self.f, upto or self.layout.count + 1, [], body)
 
     def whole(self, number: int, sweep: SweepPlan) -> None:
         """The one step that belongs to no joint: its values go to cells."""
@@ -228,7 +195,7 @@ class Emitter:
                                   lambda r, value: self.store(value, joint.own, cells[r]))
 
     def over_links(self, number: int, sweep: SweepPlan) -> None:
-        """A loop over links, which read what their bodies keep and add to their sums."""
+        """A sweep over links, which read what their bodies keep and add to their sums."""
         f, records = self.f, self.layout.links
         self.clear_slots([self.layout.sum_slot[number, k] for k in sweep.sums])
         links = f.offset("%data", len(self.layout.joints.data))
@@ -239,7 +206,7 @@ class Emitter:
             joint = _Joint(record, body, body, {})
             return self.by_kind(number, sweep, joint, values[-1], records)
 
-        (self.large,) = loop(f, len(self.program.links.parent), [("i1", self.large)], body)
+        (self.large,) = repeat(f, len(self.program.links.parent), [("i1", self.large)], body)
 
     def columns(self, number: int, sweep: SweepPlan) -> None:
         """For each joint its start step, then for each of its rates the sweeps of a column."""
@@ -278,9 +245,9 @@ class Emitter:
                     self.sweep(number + 2, answer[0], end, column)
                 return [self.large]
 
-            return loop(f, count if width > 1 else 1, [("i1", large)], of_rate)
+            return repeat(f, count if width > 1 else 1, [("i1", large)], of_rate)
 
-        (self.large,) = loop(f, layout.count, [("i1", self.large)], of_joint)
+        (self.large,) = repeat(f, layout.count, [("i1", self.large)], of_joint)
 
     def path(self, number: int, sweep: SweepPlan, joint: _Joint, column: dict[Slice, str],
              starts: list[str], large: str) -> str:
@@ -296,7 +263,8 @@ class Emitter:
 
         carried = [("i64", f.load("i64", joint.record)),
                    *((self.lanes.real, value) for value in starts), ("i1", large)]
-        return repeat(f, carried, lambda values: f.let(f"icmp ne i64 {values[0]}, 0"), step)[-1]
+        return repeat_while(
+            f, carried, lambda values: f.let(f"icmp ne i64 {values[0]}, 0"), step)[-1]
 
     @property
     def written(self) -> list[Slice]:
