@@ -254,8 +254,8 @@ def test_wrong_variations_are_named():
             ({"mass": 1.0}, None, "vary: 'mass', expected some of payload, viscous"),
             ({"payload": -1.0}, None, "vary: payload -1.0, expected numbers >= 0"),
             ({"payload": Payload(1.0, frame=0)}, None, "vary: payload at frame 0, expected one"),
-            ({"payload": Payload(1.0, inertia=np.eye(2))}, None, r"inertia of shape \(2, 2\)"),
-            ({"viscous": [1.0, 2.0]}, None, r"viscous of shape \(2,\), expected \(\.\.\., 6\)"),
+            ({"payload": Payload(1.0, inertia=np.eye(2))}, None, r"inertia: shape \(2, 2\)"),
+            ({"viscous": [1.0, 2.0]}, None, r"viscous: shape \(2,\), expected \(\.\.\., 6\)"),
             ({"kp": [1.0]}, None, "vary: 'kp' needs a controller"),
             ({"kp": [1.0]}, lambda t, q, qd: qd, "vary: 'kp', but tau is a controller without"),
             ({"payload": np.ones(2), "viscous": np.ones((3, 6))}, None, "vary: leading shapes")):

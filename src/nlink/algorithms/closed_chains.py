@@ -135,7 +135,7 @@ class ClosureSystem:
 
 def response(mechanism: ClosedDriver, steps: Column, wrenches: Column) -> Column:
     """Joint accelerations that wrenches on bodies cause: z(k) = psi z(k-1) and nu = -D^-1 H z
-    inward, lambda(k) = psi^T lambda(k+1) + H^T nu outward [ERRATA, closed chains, (4)]."""
+    inward, lambda(k) = psi^T lambda(k+1) + H^T nu outward (docs/closed-chains.md)."""
 
     def inward(joint: MovingJoint, f: Wrench, step: EliminatedJoint, wrench: Wrench):
         f, us = f - wrench, []

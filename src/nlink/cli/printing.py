@@ -98,7 +98,7 @@ def print_robot(robot: Robot) -> None:
 
 
 def link_table(robot: Robot) -> Table:
-    """One row a link: how it is joined, where, and its mass."""
+    """One row for each link: how it is joined, where, and its mass."""
     branched = any(joint.parent != k for k, joint in enumerate(robot.joints))
     words = ("link", "on", "joint") if branched else ("link", "joint")
     table = grid(*words, "a", "b", "alpha", "theta", "mass", "mass centre", text=words,
@@ -148,7 +148,7 @@ class Counts:
         return {"robot": self.robot.name, "n": self.robot.n, "counts": rows}
 
     def table(self) -> Table:
-        """One row a name."""
+        """One row for each name."""
         table = grid("", self.robot.name, "total", text=("",))
         for name, here in self.customized.items():
             table.add_row(f"{name} ({self.formulations[name]})", str(here), str(here.total))

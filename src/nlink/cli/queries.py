@@ -57,7 +57,7 @@ def info(robot: RobotName, floating: Floating = False, as_json: AsJson = False) 
 
 States = Annotated[str | None, typer.Argument(
     metavar="[STATES]", show_default=False,
-    help="CSV or NPY file with one state a row, columns in the order of the options; "
+    help="CSV or NPY file with one state in each row, columns in the order of the options; "
     "- is standard input.")]
 AsCsv = Annotated[bool, typer.Option(
     "--csv", help="Print CSV with all digits (also when output is no terminal).")]

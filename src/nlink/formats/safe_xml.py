@@ -91,7 +91,7 @@ class Notes:
         self.add(f"{what}, {meaning}", where)
 
     def lines(self, shown: int = 3) -> tuple[str, ...]:
-        """One line a kind.
+        """One line for each kind.
 
         >>> notes = Notes()
         >>> for name in "abcde": notes.add("visual ignored", name)

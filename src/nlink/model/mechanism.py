@@ -157,7 +157,7 @@ class Mechanism:
         return sum(closure.constraint.count for closure in self.closures)
 
     def split(self, values: Any, width: str) -> list[Coordinates]:
-        """A flat sequence as one tuple a joint; `width` is "nq" or "nv"."""
+        """A flat sequence as one tuple for each joint; `width` is "nq" or "nv"."""
         flat = iter(values)
         return [tuple(next(flat) for _ in range(getattr(joint.type, width)))
                 for joint in self.joints]

@@ -1,4 +1,4 @@
-"""`nlink reproduce`: the experiments of the seed papers, run again, on one page.
+"""`nlink reproduce`: the experiments of the papers, run again, on one page.
 
 The papers print plots and a few sentences, no numbers, so what can be compared are the
 sentences: directions, times and orders of magnitude. The numbers beside each sentence and
@@ -102,7 +102,7 @@ class _Report:
         page.text(
             "S. K. Saha's RIDIM and RFDSIM ([Saha99], J. Appl. Mech. 66; [Saha03], Multibody "
             "System Dynamics 9) recomputed by nlink's recursions, and the operation counts of all "
-            "seed papers. The papers show plots without numbers; what can be checked are the "
+            "papers. They show plots without numbers; what can be checked are the "
             f"sentences they write about them: of {len(self.claims)}, {len(holds)} agree with "
             f"what was computed here and {len(fails)} do not.")
         page.heading("What does not agree, and why")

@@ -2,7 +2,7 @@
 
 Joints of one type are one kind. A number that all joints of a kind share is a constant in
 its step; every other becomes a parameter, and what parameters alone determine is computed
-here, off-line, into a table with one row a joint. Values that go from sweep to sweep are
+here, off-line, into a table with one row for each joint. Values that go from sweep to sweep are
 numbered slots. Compile time does not grow with the number of joints.
 """
 

@@ -33,8 +33,8 @@ class LinkRow:
 
 
 def link_tree(robot: Robot, width: int | None = None) -> list[str]:
-    """A heading, one line a link, a legend; within `width`, if given, columns are left out but
-    no name is cut short.
+    """A heading, one line for each link, a legend; within `width`, if given, columns are left
+    out but no name is cut short.
 
     >>> import nlink
     >>> print(*link_tree(nlink.load("planar3"))[:-1], sep="\\n")

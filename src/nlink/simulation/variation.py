@@ -19,6 +19,7 @@ from nlink.model.joints import Free, Spherical
 from nlink.model.mechanism import Mechanism
 from nlink.programs.program import Port, Program
 from nlink.programs.tracing import run
+from nlink.scalars.arrays import batch
 from nlink.scalars.functions import Scalar
 from nlink.scalars.graph import Graph
 from nlink.spatial import RigidInertia, Symmetric, Vector
@@ -189,15 +190,13 @@ def _payload(robot: Robot, payload: Payload) -> dict[str, Array]:
     at = robot.request("pose", frame=payload.frame).frame
     if at.body == 0:
         raise ValueError(f"vary: payload at frame {payload.frame!r}, expected one that moves")
-    mass = _numbers("payload", payload.mass)
+    mass = batch("vary: payload", payload.mass, ())
     _not_negative("payload", mass)
     arrays = {"payload": mass[..., None]}
     if payload.com is not None:
         arrays["com"] = _rows("com", payload.com, 3)
     if payload.inertia is not None:
-        J = _numbers("inertia", payload.inertia)
-        if J.shape[-2:] != (3, 3):
-            raise ValueError(f"vary: inertia of shape {J.shape}, expected (..., 3, 3)")
+        J = batch("vary: inertia", payload.inertia, (3, 3))
         _inertias(J)
         arrays["inertia"] = np.stack([J[..., i, j] for i, j in (
             (0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))], axis=-1)
@@ -246,20 +245,13 @@ def _width(name: str, robot: Robot, controller: Any) -> int | None:
 
 def _rows(name: str, given: ArrayLike, width: int | None) -> Array:
     """(..., width) from an array whose last dimension may be one."""
-    x = _numbers(name, given)
+    x = batch(f"vary: {name}", given, ())
     if x.ndim < 1 or (width is not None and x.shape[-1] not in (1, width)):
         expected = "k" if width is None else f"{width}) or (..., 1"
-        raise ValueError(f"vary: {name} of shape {x.shape}, expected (..., {expected})")
+        raise ValueError(f"vary: {name}: shape {x.shape}, expected (..., {expected})")
     if name in JOINTS:
         _not_negative(name, x)
     return x if width is None else np.broadcast_to(x, (*x.shape[:-1], width))
-
-
-def _numbers(name: str, given: ArrayLike) -> Array:
-    try:
-        return np.asarray(given, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"vary: {name} {given!r}, expected numbers") from None
 
 
 def _not_negative(name: str, x: Array) -> None:
