@@ -1,4 +1,4 @@
-"""Operation counts: golden numbers, bars, and what must never cost more."""
+"""Operation counts: golden numbers, bounds, and what must never cost more."""
 
 from __future__ import annotations
 

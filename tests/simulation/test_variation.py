@@ -174,7 +174,7 @@ def test_forces_in_a_table_go_with_what_varies(tmp_path, monkeypatch, shape):
 
 @pytest.mark.slow
 def test_long_chains_vary_too(monkeypatch):
-    """Controllers in the loops over joints; mechanisms written out."""
+    """Controllers in rolled code; mechanisms written out."""
     arm, p = random_arm(6), np.array([[0.5, 1.0], [1.0, 2.0]])
     options = {"t": 0.1, "every": 0.05, "rtol": 1e-8, "vary": {"p": p}, "algorithm": "articulated"}
     sway = lambda t, q, qd, p: [nlink.sin(p[1] * t) - p[0] * v for v in qd]  # noqa: E731

@@ -1,6 +1,6 @@
 """Events: zeros of functions g(t, q, qd) along a trajectory, and the limits of joints.
 
-`simulate(events=..., limits=...)` watches them inside the compiled loop; see
+`simulate(events=..., limits=...)` watches them within the compiled steps; see
 `nlink.iterations.event_search` for how they are located.
 """
 
@@ -78,7 +78,7 @@ def watched(robot: Robot, events: Any, limits: str) -> tuple[Watched, ...]:
     action = LIMITS[limits]
     if action == "bounce" and robot.request("forward_dynamics").rolled:
         raise ValueError(f"limits: 'bounce' for {len(robot.mechanism.joints)} joints, expected "
-                         "a robot that is not computed by loops over its joints")
+                         "a robot whose code is not rolled")
     if action is not None:
         found += _limits(robot, action)
     if action == "bounce":

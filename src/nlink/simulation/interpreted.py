@@ -1,4 +1,4 @@
-"""Integration with Python in the loop: what cannot be traced, and SciPy's stiff methods."""
+"""Integration that calls Python in every step: what cannot be traced, and SciPy's stiff methods."""
 
 from __future__ import annotations
 
