@@ -25,7 +25,7 @@ class BenchRow:
 
 
 def rows(bench: Bench) -> list[BenchRow]:
-    """What the table shows, in the order of the bars: batches, calls, threads, chains."""
+    """What the table shows, in this order: batches, calls, threads, chains."""
     lines = []
     arms = [t.robot for t in bench.timings if t.what == "mass_matrix" and t.method == "nlink batch"]
     for robot in arms:
