@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from nlink.algorithms.catalogue import Algorithm, Options, find
 from nlink.model.joints import JOINT_TYPES
-from nlink.model.mechanism import NO_TURN, Attachment, Joint, Mechanism
+from nlink.model.mechanism import NO_TURN, Attachment, Mechanism, MovingJoint
 from nlink.model.parameters import generic
 from nlink.programs.tracing import ports, run_text, trace
 from nlink.robot import Robot, expect_robot
@@ -95,7 +95,7 @@ class Polynomial:
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
+class CostFormula:
     """A count as a function of the number of joints of a serial chain."""
 
     mul: Polynomial
@@ -103,7 +103,7 @@ class Law:
     div: Polynomial
     sqrt: Polynomial
     least: int
-    """The law is exact from this n on; shorter chains may cost less."""
+    """The formula is exact from this n on; shorter chains may cost less."""
 
     def __call__(self, n: int) -> Count:
         return Count(int(self.mul(n)), int(self.add(n)), int(self.div(n)), int(self.sqrt(n)))
@@ -115,14 +115,14 @@ class Law:
 
 
 @cache
-def law(name: str = "inverse_dynamics", algorithm: str | None = None,
-        joint: str = "revolute", least: int = 4) -> Law:
-    """The exact general-purpose law of an algorithm for serial chains of `least` joints or more.
+def cost_formula(name: str = "inverse_dynamics", algorithm: str | None = None,
+                 joint: str = "revolute", least: int = 4) -> CostFormula:
+    """The exact general-purpose cost of an algorithm for serial chains of `least` joints or more.
 
     Counts of several lengths are fitted by polynomials; a fit through more points than its
-    degree needs, that also predicts a longer chain, is the law.
+    degree needs, that also predicts a longer chain, is the formula.
 
-    >>> str(law("inverse_dynamics"))
+    >>> str(cost_formula("inverse_dynamics"))
     '(81n-97)M (69n-88)A'
     """
     last = least + 5
@@ -131,16 +131,16 @@ def law(name: str = "inverse_dynamics", algorithm: str | None = None,
     for kind in ("mul", "add", "div", "sqrt"):
         fit = Polynomial.through({n: getattr(counts[n], kind) for n in range(least, last)})
         if len(fit.coefficients) > 4 or fit(last + 3) != getattr(counts[last + 3], kind):
-            raise ArithmeticError(f"{name}: the {kind} count is no cubic law in n")
+            raise ArithmeticError(f"{name}: the {kind} count is no cubic formula in n")
         fits[kind] = fit
-    return Law(**fits, least=least)
+    return CostFormula(**fits, least=least)
 
 
 def _chain_count(n: int, name: str, algorithm: str | None, joint: str) -> Count:
     entry = find(name, algorithm)
     kind = JOINT_TYPES[joint]()
-    element = Joint(kind, Vector.zero(), (), NO_TURN, 0, (0,) * kind.nq, RigidInertia.zero(),
-                    (0,) * kind.nv, (0,) * kind.nv, (0,) * kind.nv)
+    element = MovingJoint(kind, Vector.zero(), (), NO_TURN, 0, (0,) * kind.nq, RigidInertia.zero(),
+                          (0,) * kind.nv, (0,) * kind.nv, (0,) * kind.nv)
     here = Attachment(0, Matrix.identity(), Vector.zero())
     links = tuple(Attachment(i, Matrix.identity(), Vector.zero()) for i in range(n + 1))
     chain = Mechanism((element,) * n, tuple(range(n)), Vector.zero(), here, links)
@@ -158,7 +158,7 @@ class Published:
     note: str = ""
 
     @property
-    def law(self) -> str:
+    def formula(self) -> str:
         return f"({self.mul})M ({self.add})A"
 
     def at(self, n: int) -> tuple[int, int]:

@@ -16,9 +16,9 @@ from typing import Any
 from rich.table import Table as RichTable
 
 from nlink.algorithms.catalogue import Algorithm, Options, find
-from nlink.compute.complexity import Polynomial, count, law
+from nlink.compute.complexity import Polynomial, cost_formula, count
 from nlink.model.joints import Revolute
-from nlink.model.mechanism import NO_TURN, Attachment, Joint, Mechanism
+from nlink.model.mechanism import NO_TURN, Attachment, Mechanism, MovingJoint
 from nlink.model.parameters import generic
 from nlink.programs.tracing import trace
 from nlink.reports.terminal import grid
@@ -32,7 +32,7 @@ LENGTHS = (6, 12)
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Multiplications and additions as laws in the number of joints."""
+    """Multiplications and additions as formulas in the number of joints."""
 
     mul: Polynomial
     add: Polynomial
@@ -155,33 +155,33 @@ AXES: dict[str, tuple[Axes, int]] = {
 
 @cache
 def counted(form: str, axes: str = "any axes", stage: str | None = None) -> Cost:
-    """The law of an algorithm for chains with such axes, or of one of its stages: finding the
+    """The formula of an algorithm for chains with such axes, or of one of its stages: finding the
     rates, and what is left.
 
     >>> counted("normalized").total(6) < published("normalized", 0).total(6)
     True
     """
     if stage is None:
-        return _law(find(ENTRIES[form]), axes)
+        return _formula(find(ENTRIES[form]), axes)
     prefix = "" if form == "normalized" else "unnormalized_"
-    rates = _law(find(f"rates_from_{prefix}quasi_velocities"), axes)
+    rates = _formula(find(f"rates_from_{prefix}quasi_velocities"), axes)
     return rates if stage == next(iter(STAGES)) else counted(form, axes) - rates
 
 
-def _law(algorithm: Algorithm, axes: str) -> Cost:
+def _formula(algorithm: Algorithm, axes: str) -> Cost:
     counts = {n: _chain(n, algorithm, AXES[axes][0]) for n in (6, 7, 8, 12)}
     fits = []
     for kind in (lambda c: c.mul + c.div + c.sqrt, lambda c: c.add):
         fit = Polynomial.through({n: kind(counts[n]) for n in (6, 7, 8)})
         if fit(12) != kind(counts[12]):
-            raise ArithmeticError(f"{algorithm.name}: no law in n for {axes}")
+            raise ArithmeticError(f"{algorithm.name}: no formula in n for {axes}")
         fits.append(fit)
     return Cost(*fits)
 
 
 def _chain(n: int, algorithm: Algorithm, axes: Axes) -> Count:
-    element = Joint(Revolute(), Vector.zero(), (), NO_TURN, 0, (0,), RigidInertia.zero(),
-                    (0,), (0,), (0,))
+    element = MovingJoint(Revolute(), Vector.zero(), (), NO_TURN, 0, (0,), RigidInertia.zero(),
+                          (0,), (0,), (0,))
     here = Attachment(0, Matrix.identity(), Vector.zero())
     chain = Mechanism((element,) * n, tuple(range(n)), Vector.zero(), here, (here,) * (n + 1))
     return count_program(trace(algorithm, chain, Options((here,), chain.links),
@@ -189,52 +189,52 @@ def _chain(n: int, algorithm: Algorithm, axes: Axes) -> Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
-    """A row of Table 3: all operations of a forward dynamics, as a law in n."""
+class PublishedMethod:
+    """A row of Table 3: all operations of a forward dynamics, as a formula in n."""
 
     name: str
-    law: Polynomial
+    formula: Polynomial
     printed: tuple[int, int] | None
     """For 6 and 12 joints, as the paper prints them; None if counted here."""
     note: str = ""
 
     @property
     def values(self) -> tuple[int, ...]:
-        return tuple(round(self.law(n)) for n in LENGTHS)
+        return tuple(round(self.formula(n)) for n in LENGTHS)
 
 
 TABLE_3 = (
-    Method("Articulated body (Featherstone 1987)", Polynomial.of(579, -526), (2948, 6422)),
-    Method("1st Walker and Orin (1982)", Polynomial.of("1/3", "261/2", "1183/6", -33),
-           (5920, 21701)),
-    Method("2nd Walker and Orin (1982)", Polynomial.of("1/3", "133/2", "1567/6", -33),
-           (4000, 13253)),
-    Method("3rd Walker and Orin (1982)", Polynomial.of("1/3", "43/2", "2149/6", -113),
-           (2882, 7857), "the law is printed with N^3/6; its values are those of N^3/3"),
-    Method("4th Walker and Orin (1982)", Polynomial.of("265/2", 207, -31), (5967, 21537),
-           "the law evaluates to 5981 and 21533"),
-    Method("Brandl et al. (1986)", Polynomial.of(470, -420), (2400, 5220)),
-    Method("Numerical solution (Kozlowski 1992)", Polynomial.of("1/3", "41/2", "2047/6", -395),
-           (2462, 7227)),
-    Method("Kalman filtering and smoothing (Kozlowski 1993)", Polynomial.of(477, -503),
-           (2359, 5221)),
-    Method("Normalized equations of motion", Polynomial.of(1135, -910), (5900, 12710)),
-    Method("Unnormalized equations of motion", Polynomial.of(926, -605), (4951, 10507)),
+    PublishedMethod("Articulated body (Featherstone 1987)", Polynomial.of(579, -526), (2948, 6422)),
+    PublishedMethod("1st Walker and Orin (1982)", Polynomial.of("1/3", "261/2", "1183/6", -33),
+                    (5920, 21701)),
+    PublishedMethod("2nd Walker and Orin (1982)", Polynomial.of("1/3", "133/2", "1567/6", -33),
+                    (4000, 13253)),
+    PublishedMethod("3rd Walker and Orin (1982)", Polynomial.of("1/3", "43/2", "2149/6", -113),
+                    (2882, 7857), "printed with N^3/6; its values are those of N^3/3"),
+    PublishedMethod("4th Walker and Orin (1982)", Polynomial.of("265/2", 207, -31), (5967, 21537),
+                    "the formula evaluates to 5981 and 21533"),
+    PublishedMethod("Brandl et al. (1986)", Polynomial.of(470, -420), (2400, 5220)),
+    PublishedMethod("Numerical solution (Kozlowski 1992)",
+                    Polynomial.of("1/3", "41/2", "2047/6", -395), (2462, 7227)),
+    PublishedMethod("Kalman filtering and smoothing (Kozlowski 1993)", Polynomial.of(477, -503),
+                    (2359, 5221)),
+    PublishedMethod("Normalized equations of motion", Polynomial.of(1135, -910), (5900, 12710)),
+    PublishedMethod("Unnormalized equations of motion", Polynomial.of(926, -605), (4951, 10507)),
 )
 """[Koz95] Table 3, as printed."""
 
 
 @cache
-def counted_methods() -> tuple[Method, ...]:
+def counted_methods() -> tuple[PublishedMethod, ...]:
     """What nlink counts for the methods of Table 3."""
-    rows = [Method(f"nlink, {form} equations of motion", counted(form).total, None,
-                   "to (qd, nud) or (qd, xid)") for form in ENTRIES]
+    rows = [PublishedMethod(f"nlink, {form} equations of motion", counted(form).total, None,
+                            "to (qd, nud) or (qd, xid)") for form in ENTRIES]
     for algorithm, note in (("diagonalized", "from qd and back to qdd by way of nud"),
                             ("diagonalized-xi", "from qd and back to qdd by way of xid"),
                             ("articulated", "the standard form")):
-        found = law("forward_dynamics", algorithm)
+        found = cost_formula("forward_dynamics", algorithm)
         total = Polynomial.through({n: found(n).total for n in range(4, 10)})
-        rows.append(Method(f"nlink, {algorithm}", total, None, note))
+        rows.append(PublishedMethod(f"nlink, {algorithm}", total, None, note))
     return tuple(rows)
 
 
@@ -259,7 +259,7 @@ def data() -> dict[str, Any]:
             for stage, rows in ((None, None), *STAGES.items())],
         "table_2_notes": list(NOTES),
         "table_3": [
-            {"method": row.name, "law": str(row.law), "counted": row.printed is None,
+            {"method": row.name, "formula": str(row.formula), "counted": row.printed is None,
              "operations": dict(zip(map(str, LENGTHS), row.values, strict=True)),
              "printed": row.printed, "note": row.note}
             for row in (*TABLE_3, *counted_methods())],
@@ -281,7 +281,7 @@ def _rows_2() -> list[tuple[str, ...]]:
 
 
 def _rows_3() -> list[tuple[str, ...]]:
-    rows = [(row.name, str(row.law), *map(str, row.values), row.note)
+    rows = [(row.name, str(row.formula), *map(str, row.values), row.note)
             for row in (*TABLE_3, *counted_methods())]
     rows += [(f"nlink, {form}, {name}", "its zeros and ones folded",
               *(str(counts[form].total) if load(name).n == n else "" for n in LENGTHS), "")

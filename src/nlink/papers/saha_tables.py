@@ -1,7 +1,7 @@
 """The complexity tables of [Saha99] and [Saha03], published rows beside counted ones.
 
 Published rows are as printed; where a printed number is wrong the row says so. Rows of nlink
-are counted on the traced algorithms for revolute chains of any length (`complexity.law`).
+are counted on the traced algorithms for revolute chains of any length (`complexity.cost_formula`).
 M are multiplications and divisions, A additions and subtractions, as in the papers.
 """
 
@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table as RichTable
 
 from nlink.algorithms.matrices import dense_solve
-from nlink.compute.complexity import INVERSE_DYNAMICS_TABLE, Law, Polynomial, Published, law
+from nlink.compute.complexity import (
+    INVERSE_DYNAMICS_TABLE,
+    CostFormula,
+    Polynomial,
+    Published,
+    cost_formula,
+)
 from nlink.reports.plots import COLOURS, INK, MUTED, RULE, save
 from nlink.reports.terminal import grid
 from nlink.scalars.counting import Counted, Tally
@@ -36,8 +42,8 @@ WALKER_ORIN = (Polynomial.of("1/6", "23/2", "115/3", -47), Polynomial.of("1/6", 
 FEATHERSTONE = (Polynomial.of(199, -198), Polynomial.of(174, -173))
 
 PRINTED = {("Walker and Orin (1982)", 6): (633, 480)}
-"""Entries of the tables of forward dynamics that are not what their laws give."""
-PRINTED_NOTE = "480 additions for n = 6 are as printed; the law gives 475"
+"""Entries of the tables of forward dynamics that are not what their formulas give."""
+PRINTED_NOTE = "480 additions for n = 6 are as printed; the formula gives 475"
 
 SAHA99_TABLE_2 = (
     Published("Saha (1997)", Polynomial.of(201, -335), Polynomial.of(193, -361)),
@@ -62,11 +68,11 @@ SAHA03 = Published("Saha (2003), corrected", Polynomial.of(192, -284), Polynomia
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """An algorithm's cost: its law, and its counts (M, A) for some numbers of joints."""
+class CostRow:
+    """An algorithm's cost: its formula, and its counts (M, A) for some numbers of joints."""
 
     algorithm: str
-    law: str
+    formula: str
     counts: dict[int, tuple[int, int]]
     counted: bool
     """By nlink; else published."""
@@ -74,17 +80,18 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PaperTable:
     """A table of a paper with the rows of nlink below its own."""
 
     source: str
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[CostRow, ...]
 
     def data(self) -> dict[str, Any]:
         """For JSON."""
         return {"source": self.source, "title": self.title, "rows": [
-            {"algorithm": row.algorithm, "counted": row.counted, "law": row.law, "note": row.note,
+            {"algorithm": row.algorithm, "counted": row.counted, "formula": row.formula,
+             "note": row.note,
              "counts": {str(n): {"mul": m, "add": a} for n, (m, a) in row.counts.items()}}
             for row in self.rows]}
 
@@ -93,22 +100,22 @@ class Table:
         numbers = self._notes()
         columns = [f"n = {n}" for n in LENGTHS]
         caption = "\n".join(f"({k}) {note}" for note, k in numbers.items())
-        table = grid("algorithm", "law", *columns, title=f"{self.source}: {self.title}",
-                     text=("algorithm", "law"), caption=caption or None)
+        table = grid("algorithm", "formula", *columns, title=f"{self.source}: {self.title}",
+                     text=("algorithm", "formula"), caption=caption or None)
         for row in self.rows:
-            table.add_row(_marked(row, numbers), row.law, *(_cell(row, n) for n in LENGTHS),
+            table.add_row(_marked(row, numbers), row.formula, *(_cell(row, n) for n in LENGTHS),
                           style="bold" if row.counted else None)
         return table
 
     def markdown(self) -> str:
         """For a page."""
         numbers = self._notes()
-        head = ["algorithm", "law", *(f"n = {n}" for n in LENGTHS)]
+        head = ["algorithm", "formula", *(f"n = {n}" for n in LENGTHS)]
         lines = [f"**{self.source}**: {self.title}", "", f"| {' | '.join(head)} |",
                  f"|{'---|' * 2}{'---:|' * len(LENGTHS)}"]
         for row in self.rows:
             name = _marked(row, numbers)
-            cells = [f"**{name}**" if row.counted else name, row.law,
+            cells = [f"**{name}**" if row.counted else name, row.formula,
                      *(_cell(row, n) for n in LENGTHS)]
             lines.append(f"| {' | '.join(cells)} |")
         if numbers:
@@ -120,11 +127,11 @@ class Table:
         return {note: k for k, note in enumerate(notes, 1)}
 
 
-def _marked(row: Row, numbers: dict[str, int]) -> str:
+def _marked(row: CostRow, numbers: dict[str, int]) -> str:
     return f"{row.algorithm} ({numbers[row.note]})" if row.note else row.algorithm
 
 
-def _cell(row: Row, n: int) -> str:
+def _cell(row: CostRow, n: int) -> str:
     mul, add = row.counts[n]
     return f"{mul}M {add}A"
 
@@ -132,7 +139,7 @@ def _cell(row: Row, n: int) -> str:
 @cache
 def composite_solve() -> Cost:
     """M and A of I qdd = phi by Walker and Orin: the inertia matrix, then a dense elimination."""
-    matrix = law("mass_matrix")
+    matrix = cost_formula("mass_matrix")
     counts = {n: _count_dense_solve(n) for n in range(1, 7)}
     mul = Polynomial.through({n: tally.mul + tally.div for n, tally in counts.items()})
     add = Polynomial.through({n: tally.add for n, tally in counts.items()})
@@ -149,42 +156,42 @@ def _sum(a: Polynomial, b: Polynomial) -> Polynomial:
     return Polynomial.through({n: int(a(n) + b(n)) for n in range(1, 7)})
 
 
-def _of_law(counted: Law) -> Cost:
+def _of_formula(counted: CostFormula) -> Cost:
     """M, divisions included, and A."""
     return _sum(counted.mul, counted.div), counted.add
 
 
 @cache
-def tables() -> tuple[Table, ...]:
+def tables() -> tuple[PaperTable, ...]:
     """[Saha99] Tables 1 and 2 and [Saha03] Table I, ours below theirs."""
-    ridim = _counted("nlink", _of_law(law("inverse_dynamics")))
+    ridim = _counted("nlink", _of_formula(cost_formula("inverse_dynamics")))
     ours = (
-        _counted("nlink, U D U^T", _of_law(law("solve"))),
+        _counted("nlink, U D U^T", _of_formula(cost_formula("solve"))),
         _counted("nlink, composite inertias", composite_solve()),
-        _counted("nlink, U D U^T, bias included", _of_law(law("forward_dynamics")),
+        _counted("nlink, U D U^T, bias included", _of_formula(cost_formula("forward_dynamics")),
                  "computes phi = tau - C qd - g too, which Saha's algorithms are given"),
     )
     return (
-        Table("[Saha99] Table 1", "inverse dynamics",
-              (*map(_published, INVERSE_DYNAMICS_TABLE), ridim)),
-        Table("[Saha99] Table 2", "forward dynamics",
-              (*(_published(row, PRINTED) for row in SAHA99_TABLE_2), *ours)),
-        Table("[Saha03] Table I", "forward dynamics",
-              (*(_published(row, PRINTED) for row in SAHA03_TABLE_I), *ours)),
+        PaperTable("[Saha99] Table 1", "inverse dynamics",
+                   (*map(_published, INVERSE_DYNAMICS_TABLE), ridim)),
+        PaperTable("[Saha99] Table 2", "forward dynamics",
+                   (*(_published(row, PRINTED) for row in SAHA99_TABLE_2), *ours)),
+        PaperTable("[Saha03] Table I", "forward dynamics",
+                   (*(_published(row, PRINTED) for row in SAHA03_TABLE_I), *ours)),
     )
 
 
 def _published(row: Published, printed: Mapping[tuple[str, int], tuple[int, int]] | None = None,
-               ) -> Row:
-    """As printed; what a paper did not print is evaluated from its law."""
+               ) -> CostRow:
+    """As printed; what a paper did not print is evaluated from its formula."""
     counts = {n: (printed or {}).get((row.algorithm, n), row.at(n)) for n in LENGTHS}
-    return Row(row.algorithm, row.law, counts, False, row.note)
+    return CostRow(row.algorithm, row.formula, counts, False, row.note)
 
 
-def _counted(name: str, cost: Cost, note: str = "") -> Row:
+def _counted(name: str, cost: Cost, note: str = "") -> CostRow:
     mul, add = cost
-    return Row(name, f"({mul})M ({add})A", {n: (int(mul(n)), int(add(n))) for n in LENGTHS}, True,
-               note)
+    counts = {n: (int(mul(n)), int(add(n))) for n in LENGTHS}
+    return CostRow(name, f"({mul})M ({add})A", counts, True, note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,11 +231,11 @@ def break_evens() -> tuple[BreakEven, ...]:
                   WALKER_ORIN),
         BreakEven(SAHA03.algorithm, walker, (SAHA03.mul, SAHA03.add), WALKER_ORIN),
         BreakEven("Featherstone (1983)", walker, FEATHERSTONE, WALKER_ORIN),
-        BreakEven("nlink, U D U^T", "nlink, composite inertias", _of_law(law("solve")),
+        BreakEven("nlink, U D U^T", "nlink, composite inertias", _of_formula(cost_formula("solve")),
                   composite_solve()),
         BreakEven("nlink, U D U^T, bias included", "nlink, composite inertias, bias included",
-                  _of_law(law("forward_dynamics")),
-                  _of_law(law("forward_dynamics", "composite"))),
+                  _of_formula(cost_formula("forward_dynamics")),
+                  _of_formula(cost_formula("forward_dynamics", "composite"))),
     )
 
 

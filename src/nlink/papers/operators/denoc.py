@@ -16,7 +16,7 @@ import numpy as np
 from nlink.model.mechanism import Mechanism
 from nlink.papers.operators.blocks import BlockDiagonal, Elementary, Propagation, Step, descends
 from nlink.papers.operators.elimination import Articulated, composite
-from nlink.papers.operators.linear import Array, Operator, Product
+from nlink.papers.operators.linear import Array, Operator, OperatorProduct
 from nlink.papers.operators.state import Bodies, propagation, tilde
 
 
@@ -306,7 +306,7 @@ class DeNOC:
 
     def L(self, k: int) -> Operator:
         """L_k = E_k ... E_n I; L_2 is lower triangular [Saha99, 45, 51]."""
-        return Product(*(self.E(j) for j in range(k, self.n + 1)), self.I).renamed(f"L_{k}")
+        return OperatorProduct(*(self.E(j) for j in range(k, self.n + 1)), self.I).renamed(f"L_{k}")
 
     @cached_property
     def Psi(self) -> Operator:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from nlink.papers.operators.linear import Array, Operator, Sizes
 
 
-class Diagonal(Operator):
+class MemorylessOperator(Operator):
     """diag(X(1), ..., X(n)), memoryless in [RK88]; joints may have any number of rates.
 
     Two of them next to one another are one, so G = P @ H.T @ D.inv is again diagonal.
@@ -36,21 +36,21 @@ class Diagonal(Operator):
     def __matmul__(self, other: ArrayLike) -> Array: ...
 
     def __matmul__(self, other: Any) -> Any:
-        if isinstance(other, Diagonal) and self.columns == other.rows:
+        if isinstance(other, MemorylessOperator) and self.columns == other.rows:
             return self.times(other)
         return super().__matmul__(other)
 
-    def times(self, other: Diagonal) -> Diagonal:
+    def times(self, other: MemorylessOperator) -> MemorylessOperator:
         """The product, block by block."""
         blocks = (a @ b for a, b in zip(self.blocks, other.blocks, strict=True))
         name = f"{self.name} {other.name}"
-        return Diagonal(name, blocks, name)
+        return MemorylessOperator(name, blocks, name)
 
     @property
-    def T(self) -> Diagonal:
+    def T(self) -> MemorylessOperator:
         factors = reversed(self.name.split(" "))
         name = " ".join(f[:-2] if f.endswith("^T") else f"{f}^T" for f in factors)
-        return Diagonal(name, (block.T for block in self.blocks))
+        return MemorylessOperator(name, (block.T for block in self.blocks))
 
     def __call__(self, i: int, j: int | None = None) -> Array:
         if j is None and 1 <= i <= len(self.blocks):
@@ -65,9 +65,9 @@ class Diagonal(Operator):
     def definition(self) -> str:
         return self._definition
 
-    def renamed(self, name: str) -> Diagonal:
+    def renamed(self, name: str) -> MemorylessOperator:
         """Still diagonal: neighbours keep fusing with it."""
-        return Diagonal(name, self.blocks, self.definition)
+        return MemorylessOperator(name, self.blocks, self.definition)
 
 
 class Placed(Operator):

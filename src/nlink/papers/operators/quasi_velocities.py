@@ -13,7 +13,7 @@ import numpy as np
 
 from nlink.model.mechanism import Mechanism
 from nlink.papers.operators.blocks import BlockDiagonal, Propagation, Step, descends
-from nlink.papers.operators.diagonal_state import Filter, Links, cross
+from nlink.papers.operators.diagonal_state import DiagonalLinks, Filter, cross
 from nlink.papers.operators.linear import Array, Identity, Operator
 from nlink.papers.operators.state import tilde
 
@@ -44,7 +44,7 @@ class Diagonal:
 
     def __init__(self, mechanism: Mechanism, q: Array, qd: Array, f_ext: Array | None = None,
                  name: str = "mechanism") -> None:
-        self.links = Links.of(mechanism, q, qd, f_ext)
+        self.links = DiagonalLinks.of(mechanism, q, qd, f_ext)
         self.filter = Filter.of(self.links)
         self.name, self.q, self.qd = name, q, qd
         self.parents, self.n = self.links.parents, len(self.links.parents)

@@ -22,8 +22,8 @@ from nlink.model.mechanism import Attachment, Mechanism
 from nlink.papers.operators.blocks import Propagation, Step
 from nlink.papers.operators.inverse import block_inverse
 from nlink.papers.operators.linear import Array, Named, Operator
-from nlink.papers.operators.memoryless import Diagonal, Placed
-from nlink.papers.operators.origins import Links, Points, shift
+from nlink.papers.operators.memoryless import MemorylessOperator, Placed
+from nlink.papers.operators.origins import Points, SpatialLinks, shift
 
 
 class Symbol(Named):
@@ -63,7 +63,7 @@ class SpatialOperators:
                  points: Points = "joints") -> None:
         self.mechanism, self.name, self.points = mechanism, name, points
         self.q, self.qd = q, qd
-        self.links = Links.of(mechanism, q, qd, points)
+        self.links = SpatialLinks.of(mechanism, q, qd, points)
         self.parents = self.links.parents
         self.n = len(self.parents)
 
@@ -96,21 +96,21 @@ class SpatialOperators:
         return tuple(len(H) for H in self.links.H)
 
     @cached_property
-    def Delta_phi(self) -> Diagonal:
+    def Delta_phi(self) -> MemorylessOperator:
         """diag[phi(2, 1), ..., phi(N+1, N)]: from each body to its parent (a.4)."""
         o = self.links.origin
         below = [o[p - 1] if p else self.links.base for p in self.parents]
-        return Diagonal("Delta_phi", shift(o - np.reshape(below, o.shape)),
-                        "phi(parent of k, k) on the diagonal")
+        return MemorylessOperator("Delta_phi", shift(o - np.reshape(below, o.shape)),
+                                  "phi(parent of k, k) on the diagonal")
 
     @cached_property
-    def Delta_psi(self) -> Diagonal:
+    def Delta_psi(self) -> MemorylessOperator:
         """diag[psi(2, 1), ..., psi(N+1, N)], psi = phi - L H (4.7), (a.5)."""
         blocks = (phi - L @ H for phi, L, H in zip(
             self.Delta_phi.blocks, self.L.blocks, self.H.blocks, strict=True))
-        return Diagonal("Delta_psi", blocks, "psi(parent of k, k) on the diagonal")
+        return MemorylessOperator("Delta_psi", blocks, "psi(parent of k, k) on the diagonal")
 
-    def _propagation(self, name: str, delta: Diagonal) -> Operator:
+    def _propagation(self, name: str, delta: MemorylessOperator) -> Operator:
         """(I - S Delta)^-1: what is at a body and all beyond it, brought to it."""
         steps = np.reshape([block.T for block in delta.blocks], (self.n, 6, 6))
         step = Step(f"{name} step^T", steps, self.parents, f"{name}^T(parent of k, k)")
@@ -154,18 +154,18 @@ class SpatialOperators:
         return (self.psi - 1).renamed("psi~")
 
     @cached_property
-    def H(self) -> Diagonal:
+    def H(self) -> MemorylessOperator:
         """Joint axes: V = phi^T H^T theta' (2.16), (3.5)."""
-        return Diagonal("H", self.links.H)
+        return MemorylessOperator("H", self.links.H)
 
     @cached_property
-    def M(self) -> Diagonal:
+    def M(self) -> MemorylessOperator:
         """Spatial inertias about O(k) (2.15), (3.6)."""
-        return Diagonal("M", self.links.M)
+        return MemorylessOperator("M", self.links.M)
 
     @cached_property
-    def armature(self) -> Diagonal:
-        return Diagonal("armature", self.links.armature)
+    def armature(self) -> MemorylessOperator:
+        return MemorylessOperator("armature", self.links.armature)
 
     @cached_property
     def _articulated(self) -> tuple[list[Array], list[Array], list[Array]]:
@@ -182,27 +182,27 @@ class SpatialOperators:
         return P, D, G
 
     @cached_property
-    def P(self) -> Diagonal:
+    def P(self) -> MemorylessOperator:
         """Articulated inertias (4.5)."""
-        return Diagonal("P", self._articulated[0])
+        return MemorylessOperator("P", self._articulated[0])
 
     @cached_property
-    def D(self) -> Diagonal:
+    def D(self) -> MemorylessOperator:
         """H P H^T, and the armatures (4.6), (a.1)."""
-        return Diagonal("D", self._articulated[1])
+        return MemorylessOperator("D", self._articulated[1])
 
     @cached_property
-    def G(self) -> Diagonal:
+    def G(self) -> MemorylessOperator:
         """P H^T D^-1, the Kalman gain (5.12)."""
-        return Diagonal("G", self._articulated[2])
+        return MemorylessOperator("G", self._articulated[2])
 
     @cached_property
-    def L(self) -> Diagonal:
+    def L(self) -> MemorylessOperator:
         """Delta_phi G, the gain at the parent (4.6), (a.12)."""
         return self.Delta_phi.times(self.G).renamed("L")
 
     @property
-    def K(self) -> Diagonal:
+    def K(self) -> MemorylessOperator:
         """L by its later name [Koz95]."""
         return self.L
 
@@ -290,7 +290,7 @@ class SpatialOperators:
         return self.H @ (self.phi @ (self.M @ (self.phi.T @ self.a_g) + self.b))
 
     @cached_property
-    def Omega(self) -> Diagonal:
+    def Omega(self) -> MemorylessOperator:
         """Om(k) = psi^T Om psi + H^T D^-1 H, base to tip: mobilities of the bodies."""
         Om: list[Array] = []
         inverse = self.D.inv
@@ -298,7 +298,7 @@ class SpatialOperators:
             H, psi = self.H.blocks[k], self.Delta_psi.blocks[k]
             before = Om[parent - 1] if parent else np.zeros((6, 6))
             Om.append(psi.T @ before @ psi + H.T @ inverse(k + 1) @ H)
-        return Diagonal("Omega", Om)
+        return MemorylessOperator("Omega", Om)
 
     def beyond(self, i: int, j: int) -> bool:
         """Whether body j is i or hangs from it, so that phi(i, j) is in phi."""
