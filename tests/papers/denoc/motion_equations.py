@@ -158,7 +158,8 @@ def equations_of_motion(case: Case) -> None:
     close(o.I @ case.qdd + o.C @ case.qd, case.tau - gravity, np.abs(case.tau).max(),
           np.abs(gravity).max())
     close(o.I.dense(), (o.N.T @ o.M @ o.N + o.armature).dense())
-    close(o.C.dense(), (o.N.T @ (o.M @ o.Ndot + o.Mdot @ o.N)).dense())
+    close(o.C.dense(), (o.N.T @ (o.M @ o.Ndot + o.Mdot @ o.N)).dense(),
+          np.abs(o.Mtilde_prime.dense()).max())
 
 
 def twist_rate_is_that_of_the_twist(case: Case) -> None:

@@ -21,7 +21,6 @@ from nlink.papers.operators.linear import (
     Sum,
     Transposed,
 )
-from nlink.papers.operators.memoryless import Diagonal
 
 
 def inverse(operator: Operator) -> Operator:
@@ -38,8 +37,8 @@ def _inverse(operator: Operator) -> Operator | None:
         return None
     if isinstance(operator, Identity):
         return operator
-    if isinstance(operator, Diagonal | BlockDiagonal):
-        return Diagonal(_inverted(operator.name), (block_inverse(x) for x in operator.blocks))
+    if isinstance(operator, BlockDiagonal):
+        return BlockDiagonal(_inverted(operator.name), (block_inverse(x) for x in operator.blocks))
     if isinstance(operator, Transposed):
         inner = _inverse(operator.of)
         return None if inner is None else inner.T
@@ -124,7 +123,7 @@ def _diagonal(factors: tuple[Operator, ...]) -> list[Array] | None:
         return []
     blocks: list[Array] = []
     for f in factors:
-        if not isinstance(f, Diagonal | BlockDiagonal):
+        if not isinstance(f, BlockDiagonal):
             return None
         blocks = [a @ b for a, b in zip(blocks, f.blocks, strict=True)] if blocks else [*f.blocks]
     return blocks

@@ -14,7 +14,7 @@ import numpy as np
 from nlink.model.mechanism import Mechanism
 from nlink.papers.operators.blocks import BlockDiagonal, Propagation, Step, descends
 from nlink.papers.operators.diagonal_state import Filter, Links, cross
-from nlink.papers.operators.linear import Array, Identity, Operator
+from nlink.papers.operators.linear import Array, Identity, Named, Operator
 from nlink.papers.operators.state import tilde
 
 TABLE_1 = ("E_Phi", "Phi", "H", "M", "D", "G", "tau_bar", "E_Psi")
@@ -122,14 +122,13 @@ class Diagonal:
     @cached_property
     def m(self) -> Operator:
         """(1 + H Phi K) D^1/2: the mass matrix is m m^T (26)."""
-        return _Triangular("m", self.U @ self._scalars("D^1/2", self._root),
-                           "(1 + H Phi K) D^1/2", descends(self.parents).T)
+        return Named("m", self.U @ self._scalars("D^1/2", self._root), "(1 + H Phi K) D^1/2")
 
     @cached_property
     def l(self) -> Operator:  # noqa: E743 the paper's name
         """m^-1 = D^-1/2 (1 - H Psi K) (25)."""
-        return _Triangular("l", self._scalars("D^-1/2", 1 / self._root) @ self.U_inverse,
-                           "D^-1/2 (1 - H Psi K)", descends(self.parents).T)
+        return Named("l", self._scalars("D^-1/2", 1 / self._root) @ self.U_inverse,
+                     "D^-1/2 (1 - H Psi K)")
 
     @cached_property
     def Omega(self) -> Operator:
@@ -373,25 +372,3 @@ class Diagonal:
 
     def _scalars(self, name: str, values: Array) -> Operator:
         return BlockDiagonal(name, values[:, None, None], name)
-
-
-class _Triangular(Operator):
-    """A product whose structure is known to be that of the tree."""
-
-    def __init__(self, name: str, of: Operator, definition: str, pattern: Array) -> None:
-        super().__init__(name, of.rows, of.columns)
-        self.of, self._definition, self._pattern = of, definition, pattern
-
-    def apply(self, x: Array) -> Array:
-        return self.of.apply(x)
-
-    def apply_transposed(self, x: Array) -> Array:
-        return self.of.apply_transposed(x)
-
-    @property
-    def pattern(self) -> Array:
-        return self._pattern
-
-    @property
-    def definition(self) -> str:
-        return self._definition
