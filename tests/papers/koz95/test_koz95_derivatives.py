@@ -15,9 +15,9 @@ from koz95_case import (
     skewed,
     turned,
 )
+from nlink.papers.operators.origins import tilde
 
 from nlink.papers.operators.quasi_velocities import TABLE_1
-from nlink.papers.operators.state import tilde
 from nlink.spatial import Matrix, Symmetric
 
 EACH = pytest.mark.parametrize("seed", SEEDS)

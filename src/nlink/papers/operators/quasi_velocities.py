@@ -15,7 +15,7 @@ from nlink.model.mechanism import Mechanism
 from nlink.papers.operators.blocks import BlockDiagonal, Propagation, Step, descends
 from nlink.papers.operators.diagonal_state import Filter, Links, cross
 from nlink.papers.operators.linear import Array, Identity, Named, Operator
-from nlink.papers.operators.state import tilde
+from nlink.papers.operators.origins import tilde
 
 TABLE_1 = ("E_Phi", "Phi", "H", "M", "D", "G", "tau_bar", "E_Psi")
 """The operators of the paper's Table 1, in its order."""

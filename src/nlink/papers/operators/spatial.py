@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from nlink.model.mechanism import Attachment, Mechanism
 from nlink.papers.operators.blocks import BlockDiagonal, Placed, Propagation, Step
-from nlink.papers.operators.inverse import block_inverse
+from nlink.papers.operators.elimination import Articulated
 from nlink.papers.operators.linear import Array, Named, Operator
 from nlink.papers.operators.origins import Links, Points, shift
 
@@ -97,10 +97,12 @@ class SpatialOperators:
             self.Delta_phi.blocks, self.L.blocks, self.H.blocks, strict=True))
         return BlockDiagonal("Delta_psi", blocks, "psi(parent of k, k) on the diagonal")
 
+    def _steps(self, delta: BlockDiagonal) -> Array:
+        return np.reshape([block.T for block in delta.blocks], (self.n, 6, 6))
+
     def _propagation(self, name: str, delta: BlockDiagonal) -> Operator:
         """(I - S Delta)^-1: what is at a body and all beyond it, brought to it."""
-        steps = np.reshape([block.T for block in delta.blocks], (self.n, 6, 6))
-        step = Step(f"{name} step^T", steps, self.parents, f"{name}^T(parent of k, k)")
+        step = Step(f"{name} step^T", self._steps(delta), self.parents, f"{name}^T(parent of k, k)")
         outward = Propagation(f"{name}^T", step, f"{name}^T(i, j)")
         return Named(name, outward.T, f"{name}(i, j) for j beyond i, 1 for j = i")
 
@@ -155,33 +157,23 @@ class SpatialOperators:
         return BlockDiagonal("armature", self.links.armature)
 
     @cached_property
-    def _articulated(self) -> tuple[list[Array], list[Array], list[Array]]:
-        """P, D and G = P H^T D^-1, tip to base: the Riccati equation (4.4)-(4.6)."""
-        P = [block.copy() for block in self.links.M]
-        D, G = [np.zeros((0, 0))] * self.n, [np.zeros((6, 0))] * self.n
-        for k in reversed(range(self.n)):
-            H, phi = self.links.H[k], self.Delta_phi.blocks[k]
-            D[k] = H @ P[k] @ H.T + self.links.armature[k]
-            G[k] = P[k] @ H.T @ block_inverse(D[k])
-            if self.parents[k]:
-                left = P[k] - G[k] @ H @ P[k]
-                P[self.parents[k] - 1] += phi @ left @ phi.T
-        return P, D, G
+    def _articulated(self) -> Articulated:
+        return self.links.articulated(self._steps(self.Delta_phi))
 
     @cached_property
     def P(self) -> BlockDiagonal:
         """Articulated inertias (4.5)."""
-        return BlockDiagonal("P", self._articulated[0])
+        return BlockDiagonal("P", self._articulated.P)
 
     @cached_property
     def D(self) -> BlockDiagonal:
         """H P H^T, and the armatures (4.6), (a.1)."""
-        return BlockDiagonal("D", self._articulated[1])
+        return BlockDiagonal("D", self._articulated.D)
 
     @cached_property
     def G(self) -> BlockDiagonal:
         """P H^T D^-1, the Kalman gain (5.12)."""
-        return BlockDiagonal("G", self._articulated[2])
+        return BlockDiagonal("G", self._articulated.G)
 
     @cached_property
     def L(self) -> BlockDiagonal:
