@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nlink.reports.plots import COLOURS, INK, MUTED, RULE, require_matplotlib, save
+from nlink.reports.plots import COLOURS, INK, MUTED, RULE, require_matplotlib
 from nlink.robot import Robot, load
 
 if TYPE_CHECKING:
@@ -91,8 +90,3 @@ def _ellipse(panel: Any, L: np.ndarray, modes: np.ndarray) -> None:
     panel.spines[["top", "right"]].set_visible(False)
     panel.spines[["left", "bottom"]].set_color(RULE)
     panel.tick_params(colors=MUTED, labelsize=8.5, length=0)
-
-
-def draw(path: str | Path = "docs/nu-two-link.png") -> Path:
-    """Write the picture of docs/diagonal.md."""
-    return save(two_link_figure(), path)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 from denoc_cases import Case, close
+
 from nlink.papers.operators.origins import tilde
 
 

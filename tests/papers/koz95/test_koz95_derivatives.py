@@ -15,8 +15,8 @@ from koz95_case import (
     skewed,
     turned,
 )
-from nlink.papers.operators.origins import tilde
 
+from nlink.papers.operators.origins import tilde
 from nlink.papers.operators.quasi_velocities import TABLE_1
 from nlink.spatial import Matrix, Symmetric
 
