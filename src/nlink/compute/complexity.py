@@ -7,6 +7,7 @@ parameters alone being off-line, which is how the papers count.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,7 +20,7 @@ from nlink.model.mechanism import NO_TURN, Attachment, Joint, Mechanism
 from nlink.model.parameters import generic
 from nlink.programs.tracing import ports, run_text, trace
 from nlink.robot import Robot, expect_robot
-from nlink.scalars.counting import Count, Counted, Tally, count_program
+from nlink.scalars.counting import Count, Counted, count_program
 from nlink.spatial import Matrix, RigidInertia, Vector
 
 
@@ -44,13 +45,13 @@ def count(robot: Robot, name: str = "inverse_dynamics", algorithm: str | None = 
 
 def _count_written(algorithm: Algorithm, mechanism: Mechanism, options: Options,
                    customize: bool) -> Count:
-    tally = Tally()
+    tally: Counter[str] = Counter()
     if not customize:
         mechanism = generic(mechanism, lambda _name: Counted(tally, offline=True))
     mechanism = algorithm.prepare(mechanism)
     inputs, _ = ports(algorithm, mechanism, wrenches=False)
     run_text(algorithm, mechanism, options, [[Counted(tally)] * port.size for port in inputs])
-    return Count(**vars(tally))
+    return Count(**tally)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ M are multiplications and divisions, A additions and subtractions, as in the pap
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,7 +18,7 @@ from nlink.algorithms.matrices import dense_solve
 from nlink.compute.complexity import INVERSE_DYNAMICS_TABLE, Cost, Law, Polynomial, Published, law
 from nlink.reports.plots import COLOURS, INK, MUTED, RULE, save
 from nlink.reports.terminal import PaperTable
-from nlink.scalars.counting import Count, Counted, Tally
+from nlink.scalars.counting import Count, Counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -100,9 +101,9 @@ def composite_solve() -> Cost:
 
 
 def _count_dense_solve(n: int) -> Count:
-    tally = Tally()
+    tally: Counter[str] = Counter()
     dense_solve([[Counted(tally)] * n for _ in range(n)], [Counted(tally)] * n)
-    return Count(**vars(tally))
+    return Count(**tally)
 
 
 @cache
