@@ -1,12 +1,16 @@
-"""What a quasi-velocity is, drawn on a two-link arm."""
+"""What a quasi-velocity is, drawn on a two-link arm: the picture of docs/diagonal.md.
+
+    python examples/two_link_quasi_velocities.py [FILE]
+"""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nlink.reports.plots import COLOURS, INK, MUTED, RULE, require_matplotlib
+from nlink.reports.plots import COLOURS, INK, MUTED, RULE, require_matplotlib, save
 from nlink.robot import Robot, load
 
 if TYPE_CHECKING:
@@ -90,3 +94,7 @@ def _ellipse(panel: Any, L: np.ndarray, modes: np.ndarray) -> None:
     panel.spines[["top", "right"]].set_visible(False)
     panel.spines[["left", "bottom"]].set_color(RULE)
     panel.tick_params(colors=MUTED, labelsize=8.5, length=0)
+
+
+if __name__ == "__main__":
+    save(two_link_figure(), sys.argv[1] if len(sys.argv) > 1 else "nu-two-link.png")
