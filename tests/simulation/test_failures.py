@@ -134,7 +134,7 @@ def test_forces_in_a_table_are_real():
     table = np.zeros((11, 2), dtype=complex)
     with pytest.raises(TypeError, match="tau: dtype complex128 does not convert"):
         nlink.simulate(DOUBLE, START, t=0.1, tau=table)
-    with pytest.raises(ValueError, match="tau: not a rectangular array of numbers"):
+    with pytest.raises(ValueError, match="tau: rows of several lengths"):
         nlink.simulate(DOUBLE, START, t=0.1, tau=[[1.0, 2.0], [3.0]])
 
 
@@ -170,7 +170,7 @@ def test_an_error_of_a_law_is_not_hidden_by_scipy():
 def test_what_is_no_array_is_named():
     with pytest.raises(ValueError, match="t: 'soon', expected a positive number"):
         nlink.simulate(DOUBLE, START, t="soon")
-    with pytest.raises(ValueError, match="q0: not a rectangular array of numbers"):
+    with pytest.raises(ValueError, match="q0: rows of several lengths"):
         nlink.simulate(DOUBLE, [[1.0, 2.0], [3.0]])
 
 

@@ -20,8 +20,6 @@ from nlink.algorithms.matrices import dense_solve
 from nlink.compute.engines import Engine
 from nlink.model.description import Joint
 from nlink.model.mimics import leads
-from nlink.programs.calling import as_doubles
-from nlink.programs.program import Port
 from nlink.robot import Robot
 from nlink.simulation.system import Controller, apply, evaluate_controller
 
@@ -80,15 +78,15 @@ class Coupled:
 
     def expand(self, q: ArrayLike) -> Array:
         """The robot's q: E q' + e."""
-        return as_doubles(Port("q", (self.nq,)), q) @ self._E_q.T + self._e
+        return _of("q", q, self.nq) @ self._E_q.T + self._e
 
     def expand_rates(self, qd: ArrayLike) -> Array:
         """The robot's rates, or accelerations: E qd'."""
-        return as_doubles(Port("qd", (self.n,)), qd) @ self.E.T
+        return _of("qd", qd, self.n) @ self.E.T
 
     def reduce(self, tau: ArrayLike) -> Array:
         """What joint forces of the robot do together: E^T tau."""
-        return as_doubles(Port("tau", (self.robot.n,)), tau) @ self.E
+        return _of("tau", tau, self.robot.n) @ self.E
 
     @property
     def neutral(self) -> Array:
@@ -112,7 +110,7 @@ class Coupled:
                          f_ext: ArrayLike | None = None, *, engine: Engine | None = None) -> Array:
         """Accelerations that joint forces cause: M'^-1 (tau' - E^T ID(q, qd, 0))."""
         held = self.inverse_dynamics(q, qd, np.zeros(self.n), f_ext, engine=engine)
-        rest = np.asarray(as_doubles(Port("tau", (self.n,)), tau) - held)
+        rest = np.asarray(_of("tau", tau, self.n) - held)
         try:
             return np.linalg.solve(self.mass_matrix(q, engine=engine), rest[..., None])[..., 0]
         except np.linalg.LinAlgError:
@@ -176,3 +174,11 @@ class Coupled:
             return apply(robot, "inverse_dynamics", *state, list(self.E @ np.array(qdd)))
 
         return tau
+
+
+def _of(name: str, given: ArrayLike, size: int) -> Any:
+    """An array whose last dimension is as it must be."""
+    x = np.asarray(given, dtype=float)
+    if not x.ndim or x.shape[-1] != size:
+        raise ValueError(f"{name}: shape {x.shape}, expected (..., {size})")
+    return x

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 
 from nlink.closures.balance import RANK, balance, rate_names
 from nlink.model.constraints import ASKEW
-from nlink.model.description import expect_numbers
 from nlink.programs.calling import call
 from nlink.programs.program import Port
 
@@ -129,8 +128,8 @@ class Loops:
         True
         """
         robot = self.robot
-        q = _unit("guess", robot, expect_numbers(
-            "guess", robot.neutral if guess is None else guess, (robot.nq,)))
+        q = _unit("guess", robot, _one(
+            "guess", robot.neutral if guess is None else guess, robot.nq))
         free = np.ones(robot.n, dtype=bool)
         if isinstance(keep, str):
             raise ValueError(f"keep: {keep!r}, expected a sequence of names")
@@ -228,7 +227,7 @@ class Loops:
         Mobility(freedom=1, independent=('crank',), rows=5, redundant=3)
         """
         robot = self.robot
-        q = expect_numbers("q", robot.neutral if q is None else q, (robot.nq,))
+        q = _one("q", robot.neutral if q is None else q, robot.nq)
         J = self.ratios(self.jacobian(q))
         tolerance, names = RANK * max(1.0, float(np.abs(J).max())), rate_names(robot)
         rank = int(np.linalg.matrix_rank(J, tol=tolerance))
@@ -255,7 +254,7 @@ class Loops:
         >>> bool(abs(four_bar.loops.velocity(four_bar.neutral, qd)).max() < 1e-12)
         True
         """
-        robot, q = self.robot, expect_numbers("q", q, (self.robot.nq,))
+        robot, q = self.robot, _one("q", q, self.robot.nq)
         self.expect_closed(q)
         accelerations = dict.fromkeys(rates, 0.0) if accelerations is None else accelerations
         if set(accelerations) != set(rates):
@@ -267,9 +266,8 @@ class Loops:
             place = self._rates_of("rates", name)
             known[place] = True
             for what, given, x in (("rates", rates, qd), ("accelerations", accelerations, qdd)):
-                x[place] = expect_numbers(
-                    f"{what}: {name}", np.ravel(given[name]),
-                    (place.stop - place.start,)) / self.rate_scale[place]
+                x[place] = _one(f"{what}: {name}", np.ravel(given[name]),
+                                place.stop - place.start) / self.rate_scale[place]
         rank = np.linalg.matrix_rank(J[:, ~known], tol=RANK * max(1.0, float(np.abs(J).max())))
         if rank < (~known).sum():
             raise ValueError(f"rates: {', '.join(rates)} leave {(~known).sum() - rank} freedoms "
@@ -339,7 +337,7 @@ class Loops:
     def multipliers(self, q: ArrayLike, wrenches: ArrayLike) -> Array:
         """The multiplier of each row in one state whose wrenches are nearest to given ones."""
         rows = self.robot.compute("closure_rows", q)
-        given = expect_numbers("wrenches", wrenches, (len(self.names), 6))
+        given = _one("wrenches", wrenches, len(self.names), 6)
         return -np.concatenate([np.linalg.pinv(rows[own].T) @ f
                                 for own, f in zip(self._row_numbers, given, strict=True)])
 
@@ -351,8 +349,7 @@ class Loops:
         forces alike) that have the same resultant on the link are taken away.
         """
         robot = self.robot
-        q = expect_numbers("q", q, (robot.nq,))
-        given = expect_numbers("wrenches", wrenches, (len(self.names), 6))
+        q, given = _one("q", q, robot.nq), _one("wrenches", wrenches, len(self.names), 6)
         number = 1 + _index("link", link, [x.name for x in robot.links])
         rows, centre = robot.compute("closure_rows", q), robot.pose(q, number)[:3, 3]
         resultant, held = [], np.zeros(len(self.rows), dtype=bool)
@@ -440,3 +437,16 @@ def _unit(name: str, robot: Robot, q: Array) -> Array:
     if not np.isfinite(valid).all():
         raise ValueError(f"{name}: a quaternion of length zero, expected a rotation")
     return valid
+
+
+def _one(name: str, given: ArrayLike, *shape: int) -> Array:
+    """An array of one state."""
+    try:
+        x = np.array(given, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: {given!r}, expected numbers of shape {shape}") from None
+    if x.shape != shape:
+        raise ValueError(f"{name}: shape {x.shape}, expected {shape}: one state")
+    if not np.isfinite(x).all():
+        raise ValueError(f"{name}: contains a number that is not finite")
+    return x

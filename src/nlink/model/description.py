@@ -117,7 +117,7 @@ class Description:
         if len(self.links) != len(self.joints):
             raise ValueError(f"{len(self.links)} links and {len(self.joints)} joints, "
                              "expected one joint for each link")
-        expect_numbers("gravity", self.gravity, (3,))
+        _numbers("gravity", self.gravity, (3,))
         _unique("frame", self._names)
         _unique("joint", [joint.name for joint in self.joints])
         for number, joint in enumerate(self.joints, 1):
@@ -129,7 +129,7 @@ class Description:
                 raise ValueError(f"frame {frame.name!r}: link {frame.link}, "
                                  f"expected 0 to {len(self.links)}")
         if self.home:
-            expect_numbers("home", self.home, (sum(joint.type.nq for joint in self.joints),))
+            _numbers("home", self.home, (sum(joint.type.nq for joint in self.joints),))
         for link in self.links:
             _check_link(link)
         if self.physical != "ignore":
@@ -187,10 +187,9 @@ class Description:
             warnings.warn(message, NonPhysicalWarning, stacklevel=4)
 
 
-def expect_numbers(what: str, values: object, shape: tuple[int, ...]) -> np.ndarray:
-    """An array of its own, of finite numbers and the given shape."""
+def _numbers(what: str, values: object, shape: tuple[int, ...]) -> np.ndarray:
     try:
-        array = np.array(values, dtype=float)
+        array = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
         raise ValueError(f"{what}: {values!r}, expected numbers of shape {shape}") from None
     if array.shape != shape:
@@ -239,8 +238,8 @@ def _check_link(link: Link) -> None:
     who = f"link {link.name!r}"
     if not (isinstance(link.mass, int | float) and math.isfinite(link.mass) and link.mass >= 0):
         raise ValueError(f"{who}: mass {link.mass}, expected a finite number >= 0")
-    expect_numbers(f"{who}: com", link.com, (3,))
-    inertia = expect_numbers(f"{who}: inertia", link.inertia, (3, 3))
+    _numbers(f"{who}: com", link.com, (3,))
+    inertia = _numbers(f"{who}: inertia", link.inertia, (3, 3))
     if np.abs(inertia - inertia.T).max() > 1e-9 * np.abs(inertia).max():
         raise ValueError(f"{who}: inertia is not symmetric")
 

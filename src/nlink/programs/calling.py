@@ -32,7 +32,7 @@ def call(inputs: Sequence[Port], outputs: Sequence[Port], arrays: Sequence[Any],
     if len(arrays) != len(inputs):
         names = ", ".join(port.name for port in inputs)
         raise TypeError(f"{len(arrays)} arrays given, expected {len(inputs)} ({names})")
-    given = [as_doubles(port, x) for port, x in zip(inputs, arrays, strict=True)]
+    given = [_double(port, x) for port, x in zip(inputs, arrays, strict=True)]
     lead = _broadcast(inputs, given)
     count = math.prod(lead)
     results = [np.empty(lead + port.shape) if x is None else _checked_out(port, x, lead)
@@ -53,21 +53,20 @@ def call(inputs: Sequence[Port], outputs: Sequence[Port], arrays: Sequence[Any],
     return values[0] if len(values) == 1 else values
 
 
-def as_doubles(port: Port, x: Any, meaning: str = "") -> np.ndarray:
-    """The argument as native float64, its last dimensions those of the port; `meaning` ends what
-    is said of others."""
+def _double(port: Port, x: Any) -> np.ndarray:
+    """The argument as native float64, its last dimensions those of the port."""
     try:
         array = np.asarray(x)
     except ValueError:
         raise ValueError(f"{port.name}: not a rectangular array of numbers, "
-                         f"expected {_expected(port)}{meaning}") from None
+                         f"expected {_expected(port)}") from None
     if array.dtype != DOUBLE or not array.dtype.isnative:
         if not np.can_cast(array.dtype, DOUBLE, "safe"):
             raise TypeError(f"{port.name}: dtype {array.dtype} does not convert to float64 safely")
         array = array.astype(DOUBLE)
     core = len(port.shape)
     if array.ndim < core or array.shape[array.ndim - core:] != port.shape:
-        hint = meaning
+        hint = ""
         if array.ndim > 1 and array.T.shape[array.ndim - core:] == port.shape:
             hint = f"; did you mean {port.name}.T?"
         raise ValueError(f"{port.name}: shape {array.shape}, expected {_expected(port)}{hint}")

@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike
 
 from nlink.iterations.integration import Method
 from nlink.iterations.methods import METHODS
-from nlink.programs.calling import as_doubles
-from nlink.programs.program import Port
 from nlink.robot import expect_robot
 from nlink.simulation.closing import closed_start
 from nlink.simulation.scipy_methods import SCIPY
@@ -61,10 +59,9 @@ class Problem:
         expect_robot(robot)
         method = _method(method)
         times = _times(t, every)
-        q = as_doubles(Port("q0", (robot.nq,)), robot.neutral if q0 is None else q0)
-        qd = as_doubles(Port("qd0", (robot.n,)), np.zeros(robot.n) if qd0 is None else qd0)
-        table = None if tau is None or callable(tau) else np.array(as_doubles(
-            Port("tau", (len(times), robot.n)), tau, ": joint forces at each output time"))
+        q = _state("q0", robot.neutral if q0 is None else q0, robot.nq)
+        qd = _state("qd0", np.zeros(robot.n) if qd0 is None else qd0, robot.n)
+        table = None if tau is None or callable(tau) else _table(tau, len(times), robot.n)
         controller = tau if callable(tau) else None
         variation = Variation.of(robot, controller, vary)
         shapes = {"q0": q.shape[:-1], "qd0": qd.shape[:-1],
@@ -159,6 +156,31 @@ def _interval(every: float) -> float:
     if not (np.isfinite(every) and every > 0):
         raise ValueError(f"every: {every}, expected a positive number of seconds")
     return float(every)
+
+
+def _state(name: str, values: ArrayLike, size: int) -> Array:
+    array = _numbers(name, values, f"(..., {size})")
+    if array.ndim < 1 or array.shape[-1] != size:
+        raise ValueError(f"{name}: shape {array.shape}, expected (..., {size})")
+    return array
+
+
+def _table(tau: Any, outputs: int, n: int) -> Array:
+    shape = f"(..., {outputs}, {n}): joint forces at each output time"
+    table = _numbers("tau", tau, shape)
+    if table.ndim < 2 or table.shape[-2:] != (outputs, n):
+        raise ValueError(f"tau: shape {table.shape}, expected {shape}")
+    return table
+
+
+def _numbers(name: str, values: ArrayLike, shape: str) -> Array:
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name}: rows of several lengths, expected {shape}") from None
+    if not np.can_cast(array.dtype, np.float64, "safe"):
+        raise TypeError(f"{name}: dtype {array.dtype} does not convert to float64 safely")
+    return array.astype(float)
 
 
 def _unit(robot: Robot, y: Array) -> Array:
