@@ -16,7 +16,7 @@ from typing import Any
 from nlink.algorithms.catalogue import Algorithm, find
 from nlink.compute.complexity import Cost, Law, Polynomial, count, count_chain, law
 from nlink.model.mechanism import Mechanism
-from nlink.reports.terminal import PaperTable
+from nlink.reports.terminal import PrintedTable
 from nlink.robot import Robot, load
 from nlink.scalars.counting import Count
 from nlink.spatial import Turn
@@ -241,14 +241,14 @@ HEAD_2 = ("form", "axes", "recursions", "published", "counted", "total")
 HEAD_3 = ("method", "operations", *(f"n = {n}" for n in LENGTHS), "note")
 
 
-def table_2() -> PaperTable:
+def table_2() -> PrintedTable:
     """Table 2: published operations beside counted ones."""
-    return PaperTable("[Koz95] Table 2: diagonalized equations of motion", HEAD_2, _rows_2(),
+    return PrintedTable("[Koz95] Table 2: diagonalized equations of motion", HEAD_2, _rows_2(),
                       ("form", "axes", "recursions", "counted"), NOTES,
                       strong=lambda row: row[2] == "all")
 
 
-def table_3() -> PaperTable:
+def table_3() -> PrintedTable:
     """Table 3: all operations of a forward dynamics."""
-    return PaperTable("[Koz95] Table 3: forward dynamics, all operations", HEAD_3, _rows_3(),
+    return PrintedTable("[Koz95] Table 3: forward dynamics, all operations", HEAD_3, _rows_3(),
                       ("method", "operations", "note"))

@@ -300,7 +300,7 @@ class _Report:
                   "subtractions, for one state of a revolute chain of n joints.")
         for table in (*(t.printed() for t in tables.tables()), tables.break_even_table(),
                       koz_tables.table_2(), koz_tables.table_3()):
-            page.paper_table(table)
+            page.printed_table(table)
 
 
 def _apart(a: np.ndarray, b: np.ndarray, joints: Sequence[int] | None = None) -> np.ndarray:

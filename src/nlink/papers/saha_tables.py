@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from nlink.algorithms.matrices import dense_solve
 from nlink.compute.complexity import INVERSE_DYNAMICS_TABLE, Cost, Law, Polynomial, Published, law
 from nlink.reports.plots import COLOURS, INK, MUTED, RULE, save
-from nlink.reports.terminal import PaperTable
+from nlink.reports.terminal import PrintedTable
 from nlink.scalars.counting import Count, Counted
 
 if TYPE_CHECKING:
@@ -81,13 +81,13 @@ class Table:
              "counts": {str(n): {"mul": m, "add": a} for n, (m, a) in row.counts.items()}}
             for row in self.rows]}
 
-    def printed(self) -> PaperTable:
+    def printed(self) -> PrintedTable:
         """For a terminal or a page; notes go below, by number."""
         notes = list(dict.fromkeys(row.note for row in self.rows if row.note))
         rows = [(f"{row.algorithm} ({notes.index(row.note) + 1})" if row.note else row.algorithm,
                  row.law, *(f"{mul}M {add}A" for mul, add in row.counts.values()))
                 for row in self.rows]
-        return PaperTable(f"{self.source}: {self.title}",
+        return PrintedTable(f"{self.source}: {self.title}",
                           ("algorithm", "law", *(f"n = {n}" for n in LENGTHS)), rows,
                           ("algorithm", "law"),
                           [f"({k}) {note}" for k, note in enumerate(notes, 1)])
@@ -181,11 +181,11 @@ def break_evens() -> tuple[BreakEven, ...]:
     )
 
 
-def break_even_table() -> PaperTable:
+def break_even_table() -> PrintedTable:
     """For a terminal or a page."""
     rows = [(row.linear, row.cubic, *map(_number, (row.multiplications, row.operations)))
             for row in break_evens()]
-    return PaperTable("From how many joints O(n) takes fewer operations",
+    return PrintedTable("From how many joints O(n) takes fewer operations",
                       ("O(n)", "O(n^3)", "multiplications", "all operations"), rows,
                       ("O(n)", "O(n^3)"))
 

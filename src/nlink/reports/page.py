@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nlink.reports.plots import STYLES, inline_svg
-from nlink.reports.terminal import PaperTable
+from nlink.reports.terminal import PrintedTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -93,7 +93,7 @@ class Page:
         self.parts.append(f'<div class="wide"><table class="{kind}"><thead><tr>{names}</tr></thead>'
                           f"<tbody>{''.join(body)}</tbody></table></div>")
 
-    def paper_table(self, table: PaperTable) -> None:
+    def printed_table(self, table: PrintedTable) -> None:
         """A table with its title above and its notes below."""
         self.heading(table.title)
         self.table(table.head, table.rows)

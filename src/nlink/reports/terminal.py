@@ -60,8 +60,8 @@ def grid(*columns: str, title: str | None = None, text: Iterable[str] = (),
 
 
 @dataclass(frozen=True, slots=True)
-class PaperTable:
-    """A table of a paper, ours beside theirs: a console prints it, `Page.paper_table` writes it."""
+class PrintedTable:
+    """A table of a paper, ours beside theirs: a console prints it, `Page.printed_table` writes it."""
 
     title: str
     head: tuple[str, ...]

@@ -113,7 +113,7 @@ def test_every_form_has_every_row():
     data = json.loads(json.dumps(tables.data()))
     page = Page("tables")
     for table in (*(t.printed() for t in tables.tables()), tables.break_even_table()):
-        page.paper_table(table)
+        page.printed_table(table)
     text = html.unescape(page.html())
     for table in data["tables"]:
         for row in table["rows"]:

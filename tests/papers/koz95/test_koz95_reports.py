@@ -60,7 +60,7 @@ def test_tables_are_data_text_and_pages():
     assert len(data["table_3"]) == len(koz_tables.TABLE_3) + 5
     assert len(koz_tables.table_2().rows) == 18
     page = Page("tables")
-    page.paper_table(koz_tables.table_3())
+    page.printed_table(koz_tables.table_3())
     assert "<td class=words>Unnormalized equations of motion</td><td class=words>926n-605</td>" in (
         page.html())
     for counts in koz_tables.customized().values():
