@@ -1,4 +1,4 @@
-"""Operation counts: golden numbers, bars, and what must never cost more."""
+"""Operation counts: golden numbers, bounds, and what must never cost more."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nlink
-from nlink.compute.complexity import INVERSE_DYNAMICS_TABLE, law
+from nlink.compute.complexity import INVERSE_DYNAMICS_TABLE, cost_formula
 from nlink.scalars.counting import Counted
 from nlink.scalars.functions import sin, sqrt
 from nlink.testing import random_robot
@@ -21,12 +21,12 @@ def chain(n: int, joint: str = "revolute") -> nlink.Robot:
 
 
 def test_inverse_dynamics_law_for_revolute_chains():
-    assert str(law("inverse_dynamics")) == "(81n-97)M (69n-88)A"
+    assert str(cost_formula("inverse_dynamics")) == "(81n-97)M (69n-88)A"
 
 
 @pytest.mark.parametrize("n", range(3, 11))
 def test_inverse_dynamics_is_at_or_below_the_bar(n):
-    counted = law("inverse_dynamics")(n)
+    counted = cost_formula("inverse_dynamics")(n)
     assert counted.mul <= 89 * n - 102
     assert counted.add <= 74 * n - 90
 
@@ -34,7 +34,7 @@ def test_inverse_dynamics_is_at_or_below_the_bar(n):
 @pytest.mark.parametrize("n", range(4, 8))
 def test_the_law_is_what_a_chain_costs(n):
     general = nlink.count(chain(n), customize=False)
-    predicted = law("inverse_dynamics")(n)
+    predicted = cost_formula("inverse_dynamics")(n)
     assert (general.mul, general.add) == (predicted.mul, predicted.add)
     assert general.trig == 2 * n
 
@@ -42,7 +42,7 @@ def test_the_law_is_what_a_chain_costs(n):
 @pytest.mark.parametrize("published", INVERSE_DYNAMICS_TABLE, ids=lambda p: p.algorithm)
 def test_no_published_algorithm_costs_less(published):
     for n in range(3, 11):
-        counted = law("inverse_dynamics")(n)
+        counted = cost_formula("inverse_dynamics")(n)
         mul, add = published.cost.at(n)
         assert counted.mul < mul
         assert counted.add < add

@@ -101,7 +101,7 @@ def simulate(
     ensemble: Annotated[int, typer.Option(
         metavar="N", help="So many trajectories around the initial q.")] = 1,
     width: Annotated[float, typer.Option(help="Standard deviation of an ensemble.")] = 0.01,
-    seed: Annotated[int, typer.Option(help="Of an ensemble.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random states of an ensemble.")] = 0,
     payload: Annotated[str | None, typer.Option(
         metavar="KG", help="A point mass in the last frame; LOW,HIGH spreads an ensemble's.")]
     = None,
@@ -146,7 +146,7 @@ def simulate(
     try:
         result = nlink.simulate(
             model, start if ensemble == 1 else simulation.spread(
-                model, start, ensemble, width, seed), rates, end_time, simulation.law(
+                model, start, ensemble, width, seed), rates, end_time, simulation.controller(
                 model, control, start, end, through, end_time, kp, kd), method, rtol, atol, every,
             vary=loads, step=step, velocity=velocity, limits=limits, restitution=restitution,
             save=save, closing=simulation.closing(closing))

@@ -16,7 +16,7 @@ from itertools import pairwise, zip_longest
 
 from nlink.algorithms.catalogue import Algorithm, Options, find
 from nlink.model.joints import JOINT_TYPES
-from nlink.model.mechanism import NO_TURN, Attachment, Joint, Mechanism
+from nlink.model.mechanism import NO_TURN, Attachment, Mechanism, MovingJoint
 from nlink.model.parameters import generic
 from nlink.programs.tracing import ports, run_text, trace
 from nlink.robot import Robot, expect_robot
@@ -138,7 +138,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
+class CostFormula:
     """A count as a function of the number of joints of a serial chain."""
 
     mul: Polynomial
@@ -146,17 +146,17 @@ class Law:
     div: Polynomial
     sqrt: Polynomial
     least: int
-    """The law is exact from this n on; shorter chains may cost less."""
+    """The formula is exact from this n on; shorter chains may cost less."""
 
     @classmethod
-    def through(cls, counts: Mapping[int, Count], what: str) -> Law:
+    def through(cls, counts: Mapping[int, Count], what: str) -> CostFormula:
         """Polynomials through the counts of several lengths; the longest must be predicted."""
         *lengths, longest = sorted(counts)
         fits = {}
         for kind in ("mul", "add", "div", "sqrt"):
             fit = Polynomial.through({n: getattr(counts[n], kind) for n in lengths})
             if len(fit.coefficients) > 4 or fit(longest) != getattr(counts[longest], kind):
-                raise ArithmeticError(f"{what}: the {kind} count is no cubic law in n")
+                raise ArithmeticError(f"{what}: the {kind} count is no cubic formula in n")
             fits[kind] = fit
         return cls(**fits, least=lengths[0])
 
@@ -174,18 +174,18 @@ class Law:
 
 
 @cache
-def law(name: str = "inverse_dynamics", algorithm: str | None = None,
-        joint: str = "revolute", least: int = 4) -> Law:
-    """The exact general-purpose law of an algorithm for serial chains of `least` joints or more.
+def cost_formula(name: str = "inverse_dynamics", algorithm: str | None = None,
+                 joint: str = "revolute", least: int = 4) -> CostFormula:
+    """The exact general-purpose cost of an algorithm for serial chains of `least` joints or more.
 
     Counts of several lengths are fitted by polynomials; a fit through more points than its
-    degree needs, that also predicts a longer chain, is the law.
+    degree needs, that also predicts a longer chain, is the formula.
 
-    >>> str(law("inverse_dynamics"))
+    >>> str(cost_formula("inverse_dynamics"))
     '(81n-97)M (69n-88)A'
     """
     entry, last = find(name, algorithm), least + 5
-    return Law.through({n: count_chain(n, entry, joint)
+    return CostFormula.through({n: count_chain(n, entry, joint)
                         for n in (*range(least, last), last + 3)}, name)
 
 
@@ -193,8 +193,8 @@ def count_chain(n: int, algorithm: Algorithm, joint: str = "revolute",
                 change: Callable[[Mechanism], Mechanism] = lambda mechanism: mechanism) -> Count:
     """Operations for any chain of n equal joints, or any that `change` leaves of its structure."""
     kind = JOINT_TYPES[joint]()
-    element = Joint(kind, Vector.zero(), (), NO_TURN, 0, (0,) * kind.nq, RigidInertia.zero(),
-                    (0,) * kind.nv, (0,) * kind.nv, (0,) * kind.nv)
+    element = MovingJoint(kind, Vector.zero(), (), NO_TURN, 0, (0,) * kind.nq, RigidInertia.zero(),
+                          (0,) * kind.nv, (0,) * kind.nv, (0,) * kind.nv)
     here = Attachment(0, Matrix.identity(), Vector.zero())
     links = tuple(Attachment(i, Matrix.identity(), Vector.zero()) for i in range(n + 1))
     chain = Mechanism((element,) * n, tuple(range(n)), Vector.zero(), here, links)

@@ -54,7 +54,12 @@ def from_rows(rows: Sequence[Mapping[str, Any]], *, convention: Convention = "st
               source: str = "", frames: Sequence[Frame] = (), report: Sequence[str] = (),
               physical: Physical = "warn", loops: Sequence[Loop] = (),
               home: Sequence[float] = ()) -> Description:
-    """A description from rows; see API.md for the keys of a row."""
+    """A description from rows, mappings as the [[link]] tables of a TOML file are.
+
+    A row has `joint`, the lengths and angles `a, b, alpha, theta` (m, rad; the joint variable
+    is added to `theta` or `b`), and `mass`, `com` and `inertia` (about the mass centre) in the
+    link's own frame; optional are `friction`, `armature`, `limits` and `name`.
+    """
     if isinstance(rows, Mapping | str) or not isinstance(rows, Sequence):
         raise TypeError(f"rows: {type(rows).__name__}, expected a sequence of mappings")
     links, joints = [], []
@@ -134,7 +139,7 @@ def _parameter(row: Mapping[str, Any], key: str, kind: Any) -> Any:
             return row[key]
     if key == "axis":
         return _vector(key, row[key])
-    return _row_of(key, row[key]) if isinstance(row[key], list | tuple) else _number(row, key)
+    return _number_list(key, row[key]) if isinstance(row[key], list | tuple) else _number(row, key)
 
 
 def _mimic(row: Mapping[str, Any]) -> Mimic | None:
@@ -294,7 +299,7 @@ def parse_toml(text: str, *, origin: str = "<toml>", physical: Physical = "warn"
             name=data.get("name", "robot"), source=data.get("source", ""),
             frames=[_frame(frame, names) for frame in frames], physical=physical,
             loops=read_loops(data.get("loop", []), names),
-            home=_row_of("home", data.get("home", [])))
+            home=_number_list("home", data.get("home", [])))
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{origin}: {error}") from None
 
@@ -337,7 +342,7 @@ def _read_loop(table: Mapping[str, Any], name: Any, names: list[str]) -> Loop:
     if "pitch" in table:
         options["pitch"] = _number(table, "pitch")
     if "matrix" in table:
-        options["matrix"] = tuple(_row_of("matrix", row) for row in _list_of("matrix", table))
+        options["matrix"] = tuple(_number_list("matrix", row) for row in _list_of("matrix", table))
     known = {field.name for field in fields(CONSTRAINTS[kind])}  # type: ignore[arg-type]
     if options.keys() != known:
         wrong = min(options.keys() ^ known)
@@ -362,7 +367,7 @@ def _list_of(key: str, table: Mapping[str, Any]) -> list[Any]:
     return list(table[key])
 
 
-def _row_of(key: str, values: Any) -> tuple[float, ...]:
+def _number_list(key: str, values: Any) -> tuple[float, ...]:
     values = values.tolist() if isinstance(values, np.ndarray) else values
     if not isinstance(values, list | tuple) or any(
             isinstance(x, bool) or not isinstance(x, int | float) for x in values):

@@ -273,7 +273,7 @@ def _numbers(values: Any) -> str:
 
 
 def mjcf_losses(description: Description) -> list[str]:
-    """What a description has and our MJCF has not, one line a kind."""
+    """What a description has and our MJCF has not, one line for each kind."""
     plan = _Plan.of(description)
     joints = [joint for joint in description.joints if joint.type.nv]
     massive = [link for link in description.links if link.mass]

@@ -40,7 +40,7 @@ def to_urdf(description: Description) -> str:
 
 
 def urdf_losses(description: Description) -> list[str]:
-    """What a description has and URDF has not, one line a kind."""
+    """What a description has and URDF has not, one line for each kind."""
     lost = []
     if description.gravity != EARTH:
         lost.append(f"gravity {description.gravity}: URDF has none, and a reader takes {EARTH}")

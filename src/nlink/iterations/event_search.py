@@ -38,7 +38,7 @@ PROBES = 20
 """Tries after which a search bisects."""
 
 
-class Events:
+class EventHandling:
     """What an integration does about events.
 
     `given.watch(t, y)` gives all g, `given.limited(t, y)` the elements that limits bound, and

@@ -3,7 +3,7 @@
     K_i = f(t + c_i h, y + h sum_j a_ij K_j),   new = y + h sum_i b_i K_i,   K_s = f(t + h, new)
 
 K_0 = f(t, y) is there when a step begins, and K_s becomes the next K_0, so that an accepted
-step costs one evaluation a stage whatever the method. The size of the next step is SAFETY
+step costs one evaluation for each stage whatever the method. The size of the next step is SAFETY
 err^(-1/(q+1)) times that of the last, err being the error over the tolerance.
 """
 

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from nlink.algorithms.catalogue import Algorithm, find
-from nlink.compute.complexity import Cost, Law, Polynomial, count, count_chain, law
+from nlink.compute.complexity import Cost, CostFormula, Polynomial, cost_formula, count, count_chain
 from nlink.model.mechanism import Mechanism
 from nlink.reports.terminal import PrintedTable
 from nlink.robot import Robot, load
@@ -118,71 +118,71 @@ AXES: dict[str, tuple[Axes, int]] = {
 
 @cache
 def counted(form: str, axes: str = "any axes", stage: str | None = None) -> Cost:
-    """The law of an algorithm for chains with such axes, or of one of its stages: finding the
+    """The formula of an algorithm for chains with such axes, or of one of its stages: finding the
     rates, and what is left.
 
     >>> counted("normalized").total(6) < published("normalized", 0).total(6)
     True
     """
     if stage is None:
-        return _law(find(ENTRIES[form]), axes)
+        return _formula(find(ENTRIES[form]), axes)
     prefix = "" if form == "normalized" else "unnormalized_"
-    rates = _law(find(f"rates_from_{prefix}quasi_velocities"), axes)
+    rates = _formula(find(f"rates_from_{prefix}quasi_velocities"), axes)
     return rates if stage == next(iter(STAGES)) else counted(form, axes) - rates
 
 
-def _law(algorithm: Algorithm, axes: str) -> Cost:
+def _formula(algorithm: Algorithm, axes: str) -> Cost:
     change, _ = AXES[axes]
     counts = {n: count_chain(n, algorithm, change=change) for n in (6, 7, 8, 12)}
-    return Law.through(counts, f"{algorithm.name} for {axes}").cost
+    return CostFormula.through(counts, f"{algorithm.name} for {axes}").cost
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
-    """A row of Table 3: all operations of a forward dynamics, as a law in n."""
+class PublishedMethod:
+    """A row of Table 3: all operations of a forward dynamics, as a formula in n."""
 
     name: str
-    law: Polynomial
+    formula: Polynomial
     printed: tuple[int, int] | None
     """For 6 and 12 joints, as the paper prints them; None if counted here."""
     note: str = ""
 
     @property
     def values(self) -> tuple[int, ...]:
-        return tuple(round(self.law(n)) for n in LENGTHS)
+        return tuple(round(self.formula(n)) for n in LENGTHS)
 
 
 TABLE_3 = (
-    Method("Articulated body (Featherstone 1987)", Polynomial.of(579, -526), (2948, 6422)),
-    Method("1st Walker and Orin (1982)", Polynomial.of("1/3", "261/2", "1183/6", -33),
-           (5920, 21701)),
-    Method("2nd Walker and Orin (1982)", Polynomial.of("1/3", "133/2", "1567/6", -33),
-           (4000, 13253)),
-    Method("3rd Walker and Orin (1982)", Polynomial.of("1/3", "43/2", "2149/6", -113),
-           (2882, 7857), "the law is printed with N^3/6; its values are those of N^3/3"),
-    Method("4th Walker and Orin (1982)", Polynomial.of("265/2", 207, -31), (5967, 21537),
-           "the law evaluates to 5981 and 21533"),
-    Method("Brandl et al. (1986)", Polynomial.of(470, -420), (2400, 5220)),
-    Method("Numerical solution (Kozlowski 1992)", Polynomial.of("1/3", "41/2", "2047/6", -395),
-           (2462, 7227)),
-    Method("Kalman filtering and smoothing (Kozlowski 1993)", Polynomial.of(477, -503),
-           (2359, 5221)),
-    Method("Normalized equations of motion", Polynomial.of(1135, -910), (5900, 12710)),
-    Method("Unnormalized equations of motion", Polynomial.of(926, -605), (4951, 10507)),
+    PublishedMethod("Articulated body (Featherstone 1987)", Polynomial.of(579, -526), (2948, 6422)),
+    PublishedMethod("1st Walker and Orin (1982)", Polynomial.of("1/3", "261/2", "1183/6", -33),
+                    (5920, 21701)),
+    PublishedMethod("2nd Walker and Orin (1982)", Polynomial.of("1/3", "133/2", "1567/6", -33),
+                    (4000, 13253)),
+    PublishedMethod("3rd Walker and Orin (1982)", Polynomial.of("1/3", "43/2", "2149/6", -113),
+                    (2882, 7857), "printed with N^3/6; its values are those of N^3/3"),
+    PublishedMethod("4th Walker and Orin (1982)", Polynomial.of("265/2", 207, -31), (5967, 21537),
+                    "the formula evaluates to 5981 and 21533"),
+    PublishedMethod("Brandl et al. (1986)", Polynomial.of(470, -420), (2400, 5220)),
+    PublishedMethod("Numerical solution (Kozlowski 1992)",
+                    Polynomial.of("1/3", "41/2", "2047/6", -395), (2462, 7227)),
+    PublishedMethod("Kalman filtering and smoothing (Kozlowski 1993)", Polynomial.of(477, -503),
+                    (2359, 5221)),
+    PublishedMethod("Normalized equations of motion", Polynomial.of(1135, -910), (5900, 12710)),
+    PublishedMethod("Unnormalized equations of motion", Polynomial.of(926, -605), (4951, 10507)),
 )
 """[Koz95] Table 3, as printed."""
 
 
 @cache
-def counted_methods() -> tuple[Method, ...]:
+def counted_methods() -> tuple[PublishedMethod, ...]:
     """What nlink counts for the methods of Table 3."""
-    rows = [Method(f"nlink, {form} equations of motion", counted(form).total, None,
-                   "to (qd, nud) or (qd, xid)") for form in ENTRIES]
+    rows = [PublishedMethod(f"nlink, {form} equations of motion", counted(form).total, None,
+                            "to (qd, nud) or (qd, xid)") for form in ENTRIES]
     for algorithm, note in (("diagonalized", "from qd and back to qdd by way of nud"),
                             ("diagonalized-xi", "from qd and back to qdd by way of xid"),
                             ("articulated", "the standard form")):
-        total = law("forward_dynamics", algorithm).cost.total
-        rows.append(Method(f"nlink, {algorithm}", total, None, note))
+        total = cost_formula("forward_dynamics", algorithm).cost.total
+        rows.append(PublishedMethod(f"nlink, {algorithm}", total, None, note))
     return tuple(rows)
 
 
@@ -195,19 +195,19 @@ def customized(*names: str) -> dict[str, dict[str, Count]]:
 
 def data() -> dict[str, Any]:
     """Both tables, for JSON."""
-    def law_of(cost: Cost) -> dict[str, str]:
+    def formulas_of(cost: Cost) -> dict[str, str]:
         return {"mul": str(cost.mul), "add": str(cost.add), "total": str(cost.total)}
 
     return {
         "table_2": [
             {"form": form, "axes": axes, "stage": stage,
-             "published": law_of(published(form, column, rows)),
-             "counted": law_of(counted(form, axes, stage))}
+             "published": formulas_of(published(form, column, rows)),
+             "counted": formulas_of(counted(form, axes, stage))}
             for form in ENTRIES for axes, (_, column) in AXES.items()
             for stage, rows in ((None, None), *STAGES.items())],
         "table_2_notes": list(NOTES),
         "table_3": [
-            {"method": row.name, "law": str(row.law), "counted": row.printed is None,
+            {"method": row.name, "formula": str(row.formula), "counted": row.printed is None,
              "operations": dict(zip(map(str, LENGTHS), row.values, strict=True)),
              "printed": row.printed, "note": row.note}
             for row in (*TABLE_3, *counted_methods())],
@@ -229,7 +229,7 @@ def _rows_2() -> list[tuple[str, ...]]:
 
 
 def _rows_3() -> list[tuple[str, ...]]:
-    rows = [(row.name, str(row.law), *map(str, row.values), row.note)
+    rows = [(row.name, str(row.formula), *map(str, row.values), row.note)
             for row in (*TABLE_3, *counted_methods())]
     rows += [(f"nlink, {form}, {name}", "its zeros and ones folded",
               *(str(counts[form].total) if load(name).n == n else "" for n in LENGTHS), "")
@@ -244,11 +244,11 @@ HEAD_3 = ("method", "operations", *(f"n = {n}" for n in LENGTHS), "note")
 def table_2() -> PrintedTable:
     """Table 2: published operations beside counted ones."""
     return PrintedTable("[Koz95] Table 2: diagonalized equations of motion", HEAD_2, _rows_2(),
-                      ("form", "axes", "recursions", "counted"), NOTES,
-                      strong=lambda row: row[2] == "all")
+                        ("form", "axes", "recursions", "counted"), NOTES,
+                        strong=lambda row: row[2] == "all")
 
 
 def table_3() -> PrintedTable:
     """Table 3: all operations of a forward dynamics."""
     return PrintedTable("[Koz95] Table 3: forward dynamics, all operations", HEAD_3, _rows_3(),
-                      ("method", "operations", "note"))
+                        ("method", "operations", "note"))

@@ -1,7 +1,7 @@
 """The complexity tables of [Saha99] and [Saha03], published rows beside counted ones.
 
 Published rows are as printed; where a printed number is wrong the row says so. Rows of nlink
-are counted on the traced algorithms for revolute chains of any length (`complexity.law`).
+are counted on the traced algorithms for revolute chains of any length (`complexity.cost_formula`).
 M are multiplications and divisions, A additions and subtractions, as in the papers.
 """
 
@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nlink.algorithms.matrices import dense_solve
-from nlink.compute.complexity import INVERSE_DYNAMICS_TABLE, Cost, Law, Polynomial, Published, law
+from nlink.compute.complexity import (
+    INVERSE_DYNAMICS_TABLE,
+    Cost,
+    CostFormula,
+    Polynomial,
+    Published,
+    cost_formula,
+)
 from nlink.reports.plots import COLOURS, INK, MUTED, RULE, save
 from nlink.reports.terminal import PrintedTable
 from nlink.scalars.counting import Count, Counted
@@ -31,8 +38,8 @@ WALKER_ORIN = Cost.of(("1/6", "23/2", "115/3", -47), ("1/6", 7, "233/6", -46))
 FEATHERSTONE = Cost.of((199, -198), (174, -173))
 
 PRINTED = {("Walker and Orin (1982)", 6): (633, 480)}
-"""Entries of the tables of forward dynamics that are not what their laws give."""
-PRINTED_NOTE = "480 additions for n = 6 are as printed; the law gives 475"
+"""Entries of the tables of forward dynamics that are not what their formulas give."""
+PRINTED_NOTE = "480 additions for n = 6 are as printed; the formula gives 475"
 
 SAHA99_TABLE_2 = (
     Published("Saha (1997)", Cost.of((201, -335), (193, -361))),
@@ -55,11 +62,11 @@ SAHA03 = Published("Saha (2003), corrected", Cost.of((192, -284), (187, -325)))
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """An algorithm's cost: its law, and its counts (M, A) for some numbers of joints."""
+class CostRow:
+    """An algorithm's cost: its formula, and its counts (M, A) for some numbers of joints."""
 
     algorithm: str
-    law: str
+    formula: str
     counts: dict[int, tuple[int, int]]
     counted: bool
     """By nlink; else published."""
@@ -67,17 +74,18 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PaperTable:
     """A table of a paper with the rows of nlink below its own."""
 
     source: str
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[CostRow, ...]
 
     def data(self) -> dict[str, Any]:
         """For JSON."""
         return {"source": self.source, "title": self.title, "rows": [
-            {"algorithm": row.algorithm, "counted": row.counted, "law": row.law, "note": row.note,
+            {"algorithm": row.algorithm, "counted": row.counted, "formula": row.formula,
+             "note": row.note,
              "counts": {str(n): {"mul": m, "add": a} for n, (m, a) in row.counts.items()}}
             for row in self.rows]}
 
@@ -85,19 +93,19 @@ class Table:
         """For a terminal or a page; notes go below, by number."""
         notes = list(dict.fromkeys(row.note for row in self.rows if row.note))
         rows = [(f"{row.algorithm} ({notes.index(row.note) + 1})" if row.note else row.algorithm,
-                 row.law, *(f"{mul}M {add}A" for mul, add in row.counts.values()))
+                 row.formula, *(f"{mul}M {add}A" for mul, add in row.counts.values()))
                 for row in self.rows]
         return PrintedTable(f"{self.source}: {self.title}",
-                          ("algorithm", "law", *(f"n = {n}" for n in LENGTHS)), rows,
-                          ("algorithm", "law"),
-                          [f"({k}) {note}" for k, note in enumerate(notes, 1)])
+                            ("algorithm", "formula", *(f"n = {n}" for n in LENGTHS)), rows,
+                            ("algorithm", "formula"),
+                            [f"({k}) {note}" for k, note in enumerate(notes, 1)])
 
 
 @cache
 def composite_solve() -> Cost:
     """M and A of I qdd = phi by Walker and Orin: the inertia matrix, then a dense elimination."""
-    solve = Law.through({n: _count_dense_solve(n) for n in range(1, 8)}, "dense_solve")
-    return law("mass_matrix").cost + solve.cost
+    solve = CostFormula.through({n: _count_dense_solve(n) for n in range(1, 8)}, "dense_solve")
+    return cost_formula("mass_matrix").cost + solve.cost
 
 
 def _count_dense_solve(n: int) -> Count:
@@ -107,34 +115,34 @@ def _count_dense_solve(n: int) -> Count:
 
 
 @cache
-def tables() -> tuple[Table, ...]:
+def tables() -> tuple[PaperTable, ...]:
     """[Saha99] Tables 1 and 2 and [Saha03] Table I, ours below theirs."""
-    ridim = _counted("nlink", law("inverse_dynamics").cost)
+    ridim = _counted("nlink", cost_formula("inverse_dynamics").cost)
     ours = (
-        _counted("nlink, U D U^T", law("solve").cost),
+        _counted("nlink, U D U^T", cost_formula("solve").cost),
         _counted("nlink, composite inertias", composite_solve()),
-        _counted("nlink, U D U^T, bias included", law("forward_dynamics").cost,
+        _counted("nlink, U D U^T, bias included", cost_formula("forward_dynamics").cost,
                  "computes phi = tau - C qd - g too, which Saha's algorithms are given"),
     )
     return (
-        Table("[Saha99] Table 1", "inverse dynamics",
-              (*map(_published, INVERSE_DYNAMICS_TABLE), ridim)),
-        Table("[Saha99] Table 2", "forward dynamics",
-              (*(_published(row, PRINTED) for row in SAHA99_TABLE_2), *ours)),
-        Table("[Saha03] Table I", "forward dynamics",
-              (*(_published(row, PRINTED) for row in SAHA03_TABLE_I), *ours)),
+        PaperTable("[Saha99] Table 1", "inverse dynamics",
+                   (*map(_published, INVERSE_DYNAMICS_TABLE), ridim)),
+        PaperTable("[Saha99] Table 2", "forward dynamics",
+                   (*(_published(row, PRINTED) for row in SAHA99_TABLE_2), *ours)),
+        PaperTable("[Saha03] Table I", "forward dynamics",
+                   (*(_published(row, PRINTED) for row in SAHA03_TABLE_I), *ours)),
     )
 
 
 def _published(row: Published, printed: Mapping[tuple[str, int], tuple[int, int]] | None = None,
-               ) -> Row:
-    """As printed; what a paper did not print is evaluated from its law."""
+               ) -> CostRow:
+    """As printed; what a paper did not print is evaluated from its formula."""
     counts = {n: (printed or {}).get((row.algorithm, n), row.cost.at(n)) for n in LENGTHS}
-    return Row(row.algorithm, str(row.cost), counts, False, row.note)
+    return CostRow(row.algorithm, str(row.cost), counts, False, row.note)
 
 
-def _counted(name: str, cost: Cost, note: str = "") -> Row:
-    return Row(name, str(cost), {n: cost.at(n) for n in LENGTHS}, True, note)
+def _counted(name: str, cost: Cost, note: str = "") -> CostRow:
+    return CostRow(name, str(cost), {n: cost.at(n) for n in LENGTHS}, True, note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +181,11 @@ def break_evens() -> tuple[BreakEven, ...]:
         BreakEven("Saha (1997)", walker, SAHA99_TABLE_2[0].cost, WALKER_ORIN),
         BreakEven(SAHA03.algorithm, walker, SAHA03.cost, WALKER_ORIN),
         BreakEven("Featherstone (1983)", walker, FEATHERSTONE, WALKER_ORIN),
-        BreakEven("nlink, U D U^T", "nlink, composite inertias", law("solve").cost,
+        BreakEven("nlink, U D U^T", "nlink, composite inertias", cost_formula("solve").cost,
                   composite_solve()),
         BreakEven("nlink, U D U^T, bias included", "nlink, composite inertias, bias included",
-                  law("forward_dynamics").cost,
-                  law("forward_dynamics", "composite").cost),
+                  cost_formula("forward_dynamics").cost,
+                  cost_formula("forward_dynamics", "composite").cost),
     )
 
 
@@ -186,8 +194,8 @@ def break_even_table() -> PrintedTable:
     rows = [(row.linear, row.cubic, *map(_number, (row.multiplications, row.operations)))
             for row in break_evens()]
     return PrintedTable("From how many joints O(n) takes fewer operations",
-                      ("O(n)", "O(n^3)", "multiplications", "all operations"), rows,
-                      ("O(n)", "O(n^3)"))
+                        ("O(n)", "O(n^3)", "multiplications", "all operations"), rows,
+                        ("O(n)", "O(n^3)"))
 
 
 def _number(n: int | None) -> str:

@@ -61,7 +61,7 @@ def grid(*columns: str, title: str | None = None, text: Iterable[str] = (),
 
 @dataclass(frozen=True, slots=True)
 class PrintedTable:
-    """A table of a paper, ours beside theirs: a console prints it, `Page.printed_table` writes it."""
+    """A table of a paper, ours beside theirs, for a console or for `Page.printed_table`."""
 
     title: str
     head: tuple[str, ...]

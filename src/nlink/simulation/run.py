@@ -181,8 +181,8 @@ class Run:
                 f"{len(self.t)} outputs, {self.method}, {self.stats}{end}>")
 
     def plot(self, path: str | Path, *, title: str = "", what: str = "q") -> Path:
-        """Draw q, qd or tau into a .png, .svg or .pdf, one panel a joint; an ensemble's first few
-        trajectories. What is "loops" are their opening and their forces, of the first
+        """Draw q, qd or tau into a .png, .svg or .pdf, one panel for each joint; an ensemble's
+        first few trajectories. What is "loops" are their opening and their forces, of the first
         trajectory."""
         from nlink.simulation.figures import run_figure, save
 

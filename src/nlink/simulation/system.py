@@ -1,8 +1,8 @@
-"""A robot under a control law as a system of first order: ydot = f(t, y), traced.
+"""A robot under a controller as a system of first order: ydot = f(t, y), traced.
 
 The state is y = (q, qd) with qdot the tangent of the space of q (a quaternion's rate for
-spherical and free joints) and qdd from forward dynamics; the law's tau = law(t, q, qd) is
-traced into the same graph, so that it shares sines, poses and whatever else it has in
+spherical and free joints) and qdd from forward dynamics; tau = controller(t, q, qd) is traced
+into the same graph, so that it shares sines, poses and whatever else it has in
 common with the dynamics.
 
 The state may hold other velocities than qd (`velocities`): momenta for the symplectic method,
@@ -20,7 +20,7 @@ import numpy as np
 
 from nlink.backends.llvm.rates import RolledRates
 from nlink.backends.llvm.threads import MAKING
-from nlink.iterations.event_search import Events
+from nlink.iterations.event_search import EventHandling
 from nlink.iterations.integration import Integration, Method
 from nlink.iterations.recording import record
 from nlink.iterations.text import Shape
@@ -46,12 +46,12 @@ Closing = Literal["project", "drift"] | float
 this rate (1/s)."""
 
 Controller = Callable[..., Any]
-"""tau = law(t, q, qd), or law(t, q, qd, p) with parameters that vary, written with + - * / and
-the functions of nlink."""
+"""tau = controller(t, q, qd), or controller(t, q, qd, p) with parameters that vary, written with
++ - * / and the functions of nlink."""
 
 def apply(robot: Robot, name: str, *columns: Sequence[Scalar],
           algorithm: str | None = None, frame: int | str = -1) -> list[Scalar]:
-    """An algorithm of a robot on any scalars: floats, or nodes inside a law being traced.
+    """An algorithm of a robot on any scalars: floats, or nodes inside a controller being traced.
 
     >>> import nlink
     >>> apply(nlink.load("planar3"), "gravity_torque", [0.0, 0.0, 0.0])
@@ -74,18 +74,18 @@ def perform(request: Request, *columns: Sequence[Scalar]) -> list[Scalar]:
     return run(request.algorithm, mechanism, request.options, columns)
 
 
-def evaluate_controller(law: Controller, t: Scalar, q: Sequence[Scalar] | np.ndarray,
-                 qd: Sequence[Scalar] | np.ndarray, n: int) -> list[Scalar]:
-    """tau of a law, checked: one number a rate."""
-    robot = getattr(law, "robot", None)
+def evaluate_controller(controller: Controller, t: Scalar, q: Sequence[Scalar] | np.ndarray,
+                        qd: Sequence[Scalar] | np.ndarray, n: int) -> list[Scalar]:
+    """tau of a controller, checked: one number for each rate."""
+    robot = getattr(controller, "robot", None)
     if robot is not None and (robot.nq, robot.n) != (len(q), len(qd)):
-        raise ValueError(f"tau: a control law for {robot.name}, of {robot.nq} coordinates and "
+        raise ValueError(f"tau: a controller for {robot.name}, of {robot.nq} coordinates and "
                          f"{robot.n} rates, expected one for {len(q)} and {len(qd)}")
     kind = object if isinstance(t, Node) else float
-    tau = law(t, np.array(q, dtype=kind), np.array(qd, dtype=kind))
+    tau = controller(t, np.array(q, dtype=kind), np.array(qd, dtype=kind))
     values = list(np.asarray(tau, dtype=object).ravel())
     if len(values) != n:
-        raise ValueError(f"tau: the control law gave {len(values)} values, expected {n}")
+        raise ValueError(f"tau: the controller gave {len(values)} values, expected {n}")
     return values
 
 
@@ -95,7 +95,7 @@ _KEYS: WeakKeyDictionary[Robot, dict[str, str]] = WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class System:
-    """What is integrated: a robot, a law (None is free fall), or forces held in a table."""
+    """What is integrated: a robot, a controller (None is free fall), or forces held in a table."""
 
     robot: Robot
     controller: Controller | None = None
@@ -123,7 +123,7 @@ class System:
         """What a driver runs: a method, around the programs of this system."""
         # held values, and states that must be closed, want a stop at every output
         dense = method.interpolates and not (method.compiles and self.table) and not self.projects
-        events = Events([each.trigger for each in self.watched]) if self.watched else None
+        events = EventHandling([each.trigger for each in self.watched]) if self.watched else None
         return Integration(method, dense=dense, restores=self.restores, events=events)
 
     def programs(self) -> dict[str, Program | RolledRates]:
@@ -168,10 +168,10 @@ class System:
 
     def recipe(self) -> str:
         """A digest of all programs that are integrated."""
-        law = None if self.controller is None else key(self.controller_program())
+        control = None if self.controller is None else key(self.controller_program())
         watch = key(self.watch_program()) if self.watched else None
         limits = [(each.g, each.rate) for each in self.watched if each.trigger.bounds]
-        here = repr((law, self.table, self.velocity, self.algorithm, self.closing, self.varied,
+        here = repr((control, self.table, self.velocity, self.algorithm, self.closing, self.varied,
                      [each.trigger for each in self.watched], watch, limits, self.restitution))
         known = _KEYS.setdefault(self.robot, {})
         if here not in known:
@@ -179,7 +179,7 @@ class System:
         return known[here]
 
     def controller_program(self) -> Program:
-        """The law alone: tau from t, q, qd and what varies."""
+        """The controller alone: tau from t, q, qd and what varies."""
         graph, robot = Graph(), self.robot
         t = graph.input("t[0]")
         q = [graph.input(f"q[{k}]") for k in range(robot.nq)]
@@ -190,7 +190,7 @@ class System:
         ports = [Port("t", (1,)), Port("q", (robot.nq,)), Port("qd", (robot.n,))]
         if own:
             ports.append(Port("own", (len(own),)))
-        return Program("law", tuple(ports), (Port("tau", (robot.n,)),),
+        return Program("controller", tuple(ports), (Port("tau", (robot.n,)),),
                        tuple(graph.lift(x) for x in tau))
 
     def watch_program(self) -> Program:

@@ -1,4 +1,4 @@
-"""The complexity tables of the papers: printed numbers, laws, and ours."""
+"""The complexity tables of the papers: printed numbers, formulas, and ours."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 import pytest
 from rich.console import Console
 
-from nlink.compute.complexity import law
+from nlink.compute.complexity import cost_formula
 from nlink.papers import saha_tables as tables
 from nlink.reports.page import Page
 
@@ -46,7 +46,7 @@ STEPS_OF_SAHA03 = {
 """What the braces say: M = a n + b, A = c n + d."""
 
 
-def by_name(source: str) -> dict[str, tables.Row]:
+def by_name(source: str) -> dict[str, tables.CostRow]:
     table = next(table for table in tables.tables() if table.source == source)
     return {row.algorithm: row for row in table.rows}
 
@@ -65,7 +65,7 @@ def test_the_misprint_of_walker_and_orin():
     assert "475" in row.note
 
 
-def test_the_steps_of_saha03_add_up_to_the_corrected_law():
+def test_the_steps_of_saha03_add_up_to_the_corrected_formula():
     totals = [sum(column) for column in zip(*STEPS_OF_SAHA03.values(), strict=True)]
     assert f"({totals[0]}n{totals[1]:+})M" == f"({tables.SAHA03.cost.mul})M"
     assert f"({totals[2]}n{totals[3]:+})A" == f"({tables.SAHA03.cost.add})A"
@@ -75,13 +75,14 @@ def test_the_steps_of_saha03_add_up_to_the_corrected_law():
 def test_rows_of_nlink_are_as_counted(source):
     rows = by_name(source)
     for n in tables.LENGTHS:
-        for name, counted in (("nlink, U D U^T", law("solve")(n)),
-                              ("nlink, U D U^T, bias included", law("forward_dynamics")(n))):
+        for name, what in (("nlink, U D U^T", "solve"),
+                           ("nlink, U D U^T, bias included", "forward_dynamics")):
+            counted = cost_formula(what)(n)
             assert rows[name].counts[n] == (counted.mul + counted.div, counted.add)
 
 
 def test_composite_solve_and_bias_cost_no_less_than_sharing_them():
-    whole, bias = law("forward_dynamics", "composite"), law("bias")
+    whole, bias = cost_formula("forward_dynamics", "composite"), cost_formula("bias")
     solve = tables.composite_solve()
     for n in range(4, 12):
         assert whole(n).mul + whole(n).div <= solve.mul(n) + bias(n).mul
@@ -119,7 +120,7 @@ def test_every_form_has_every_row():
         for row in table["rows"]:
             assert row["algorithm"] in captured.get()
             assert row["algorithm"] in text
-            assert row["law"] in text
+            assert row["formula"] in text
     for row in data["break_even"]:
         assert row["linear"] in text
     assert not re.search(r"\((\d)\).*\(\1\).*\(\1\)", captured.get())

@@ -10,7 +10,7 @@ from koz95_case import assert_same
 
 import nlink
 from nlink.cli import run
-from nlink.compute.complexity import law
+from nlink.compute.complexity import cost_formula
 from nlink.papers import koz_tables
 from nlink.papers.explain import explain
 from nlink.reports.page import Page
@@ -42,12 +42,12 @@ def test_counted_operations_are_below_the_published_ones(form, axes):
 def test_general_purpose_laws_do_not_grow(name, algorithm, slope, offset):
     """The paper's totals are 1135n-910 (normalized) and 926n-605 (unnormalized)."""
     for n in (6, 12):
-        assert law(name, algorithm)(n).total <= slope * n + offset
+        assert cost_formula(name, algorithm)(n).total <= slope * n + offset
 
 
 @pytest.mark.parametrize("row", koz_tables.TABLE_3, ids=lambda row: row.name)
 def test_table_3_laws_evaluate_to_the_printed_values(row):
-    if row.note.startswith("the law evaluates"):
+    if row.note.startswith("the formula evaluates"):
         assert row.values == (5981, 21533)
     else:
         assert row.values == row.printed

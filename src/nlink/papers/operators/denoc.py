@@ -17,8 +17,8 @@ from nlink.model.mechanism import Mechanism
 from nlink.papers.operators.blocks import BlockDiagonal, Elementary, Propagation, Step, descends
 from nlink.papers.operators.elimination import Articulated, composite
 from nlink.papers.operators.inverse import block_inverse
-from nlink.papers.operators.linear import Array, Operator, Product
-from nlink.papers.operators.origins import Links, expect_single_rates, shift, tilde
+from nlink.papers.operators.linear import Array, Operator, OperatorProduct
+from nlink.papers.operators.origins import SpatialLinks, expect_single_rates, shift, tilde
 
 
 class DeNOC:
@@ -46,7 +46,7 @@ class DeNOC:
 
     def __init__(self, mechanism: Mechanism, q: Array, qd: Array, name: str = "mechanism") -> None:
         expect_single_rates(mechanism, "operators")
-        self.links = Links.of(mechanism, q, qd, "centres")
+        self.links = SpatialLinks.of(mechanism, q, qd, "centres")
         self.name = name
         self.q, self.qd = q, qd
         self.parents = self.links.parents
@@ -314,7 +314,7 @@ class DeNOC:
 
     def L(self, k: int) -> Operator:
         """L_k = E_k ... E_n I; L_2 is lower triangular [Saha99, 45, 51]."""
-        return Product(*(self.E(j) for j in range(k, self.n + 1)), self.I).renamed(f"L_{k}")
+        return OperatorProduct(*(self.E(j) for j in range(k, self.n + 1)), self.I).renamed(f"L_{k}")
 
     @cached_property
     def Psi(self) -> Operator:

@@ -21,7 +21,7 @@ from nlink.spatial import RigidInertia, Transform, Twist
 
 
 @dataclass(frozen=True, eq=False)
-class Links:
+class DiagonalLinks:
     """What the operators of [Koz95] are made of."""
 
     parents: tuple[int, ...]
@@ -42,7 +42,8 @@ class Links:
     qd: Array
 
     @classmethod
-    def of(cls, mechanism: Mechanism, q: Array, qd: Array, f_ext: Array | None = None) -> Links:
+    def of(cls, mechanism: Mechanism, q: Array, qd: Array, f_ext: Array | None = None,
+           ) -> DiagonalLinks:
         """The mechanism at q; `f_ext` are wrenches on the author's links, world axes."""
         driver, columns = Unrolled(mechanism), mechanism.split(q.tolist(), "nq")
         expect_single_rates(mechanism, "diagonal")
@@ -94,7 +95,7 @@ class Filter:
     """(n, 6, 6): Pdot + Omega_delta P + P Omega_delta^* (20), the commutator by the errata."""
 
     @classmethod
-    def of(cls, links: Links) -> Filter:
+    def of(cls, links: DiagonalLinks) -> Filter:
         n = len(links.parents)
         S = links.S[:, None, :]
         known = Articulated.of(links.parents, links.M, S, links.armature[:, None, None], links.X)

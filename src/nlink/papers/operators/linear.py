@@ -89,7 +89,7 @@ class Operator(ABC):
 
     def __matmul__(self, other: Any) -> Any:
         if isinstance(other, Operator):
-            return Product(self, other)
+            return OperatorProduct(self, other)
         x = np.asarray(other)
         if x.ndim not in (1, 2) or len(x) != self.shape[1]:
             raise ValueError(f"{self.name} @ x: x has shape {x.shape}, "
@@ -98,16 +98,16 @@ class Operator(ABC):
         return y[:, 0] if x.ndim == 1 else y
 
     def __add__(self, other: Operator | complex) -> Operator:
-        return Sum(self, self._lift(other))
+        return OperatorSum(self, self._lift(other))
 
     def __sub__(self, other: Operator | complex) -> Operator:
-        return Sum(self, -self._lift(other))
+        return OperatorSum(self, -self._lift(other))
 
     def __radd__(self, other: complex) -> Operator:
-        return Sum(self._lift(other), self)
+        return OperatorSum(self._lift(other), self)
 
     def __rsub__(self, other: complex) -> Operator:
-        return Sum(self._lift(other), -self)
+        return OperatorSum(self._lift(other), -self)
 
     def __mul__(self, factor: Any) -> Operator:
         return Scaled(factor, self)
@@ -171,7 +171,7 @@ class Transposed(Operator):
     """The transpose: an outward recursion becomes an inward one."""
 
     def __init__(self, of: Operator) -> None:
-        name = f"({of.name})" if isinstance(of, Sum | Product | Scaled) else of.name
+        name = f"({of.name})" if isinstance(of, OperatorSum | OperatorProduct | Scaled) else of.name
         twice = name.endswith("^T") and " " not in name
         super().__init__(name[:-2] if twice else f"{name}^T", of.columns, of.rows)
         self.of = of
@@ -191,16 +191,17 @@ class Transposed(Operator):
         return self.of
 
 
-class Product(Operator):
+class OperatorProduct(Operator):
     """Factors one after the other, the last first."""
 
     def __init__(self, *factors: Operator) -> None:
-        flat = tuple(g for f in factors for g in (f.factors if isinstance(f, Product) else (f,)))
+        flat = tuple(g for f in factors
+                     for g in (f.factors if isinstance(f, OperatorProduct) else (f,)))
         for a, b in pairwise(flat):
             if a.columns != b.rows:
                 raise ValueError(f"{a.name} @ {b.name}: {a.shape[0]} x {a.shape[1]} does not "
                                  f"compose with {b.shape[0]} x {b.shape[1]}")
-        name = " ".join(f"({f.name})" if isinstance(f, Sum) else f.name for f in flat)
+        name = " ".join(f"({f.name})" if isinstance(f, OperatorSum) else f.name for f in flat)
         super().__init__(name, flat[0].rows, flat[-1].columns)
         self.factors = flat
 
@@ -216,7 +217,7 @@ class Product(Operator):
 
     @property
     def T(self) -> Operator:
-        return Product(*(factor.T for factor in reversed(self.factors)))
+        return OperatorProduct(*(factor.T for factor in reversed(self.factors)))
 
     @property
     def pattern(self) -> Array:
@@ -226,11 +227,11 @@ class Product(Operator):
         return total.astype(bool)
 
 
-class Sum(Operator):
+class OperatorSum(Operator):
     """Operators between the same stacks, added."""
 
     def __init__(self, *terms: Operator) -> None:
-        flat = tuple(s for t in terms for s in (t.terms if isinstance(t, Sum) else (t,)))
+        flat = tuple(s for t in terms for s in (t.terms if isinstance(t, OperatorSum) else (t,)))
         for other in flat[1:]:
             if (other.rows, other.columns) != (flat[0].rows, flat[0].columns):
                 raise ValueError(f"{flat[0].name} + {other.name}: {flat[0].shape[0]} x "
@@ -256,7 +257,7 @@ class Scaled(Operator):
     """A number times an operator."""
 
     def __init__(self, factor: Any, of: Operator) -> None:
-        name = f"({of.name})" if isinstance(of, Sum) else of.name
+        name = f"({of.name})" if isinstance(of, OperatorSum) else of.name
         sign = "-" if factor == -1 else f"{factor:g} "
         super().__init__(f"{sign}{name}", of.rows, of.columns)
         self.factor, self.of = factor, of

@@ -22,7 +22,7 @@ Points = Literal["joints", "centres"]
 
 
 @dataclass(frozen=True, eq=False)
-class Links:
+class SpatialLinks:
     """What spatial operators are made of, one entry for each moving body, base first."""
 
     parents: tuple[int, ...]
@@ -50,7 +50,8 @@ class Links:
     """(n, 3): origins of the mechanism's own body frames."""
 
     @classmethod
-    def of(cls, mechanism: Mechanism, q: Array, qd: Array, points: Points = "joints") -> Links:
+    def of(cls, mechanism: Mechanism, q: Array, qd: Array, points: Points = "joints",
+           ) -> SpatialLinks:
         driver = Unrolled(mechanism)
         columns = mechanism.split(q.tolist(), "nq")
         rates = mechanism.split(qd.tolist(), "nv")

@@ -13,7 +13,7 @@ import numpy as np
 
 from nlink.model.mechanism import Mechanism
 from nlink.papers.operators.blocks import BlockDiagonal, Propagation, Step, descends
-from nlink.papers.operators.diagonal_state import Filter, Links, cross
+from nlink.papers.operators.diagonal_state import DiagonalLinks, Filter, cross
 from nlink.papers.operators.linear import Array, Identity, Named, Operator
 from nlink.papers.operators.origins import tilde
 
@@ -44,7 +44,7 @@ class Diagonal:
 
     def __init__(self, mechanism: Mechanism, q: Array, qd: Array, f_ext: Array | None = None,
                  name: str = "mechanism") -> None:
-        self.links = Links.of(mechanism, q, qd, f_ext)
+        self.links = DiagonalLinks.of(mechanism, q, qd, f_ext)
         self.filter = Filter.of(self.links)
         self.name, self.q, self.qd = name, q, qd
         self.parents, self.n = self.links.parents, len(self.links.parents)
@@ -250,7 +250,7 @@ class Diagonal:
     def c(self, k: int, i: int, *, normalized: bool = True) -> float:
         """c_ki of the matrix with C = c nu + D^-1/2 H Psi b (48), numbers from 1.
 
-        Links beyond i are summed for k between i and the base; c_ik = -c_ki, and links on
+        DiagonalLinks beyond i are summed for k between i and the base; c_ik = -c_ki, and links on
         different branches do not couple. Unnormalized, the factors D^-1/2 drop and the
         diagonal is 1/2 Ddot with C = c xi + H Psi b.
         """

@@ -22,7 +22,7 @@ from nlink.model.mechanism import Attachment, Mechanism
 from nlink.papers.operators.blocks import BlockDiagonal, Placed, Propagation, Step
 from nlink.papers.operators.elimination import Articulated
 from nlink.papers.operators.linear import Array, Named, Operator
-from nlink.papers.operators.origins import Links, Points, shift
+from nlink.papers.operators.origins import Points, SpatialLinks, shift
 
 
 class SpatialOperators:
@@ -50,7 +50,7 @@ class SpatialOperators:
                  points: Points = "joints") -> None:
         self.mechanism, self.name, self.points = mechanism, name, points
         self.q, self.qd = q, qd
-        self.links = Links.of(mechanism, q, qd, points)
+        self.links = SpatialLinks.of(mechanism, q, qd, points)
         self.parents = self.links.parents
         self.n = len(self.parents)
 
@@ -88,7 +88,7 @@ class SpatialOperators:
         o = self.links.origin
         below = [o[p - 1] if p else self.links.base for p in self.parents]
         return BlockDiagonal("Delta_phi", shift(o - np.reshape(below, o.shape)),
-                        "phi(parent of k, k) on the diagonal")
+                             "phi(parent of k, k) on the diagonal")
 
     @cached_property
     def Delta_psi(self) -> BlockDiagonal:

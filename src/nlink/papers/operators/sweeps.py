@@ -17,9 +17,9 @@ from nlink.papers.operators.linear import (
     Identity,
     Named,
     Operator,
-    Product,
+    OperatorProduct,
+    OperatorSum,
     Scaled,
-    Sum,
     Transposed,
 )
 
@@ -76,22 +76,22 @@ def _stages(operator: Operator, flip: bool) -> tuple[Stage, ...]:
         inner = _stages(operator.of, flip)
         if not inner:
             return (Stage("diagonal", name, False),)
-        return _one(name, inner) or inner
-    if isinstance(operator, Product):
+        return _single(name, inner) or inner
+    if isinstance(operator, OperatorProduct):
         factors = operator.factors if flip else operator.factors[::-1]
         parts = [stage for factor in factors for stage in _stages(factor, flip)]
         return _fuse(parts)
-    if isinstance(operator, Sum):
+    if isinstance(operator, OperatorSum):
         terms = [_stages(term, flip) for term in operator.terms]
         together = reduce(_side_by_side, terms)
-        return _one(name if flip else f"({name})", together) or together
+        return _single(name if flip else f"({name})", together) or together
     if isinstance(operator, Propagation | Step):
         direction = "inward" if flip else "outward"
         return (Stage(direction, name, isinstance(operator, Propagation)),)
     return (Stage("diagonal", name, False),)
 
 
-def _one(name: str, stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+def _single(name: str, stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     """A single pass under the name of the whole."""
     return (Stage(stages[0].direction, name, stages[0].recursive),) if len(stages) == 1 else ()
 
