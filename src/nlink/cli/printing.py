@@ -168,8 +168,8 @@ def _formula(name: str, algorithm: str | None) -> CostFormula | None:
 
 def published(robot: Robot) -> list[dict[str, Any]]:
     """[Saha99] Table 1 at the robot's number of joints, as data."""
-    return [{"algorithm": row.algorithm, "formula": row.formula,
-             **dict(zip(("mul", "add"), row.at(robot.n), strict=True))}
+    return [{"algorithm": row.algorithm, "formula": str(row.cost),
+             **dict(zip(("mul", "add"), row.cost.at(robot.n), strict=True))}
             for row in INVERSE_DYNAMICS_TABLE]
 
 
@@ -178,8 +178,8 @@ def published_table(robot: Robot) -> Table:
     n = robot.n
     title = f"Inverse dynamics, operations beside [Saha99] Table 1 (n = {n})"
     table = grid("algorithm", "M", "A", "formula", title=title, text=("algorithm", "formula"))
-    for row in sorted(INVERSE_DYNAMICS_TABLE, key=lambda row: -sum(row.at(n))):
-        table.add_row(row.algorithm, *(str(x) for x in row.at(n)), row.formula)
+    for row in sorted(INVERSE_DYNAMICS_TABLE, key=lambda row: -sum(row.cost.at(n))):
+        table.add_row(row.algorithm, *map(str, row.cost.at(n)), str(row.cost))
     table.add_section()
     general = cost_formula("inverse_dynamics")
     at_n, here = general(n), count(robot, "inverse_dynamics")
@@ -250,7 +250,7 @@ def print_all_tables() -> None:
     from nlink.papers import saha_tables as tables
 
     out = console()
-    for table in (*(t.rich() for t in tables.tables()), tables.break_even_table(),
+    for table in (*(t.printed() for t in tables.tables()), tables.break_even_table(),
                   formulations.table(), koz_tables.table_2(), koz_tables.table_3()):
         out.print(table)
 

@@ -298,11 +298,9 @@ class _Report:
         page.text("Published rows beside those of nlink, which are counted on the algorithms that "
                   "made the figures. M are multiplications and divisions, A additions and "
                   "subtractions, for one state of a revolute chain of n joints.")
-        for table in tables.tables():
-            page.markdown_tables(table.markdown())
-        page.heading("From how many joints O(n) takes fewer operations")
-        page.markdown_tables(tables.break_even_markdown())
-        page.markdown_tables(koz_tables.markdown())
+        for table in (*(t.printed() for t in tables.tables()), tables.break_even_table(),
+                      koz_tables.table_2(), koz_tables.table_3()):
+            page.printed_table(table)
 
 
 def _distance(a: np.ndarray, b: np.ndarray, joints: Sequence[int] | None = None) -> np.ndarray:

@@ -21,7 +21,6 @@ from nlink.papers.operators.linear import (
     Scaled,
     Transposed,
 )
-from nlink.papers.operators.memoryless import MemorylessOperator
 
 
 def inverse(operator: Operator) -> Operator:
@@ -38,9 +37,8 @@ def _inverse(operator: Operator) -> Operator | None:
         return None
     if isinstance(operator, Identity):
         return operator
-    if isinstance(operator, MemorylessOperator | BlockDiagonal):
-        return MemorylessOperator(_inverted(operator.name),
-                                  (block_inverse(x) for x in operator.blocks))
+    if isinstance(operator, BlockDiagonal):
+        return BlockDiagonal(_inverted(operator.name), (block_inverse(x) for x in operator.blocks))
     if isinstance(operator, Transposed):
         inner = _inverse(operator.of)
         return None if inner is None else inner.T
@@ -126,7 +124,7 @@ def _diagonal(factors: tuple[Operator, ...]) -> list[Array] | None:
         return []
     blocks: list[Array] = []
     for f in factors:
-        if not isinstance(f, MemorylessOperator | BlockDiagonal):
+        if not isinstance(f, BlockDiagonal):
             return None
         blocks = [a @ b for a, b in zip(blocks, f.blocks, strict=True)] if blocks else [*f.blocks]
     return blocks

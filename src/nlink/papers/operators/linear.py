@@ -34,7 +34,8 @@ class Operator(ABC):
     """A linear map between stacks.
 
     To implement one:
-    1. pass its `name`, and the sizes of its row and column blocks, to `__init__`;
+    1. pass its `name`, the sizes of its row and column blocks, and its definition in one phrase
+       if that is not the name, to `__init__`;
     2. `apply(x)` and `apply_transposed(x)` act on the columns of a two-dimensional array, in
        O(blocks) for each;
     3. `pattern` says which blocks are not zero by structure, and draws the diagram.
@@ -42,8 +43,9 @@ class Operator(ABC):
 
     __array_ufunc__ = None  # array @ operator is refused, not looped over
 
-    def __init__(self, name: str, rows: Iterable[int], columns: Iterable[int]) -> None:
-        self.name = name
+    def __init__(self, name: str, rows: Iterable[int], columns: Iterable[int],
+                 definition: str | None = None) -> None:
+        self.name, self.definition = name, definition or name
         self.rows: Sizes = tuple(rows)
         self.columns: Sizes = tuple(columns)
 
@@ -138,11 +140,6 @@ class Operator(ABC):
     def renamed(self, name: str) -> Operator:
         """The same operator under a name of its own, for reprs of what is made of it."""
         return Named(name, self)
-
-    @property
-    def definition(self) -> str:
-        """What the operator is, in one phrase."""
-        return self.name
 
     def __repr__(self) -> str:
         size = f"{self.shape[0]} x {self.shape[1]}"
@@ -295,10 +292,10 @@ class Identity(Operator):
 
 
 class Named(Operator):
-    """An operator that goes by a name of its own, and is defined by its old one."""
+    """An operator that goes by a name of its own, and is defined by its old one if not in words."""
 
-    def __init__(self, name: str, of: Operator) -> None:
-        super().__init__(name, of.rows, of.columns)
+    def __init__(self, name: str, of: Operator, definition: str | None = None) -> None:
+        super().__init__(name, of.rows, of.columns, definition or of.definition)
         self.of = of
 
     def apply(self, x: Array) -> Array:
@@ -310,7 +307,3 @@ class Named(Operator):
     @property
     def pattern(self) -> Array:
         return self.of.pattern
-
-    @property
-    def definition(self) -> str:
-        return self.of.definition

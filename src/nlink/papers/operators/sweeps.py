@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import reduce
 
 from nlink.papers.operators.blocks import Propagation, Step
 from nlink.papers.operators.linear import (
@@ -22,8 +22,6 @@ from nlink.papers.operators.linear import (
     Scaled,
     Transposed,
 )
-
-FLIPPED = {"inward": "outward", "outward": "inward", "diagonal": "diagonal"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,26 +118,18 @@ def _joins(a: Stage, b: Stage) -> bool:
 
 
 def _side_by_side(a: tuple[Stage, ...], b: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """The fewest passes that hold two sequences in order: their shortest common
-    supersequence of directions."""
+    """The passes of the longer sequence; the other's join them in order, or come after."""
     if not a or not b:
         return a or b
-    if a[0].direction == "diagonal":
-        a, b = b, a
-    if b[0].direction == "diagonal":  # work at each body, in the last pass that visits it
-        last = a[-1]
-        return *a[:-1], Stage(last.direction, f"{last.text} | {b[0].text}", last.recursive)
+    longer, shorter = (b, a) if len(a) < len(b) or a[0].direction == "diagonal" else (a, b)
+    if shorter[0].direction == "diagonal":  # work at each body, in the last pass that visits it
+        return *longer[:-1], _both(longer[-1], shorter[0])
+    stages, rest = [], list(shorter)
+    for stage in longer:
+        joined = rest and rest[0].direction == stage.direction
+        stages.append(_both(stage, rest.pop(0)) if joined else stage)
+    return (*stages, *rest)
 
-    @cache
-    def best(i: int, j: int) -> tuple[Stage, ...]:
-        if i == len(a):
-            return b[j:]
-        if j == len(b):
-            return a[i:]
-        if a[i].direction == b[j].direction:
-            both = Stage(a[i].direction, f"{a[i].text} | {b[j].text}",
-                         a[i].recursive or b[j].recursive)
-            return (both, *best(i + 1, j + 1))
-        return min((a[i], *best(i + 1, j)), (b[j], *best(i, j + 1)), key=len)
 
-    return best(0, 0)
+def _both(a: Stage, b: Stage) -> Stage:
+    return Stage(a.direction, f"{a.text} | {b.text}", a.recursive or b.recursive)
