@@ -109,4 +109,3 @@ def trace(algorithm: Algorithm, mechanism: Mechanism, options: Options, *,
     results: tuple[Node, ...] = tuple(
         graph.lift(x) for x in run(algorithm, mechanism, options, values))
     return Program(algorithm.name, inputs, outputs, results)
-

@@ -49,6 +49,7 @@ Controller = Callable[..., Any]
 """tau = law(t, q, qd), or law(t, q, qd, p) with parameters that vary, written with + - * / and
 the functions of nlink."""
 
+
 def apply(robot: Robot, name: str, *columns: Sequence[Scalar],
           algorithm: str | None = None, frame: int | str = -1) -> list[Scalar]:
     """An algorithm of a robot on any scalars: floats, or nodes inside a law being traced.
