@@ -31,11 +31,11 @@ MAY_IMPORT = {
     # what users hold
     "formats": "model",
     "compute": "algorithms backends closed_forms formats model programs robot scalars spatial",
-    "robot": "closures compute formats model papers programs",
+    "robot": "closures compute formats model papers programs scalars",
     "reports": "formats model robot",
     "simulation": "algorithms backends compute formats iterations model programs reports robot "
                   "scalars spatial",
-    "closures": "algorithms compute model programs robot simulation",
+    "closures": "algorithms compute model programs robot scalars simulation",
     "papers": "algorithms closed_forms compute formats model programs reports robot scalars "
               "simulation spatial",
     "testing": "algorithms compute formats model programs robot",

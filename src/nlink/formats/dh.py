@@ -398,8 +398,7 @@ def to_toml(description: Description) -> str:
         *(("[[frame]]", {"name": frame.name, "link": names[frame.link],
                          **_write_pose(frame.pose)}) for frame in description.frames),
         *(("[[loop]]", _write_loop(loop, names)) for loop in description.loops)]
-    return "\n".join(("\n".join((*head, *map(_line, table, table.values()))) + "\n")
-                     for *head, table in ((top,), *tables))
+    return _lines(top) + "".join(f"\n{head}\n{_lines(table)}" for head, table in tables)
 
 
 def _write_row(number: int, link: Link, joint: Joint, names: list[str]) -> dict[str, Any]:
@@ -477,6 +476,10 @@ def _write_angle(key: str, angle: float) -> dict[str, float]:
 
 def _floats(values: Iterable[float]) -> list[float]:
     return [float(value) for value in values]
+
+
+def _lines(table: dict[str, Any]) -> str:
+    return "".join(f"{_line(key, value)}\n" for key, value in table.items())
 
 
 def _line(key: str, value: Any) -> str:
