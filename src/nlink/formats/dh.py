@@ -493,4 +493,6 @@ def _line(key: str, value: Any) -> str:
     text = tomli_w.dumps({key: value}, multiline_strings=lines, indent=0).rstrip("\n")
     if isinstance(value, list):  # of numbers: these ends of lines are only layout
         text = text.replace("[\n", "[").replace(",\n]", "]").replace(",\n", ", ")
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() or c == "\n" else f"\\U{ord(c):08x}" for c in text)
