@@ -56,6 +56,7 @@ MAY_WAIT = (
     ("compute.exports", "backends.c"),
     ("formats.load", "formats.mjcf"),
     ("formats.load", "formats.urdf"),
+    ("papers.formulations", "formats.load"),
     ("papers.operators.linear", "papers.operators"),
     ("simulation.run", "simulation.figures"),
     ("simulation.run", "simulation.run_files"),

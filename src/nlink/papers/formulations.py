@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from nlink.algorithms.catalogue import ALGORITHMS, Options, find
 from nlink.algorithms.sweep import Column, Unrolled
 from nlink.compute.complexity import Law, law
-from nlink.formats.load import load_description
 from nlink.model.mechanism import Mechanism
 from nlink.robot import Robot
 
@@ -97,6 +96,8 @@ def sweeps(robot: Robot, name: str, algorithm: str | None = None) -> tuple[str, 
 
 def formulations(name: str = "forward_dynamics") -> list[Formulation]:
     """All formulations of a name, the one with the fewest operations for six joints first."""
+    from nlink.formats.load import load_description
+
     robot = Robot(load_description("puma560", physical="ignore"))
     rows = [Formulation(name, algorithm, sweeps(robot, name, algorithm),
                         law(name, algorithm, least=LEAST.get(name, 4)))

@@ -75,8 +75,8 @@ def perform(request: Request, *columns: Scalars) -> list[Scalar]:
     return run(request.algorithm, mechanism, request.options, columns)
 
 
-def evaluate_controller(law: Controller, t: Scalar, q: Scalars, qd: Scalars, n: int,
-                        ) -> list[Scalar]:
+def evaluate_controller(law: Controller, t: Scalar, q: Sequence[Scalar] | np.ndarray,
+                 qd: Sequence[Scalar] | np.ndarray, n: int) -> list[Scalar]:
     """tau of a law, checked: one number a rate."""
     robot = getattr(law, "robot", None)
     if robot is not None and (robot.nq, robot.n) != (len(q), len(qd)):
