@@ -237,5 +237,3 @@ def _sum(terms: Iterator[Scalar]) -> Scalar:
     for term in terms:
         total = total + term
     return total
-
-

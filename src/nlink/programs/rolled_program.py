@@ -288,6 +288,7 @@ class _Interpretation:
         """How many elements apart neighbours along the axis of a slice are."""
         port = next(p for p in (*self.program.inputs, *self.program.outputs)
                     if p.name == slice.port)
+        assert slice.axis is not None  # all of a port is not in the table of starts
         return port.stride(slice.axis)
 
     def values(self, number: int, domain: Domain, i: int) -> Iterator[Scalar]:

@@ -46,7 +46,7 @@ class NotRolled(Exception):
 class RolledColumn:
     """A column of the rolled driver: it has a value for each kind, and no joint of its own."""
 
-    values: Sequence[Any]
+    values: tuple[Any, ...]
 
     def _refuse(self, *_: object) -> NoReturn:
         raise NotRolled("takes the values of single joints, not by the driver's `at`")

@@ -116,9 +116,8 @@ class EventLog:
         rows = self.rows[np.lexsort((self.rows["ordinal"], self.rows["trajectory"]))]
         q, rates = (np.ascontiguousarray(rows["y"][:, part]) for part in (
             slice(0, robot.nq), slice(robot.nq, None)))
-        qd = rates
-        if velocity != "qd":
-            name = VELOCITIES[velocity].rates
+        qd, name = rates, VELOCITIES[velocity].rates
+        if name is not None:
             qd = robot.compute(name, q, rates) if variation is None else variation.taken(
                 rows["trajectory"]).compute(robot, name, q[:, None], rates[:, None])[:, 0]
         return Events(tuple(names), rows["trajectory"].copy(), rows["t"].copy(),

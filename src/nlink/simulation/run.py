@@ -74,9 +74,8 @@ class Run:
     @cached_property
     def qd(self) -> Array:
         """Joint rates."""
-        if self.velocity == "qd":
-            return self.rates
-        return self._compute(VELOCITIES[self.velocity].rates, self.q, self.rates)
+        name = VELOCITIES[self.velocity].rates
+        return self.rates if name is None else self._compute(name, self.q, self.rates)
 
     @property
     def events(self) -> Events:

@@ -23,20 +23,18 @@ import secrets
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nlink.formats.dh import parse_toml
 from nlink.formats.files import name_beside, write_bytes, write_text
 from nlink.iterations.integration import STATUS
+from nlink.robot import Robot
 from nlink.simulation import checks
 from nlink.simulation.event_log import EVENTS, EventLog
 from nlink.simulation.run import Run, Stats
 from nlink.simulation.variation import Variation
-
-if TYPE_CHECKING:
-    from nlink.robot import Robot
 
 Array = np.ndarray
 
@@ -427,8 +425,6 @@ def shaped(x: Any, lead: tuple[int, ...]) -> Any:
 
 
 def stored_robot(text: str) -> Robot:
-    from nlink.robot import Robot
-
     return Robot(parse_toml(text, physical="ignore"))
 
 

@@ -28,7 +28,7 @@ from nlink.programs.keys import key
 from nlink.programs.program import Port, Program
 from nlink.programs.rolled_program import RolledProgram
 from nlink.programs.tracing import run
-from nlink.scalars.functions import Scalar
+from nlink.scalars.functions import Scalar, Scalars
 from nlink.scalars.graph import Graph, Node
 from nlink.simulation.events import Margin, Watched
 from nlink.simulation.variation import NOTHING, Varied
@@ -49,7 +49,8 @@ Controller = Callable[..., Any]
 """tau = controller(t, q, qd), or controller(t, q, qd, p) with parameters that vary, written with
 + - * / and the functions of nlink."""
 
-def apply(robot: Robot, name: str, *columns: Sequence[Scalar],
+
+def apply(robot: Robot, name: str, *columns: Scalars,
           algorithm: str | None = None, frame: int | str = -1) -> list[Scalar]:
     """An algorithm of a robot on any scalars: floats, or nodes inside a controller being traced.
 
@@ -60,7 +61,7 @@ def apply(robot: Robot, name: str, *columns: Sequence[Scalar],
     return perform(robot.request(name, algorithm=algorithm, frame=frame), *columns)
 
 
-def perform(request: Request, *columns: Sequence[Scalar]) -> list[Scalar]:
+def perform(request: Request, *columns: Scalars) -> list[Scalar]:
     """What a request asks for, on any scalars."""
     inputs, _ = request.ports
     if len(columns) != len(inputs):
@@ -148,7 +149,7 @@ class System:
             programs["impact"] = self.impact_program()
         return programs
 
-    def _part(self, name: str, function: Callable[..., Sequence[Scalar]], inputs: int | None = None,
+    def _part(self, name: str, function: Callable[..., Scalars], inputs: int | None = None,
               gives: str = "column") -> Program:
         """A program of t, y and u."""
         graph, count = Graph(), self.shape.inputs if inputs is None else inputs
@@ -214,7 +215,7 @@ class System:
         """The state after an impact, of y before it and of which limit it is."""
         return self._part("impact", lambda t, y, u: self.after_impact(y, u), len(self.watched))
 
-    def after_impact(self, y: Sequence[Scalar], acts: Sequence[Scalar]) -> list[Scalar]:
+    def after_impact(self, y: Scalars, acts: Scalars) -> list[Scalar]:
         """The state after an impact on one of the limits that are watched, for which `acts` is
         1, else 0. The joint, e in the space of rates, is on its limit, and an impulse on it
         has turned its rate round: qd' = qd - (1 + restitution) (e . qd) / (e . M^-1 e) M^-1 e.
@@ -237,8 +238,8 @@ class System:
         after = [v + x * impulse for v, x in zip(qd, c, strict=True)]
         return [*q, *self.velocity.from_rates(self._perform(robot.mechanism), q, after)]
 
-    def joint_rates(self, y: Sequence[Scalar], mechanism: Mechanism | None = None,
-                    ) -> tuple[Sequence[Scalar], Sequence[Scalar]]:
+    def joint_rates(self, y: Scalars, mechanism: Mechanism | None = None,
+                    ) -> tuple[Scalars, Scalars]:
         """q and qd of a state."""
         q, v = y[:self.robot.nq], y[self.robot.nq:]
         perform = self._perform(mechanism or self.robot.mechanism)
@@ -246,7 +247,7 @@ class System:
 
     def _perform(self, mechanism: Mechanism) -> Callable[..., list[Scalar]]:
         """Algorithms on a mechanism, by name; the one that makes the state change as asked for."""
-        def run(name: str, *columns: Sequence[Scalar]) -> list[Scalar]:
+        def run(name: str, *columns: Scalars) -> list[Scalar]:
             request = (self.request() if name == self.velocity.motion
                        else self.robot.request(name))
             return perform(replace(request, mechanism=mechanism), *columns)
@@ -269,7 +270,7 @@ class System:
         space = robot.mechanism.space
         velocity = space.tangent(q, qd)
 
-        def part(name: str, values: Sequence[Scalar]) -> Program:
+        def part(name: str, values: Scalars) -> Program:
             return Program(name, (Port("t", (1,)), Port("y", (shape.size,)),
                                   Port("u", (shape.inputs,))), (Port("ydot", (len(values),)),),
                            tuple(graph.lift(x) for x in values))
@@ -281,8 +282,8 @@ class System:
                 "velocity", velocity), loops)
         return part("rates", (*velocity, *self.change(mechanism, q, rates, qd, tau)))
 
-    def change(self, mechanism: Mechanism, q: Sequence[Scalar], v: Sequence[Scalar],
-               qd: Sequence[Scalar], tau: Sequence[Scalar]) -> Sequence[Scalar]:
+    def change(self, mechanism: Mechanism, q: Scalars, v: Scalars, qd: Scalars,
+               tau: Scalars) -> Scalars:
         """dv/dt of the velocities that the state holds."""
         drag = [x for joint, own in zip(mechanism.joints, mechanism.split(qd, "nv"), strict=True)
                 for x in joint.friction(own)]
@@ -302,7 +303,7 @@ class System:
 
         return self._part("restore", values)
 
-    def _forces(self, graph: Graph, t: Node, q: Sequence[Scalar], qd: Sequence[Scalar],
+    def _forces(self, graph: Graph, t: Node, q: Scalars, qd: Scalars,
                 own: list[Node]) -> list[Scalar]:
         n = self.robot.n
         if self.table:

@@ -51,7 +51,7 @@ class Law:
 
     name: str
     statement: str
-    residual: Callable[[Robot, Samples, Engine], float]
+    residual: Callable[[Robot, Samples, Engine | None], float]
     tolerance: float
     """The residual allowed, in multiples of eps and of the number of rates."""
     applies: Callable[[Robot], bool] = lambda robot: True

@@ -23,8 +23,6 @@ from nlink.spatial import Matrix, Symmetric
 EACH = pytest.mark.parametrize("seed", SEEDS)
 
 
-
-
 @EACH
 def test_eq_1_inertial_rate_of_a_spatial_vector(seed):
     c = case(seed)

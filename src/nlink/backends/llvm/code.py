@@ -10,7 +10,7 @@ graph there are four fused ones, each a single rounding where the host can do it
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ class Instruction:
     op: str
     args: tuple[int, ...] = ()
     value: float = 0.0
-    name: Hashable = ""
+    name: Any = ""
 
 
 @dataclass(frozen=True, slots=True)

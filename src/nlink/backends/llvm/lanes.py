@@ -46,8 +46,11 @@ def compile_iteration(iteration: RecordedIteration,
     target = Target(width, host().target.fma)
     machine = Machine(iteration, shape, target, dense=dense)
     rates = emit_rates(programs["rates"], target)
-    others = [straight(program, name, target) for name, program in programs.items()
-              if name != "rates"]
+    others = []
+    for name, program in programs.items():
+        if name != "rates":
+            assert not isinstance(program, RolledRates), name
+            others.append(straight(program, name, target))
     text = "\n".join([large_reduction(fma=target.fma), rates.text, *others, machine.function(),
                       MODULE_TAIL])
     split = -(-machine.scratch // 64) * 64

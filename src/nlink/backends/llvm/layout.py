@@ -142,8 +142,8 @@ def plan(program: RolledProgram, *, fma: bool) -> SweepLayout:
             totals=tuple(k for s, k in needed.totals if s == number),
             starts=needed.starts(number) if sweep.order is SweepOrder.COLUMNS else ()))
     kept_slot, sum_slot, slots = _slots(sweeps, needed.readers)
-    names: list[Cell | Total | int] = sorted(needed.cells, key=lambda cell: (cell.sweep, cell.k))
-    names += [Total(*total) for total in sorted(needed.totals)]
+    cells = sorted(needed.cells, key=lambda cell: (cell.sweep, cell.k))
+    names: list[Cell | Total | int] = [*cells, *(Total(*x) for x in sorted(needed.totals))]
     width = max(program.joints.rates, default=0)
     names += range(width * max((len(sweep.starts) for sweep in sweeps), default=0))
     return SweepLayout(len(program.joints.parent), serial, tuple(sweeps), slots, kept_slot,

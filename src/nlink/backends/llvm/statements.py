@@ -228,7 +228,8 @@ class StatementWriter:
 
     def _reduced(self, how: str, old: str, node: Node, values: Mapping[int, str]) -> str:
         if how == "sum" and node.op == "mul":
-            return self.block.muladd(*(values[a.index] for a in node.args), old)
+            x, y = (values[a.index] for a in node.args)
+            return self.block.muladd(x, y, old)
         value = values[node.index]
         if how == "sum":
             return self.block.add(old, value)
