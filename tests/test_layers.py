@@ -56,7 +56,6 @@ MAY_WAIT = (
     ("compute.exports", "backends.c"),
     ("formats.load", "formats.mjcf"),
     ("formats.load", "formats.urdf"),
-    ("papers.formulations", "formats.load"),
     ("papers.operators.linear", "papers.operators"),
     ("simulation.run", "simulation.figures"),
     ("simulation.run", "simulation.run_files"),
@@ -65,10 +64,7 @@ MAY_WAIT = (
 )
 """Imports within functions: of what, and where; for the time it takes to start."""
 
-MAY_SHARE_A_NAME = {
-    "Counted", "Diagonal", "Events", "Factors", "Given", "Joint", "Law", "Layout", "Links",
-    "Method", "Mobility", "Moving", "Node", "Order", "Product", "Release", "Row", "Rows", "State",
-    "Step", "Sum", "Table", "Writer"}
+MAY_SHARE_A_NAME: set[str] = set()
 """Classes that exist twice."""
 
 

@@ -48,8 +48,8 @@ class RungeKutta(OneStep):
         for row, node in zip(tableau.a[1:], tableau.c[1:], strict=True):
             K.append(given.rates(s.t + float(node) * h, s.y + h * weighted(row, K)))
         new = kept(given.restore(trial.time, s.y + h * weighted(tableau.b, K)))
-        if not self.adaptive:
-            error = total(not_finite(new))  # before the call: one pass with that of `new`
+        # before the call, this shares the pass that computes `new`
+        error = 0.0 if self.adaptive else total(not_finite(new))
         rate = given.rates(trial.time, new)
         if self.adaptive:
             error = self._error(s, [*K, rate], new, h, given)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from nlink.algorithms.catalogue import ALGORITHMS, Options, find
 from nlink.algorithms.sweep import Column, Unrolled
 from nlink.compute.complexity import CostFormula, cost_formula
+from nlink.formats.load import load_description
 from nlink.model.mechanism import Mechanism
 from nlink.robot import Robot
 
@@ -96,8 +97,6 @@ def sweeps(robot: Robot, name: str, algorithm: str | None = None) -> tuple[str, 
 
 def formulations(name: str = "forward_dynamics") -> list[Formulation]:
     """All formulations of a name, the one with the fewest operations for six joints first."""
-    from nlink.formats.load import load_description
-
     robot = Robot(load_description("puma560", physical="ignore"))
     rows = [Formulation(name, algorithm, sweeps(robot, name, algorithm),
                         cost_formula(name, algorithm, least=LEAST.get(name, 4)))

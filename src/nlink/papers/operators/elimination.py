@@ -39,8 +39,8 @@ class Articulated:
     """P H^T D^-1, psi_i [Saha99, 48]; inf or nan where a pivot is zero."""
 
     @classmethod
-    def of(cls, parents: Sequence[int], inertias: Array, axes: Sequence[Array],
-           armature: Sequence[Array], steps: Array) -> Articulated:
+    def of(cls, parents: Sequence[int], inertias: Array, axes: Sequence[Array] | Array,
+           armature: Sequence[Array] | Array, steps: Array) -> Articulated:
         """`axes[i]` has a row for each rate of joint i + 1, `armature[i]` is a square block."""
         P = inertias.astype(np.result_type(inertias, steps, *axes))
         passed = np.empty_like(P)

@@ -91,7 +91,6 @@ class SpatialLinks:
         return cls(mechanism.parents, frame + d, base, M, tuple(H), armature, w, a, b, gravity,
                    R, frame)
 
-
     def articulated(self, steps: Array) -> Articulated:
         """All joints eliminated; `steps` bring the twist of a parent to each body."""
         return Articulated.of(self.parents, self.M, self.H, self.armature, steps)
