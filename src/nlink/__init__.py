@@ -5,6 +5,8 @@ Names are loaded when they are first used, so that `import nlink` costs nothing.
 
 from __future__ import annotations
 
+import os
+import threading
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -94,9 +96,16 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'nlink' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
+    with _IMPORTING:
+        value = globals()[name] = getattr(import_module(_HOME[name]), name)
     return value
+
+
+_IMPORTING = threading.RLock()
+"""A fork waits for names that are being loaded: a child would find their modules locked."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_IMPORTING.acquire, after_in_parent=_IMPORTING.release,
+                        after_in_child=_IMPORTING.release)
 
 
 def __dir__() -> list[str]:

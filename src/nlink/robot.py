@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -21,6 +20,7 @@ from nlink.model.joints import Free
 from nlink.model.names import visible
 from nlink.model.pose import Convention
 from nlink.scalars.arrays import batch, single
+from nlink.scalars.lazy import lazy
 
 if TYPE_CHECKING:
     from nlink.closures.loops import Loops
@@ -77,12 +77,12 @@ class Robot(Computations):
         return (f"<Robot {visible(self.name)}: {len(joints)} joints, {self.n} rates, "
                 f"{base} base{loops}>")
 
-    @cached_property
+    @lazy
     def n(self) -> int:
         """The number of rates (degrees of freedom), nv."""
         return self._mechanism.nv
 
-    @cached_property
+    @lazy
     def nq(self) -> int:
         """The number of coordinates; differs from `n` where a joint's space is not flat."""
         return self._mechanism.nq
@@ -114,7 +114,7 @@ class Robot(Computations):
             return np.array(self.description.home)
         return np.array(self._mechanism.space.neutral)
 
-    @cached_property
+    @lazy
     def loops(self) -> Loops:
         """The loops of a mechanism that has any: errors, forces, assembly, statics."""
         from nlink.closures.loops import Loops
@@ -136,7 +136,7 @@ class Robot(Computations):
         return Robot(replace(d, loops=(*d.loops, *read_loops(list(loops), names)),
                              home=tuple(home) or d.home))
 
-    @cached_property
+    @lazy
     def tree(self) -> Robot:
         """The mechanism with its loops opened; itself if it has none."""
         if not self.description.loops:

@@ -16,6 +16,7 @@ import pytest
 
 from nlink.backends.llvm import threads, translate
 from nlink.backends.llvm.threads import together
+from nlink.compute.engines import kernel
 from nlink.testing import random_robot
 
 PREPARED = f"""
@@ -82,6 +83,7 @@ def test_without_threads_the_caller_does_it_all(monkeypatch):
 def test_repeated_interrupts_wait_for_all_jobs():
     assert child("""
 from nlink.backends.llvm.threads import together
+from nlink.compute.engines import kernel
 meet, seen = threading.Barrier(3), []
 def job():
     meet.wait()
@@ -185,6 +187,36 @@ stop = True
 other.join()
 print(set(codes))
 """) == "{0}\n"
+
+
+def test_a_fork_while_another_thread_asks_for_its_first_torques():
+    """Robots, not kernels: properties that are computed once, and names that are loaded late."""
+    assert child("""
+import warnings
+warnings.simplefilter("ignore")
+def ask(a):
+    row = {"joint": "revolute", "a": a, "mass": 1.0, "com": (-0.5, 0, 0), "inertia": (0.1,) * 3}
+    nlink.Robot.from_dh([row] * 3).gravity_torque(np.zeros(3))
+other = threading.Thread(target=lambda: [ask(2.0 + k) for k in range(12)])
+other.start()
+codes = []
+for k in range(6):
+    time.sleep(0.02)
+    pid = os.fork()
+    if not pid:
+        signal.alarm(20)
+        ask(20.0 + k)
+        os._exit(0)
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+other.join()
+print(set(codes))
+""", NLINK_CACHE="off") == "{0}\n"
+
+
+def test_equal_robots_share_a_kernel(monkeypatch):
+    monkeypatch.setenv("NLINK_CACHE", "off")
+    first, second = (random_robot(5, 4) for _ in range(2))
+    assert kernel(first.request("bias")) is kernel(second.request("bias"))
 
 
 def test_nothing_of_a_collected_kernel_is_read_again():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from nlink.model.constraints import ANGLE_TOLERANCE
 from nlink.programs.calling import call
 from nlink.programs.program import Port
 from nlink.scalars.arrays import single
+from nlink.scalars.lazy import lazy
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
@@ -63,17 +63,17 @@ class Loops:
                           for loop in self.robot.description.loops)
         return f"<Loops of {self.robot.name}: {loops}>"
 
-    @cached_property
+    @lazy
     def names(self) -> tuple[str, ...]:
         return tuple(loop.name for loop in self.robot.description.loops)
 
-    @cached_property
+    @lazy
     def rows(self) -> tuple[str, ...]:
         """The loop of each row."""
         return tuple(loop.name for loop in self.robot.description.loops
                      for _ in range(loop.constraint.count))
 
-    @cached_property
+    @lazy
     def units(self) -> tuple[str, ...]:
         """Of each row's error."""
         return tuple("rad" if x else "m" for x in self.angular)
@@ -372,27 +372,27 @@ class Loops:
         x[held] -= np.linalg.pinv(G, rcond=RANK) @ (G @ x[held])
         return self.wrenches(q, x)
 
-    @cached_property
+    @lazy
     def actuated(self) -> Array:
         """Of each rate, whether a motor acts on it; a free joint never has one."""
         return np.array(self.robot.description.motors)
 
-    @cached_property
+    @lazy
     def _moving(self) -> list[Any]:
         return [joint for joint in self.robot.joints if joint.type.nv]
 
-    @cached_property
+    @lazy
     def angular(self) -> Array:
         """Of each row, whether it holds an angle (else a length)."""
         return np.array([x for loop in self.robot.description.loops
                          for x in loop.constraint.angular])
 
-    @cached_property
+    @lazy
     def scale(self) -> Array:
         """Of each row, what its error is measured by: a radian, or the size of the loop."""
         return np.array([x for loop in self.robot.mechanism.closures for x in loop.scales])
 
-    @cached_property
+    @lazy
     def rate_scale(self) -> Array:
         """Of each rate, what it is measured by: a radian, or the size of the largest loop."""
         mechanism = self.robot.mechanism
@@ -400,7 +400,7 @@ class Loops:
         return np.array([1.0 if any(twist.angular.components) else size for joint in
                          mechanism.joints for twist in joint.subspace(joint.type.space.neutral)])
 
-    @cached_property
+    @lazy
     def weight(self) -> float:
         """The moment of all links' weight at the size of the largest loop, N m."""
         robot = self.robot
@@ -421,7 +421,7 @@ class Loops:
         raise ValueError(f"{argument}: {name!r}, expected joints that move, of "
                          f"{', '.join(joint.name for joint in self._moving)}")
 
-    @cached_property
+    @lazy
     def _row_numbers(self) -> list[slice]:
         ends = np.cumsum([loop.constraint.count for loop in self.robot.description.loops])
         return [slice(end - loop.constraint.count, end) for end, loop in zip(

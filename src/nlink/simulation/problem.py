@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from nlink.iterations.integration import Method
 from nlink.iterations.methods import METHODS
 from nlink.robot import expect_robot
 from nlink.scalars.arrays import batch
+from nlink.scalars.lazy import lazy
 from nlink.simulation.closing import closed_start
 from nlink.simulation.scipy_methods import SCIPY
 from nlink.simulation.system import Controller
@@ -104,7 +104,7 @@ class Problem:
         return (np.empty((len(self.y0), 0)) if self.variation is None
                 else self.variation.values.reshape(len(self.y0), self.varied.width))
 
-    @cached_property
+    @lazy
     def initial(self) -> Array:
         """The states to start from, with the velocities that are integrated in place of qd."""
         nq, y = self.robot.nq, self.y0.copy()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nlink.iterations.integration import STATUS
+from nlink.scalars.lazy import lazy
 from nlink.simulation.events import Events
 from nlink.simulation.system import Closing
 from nlink.simulation.variation import Variation
@@ -71,7 +71,7 @@ class Run:
     closing: Closing = "project"
     """What kept loops closed."""
 
-    @cached_property
+    @lazy
     def qd(self) -> Array:
         """Joint rates."""
         name = VELOCITIES[self.velocity].rates
@@ -82,7 +82,7 @@ class Run:
         """Events that were watched for: when, which, and the state then."""
         return Events.none(self.robot) if self.log is None else self.log
 
-    @cached_property
+    @lazy
     def tau(self) -> Array:
         """Joint forces on the output times."""
         if self.forces is None:
@@ -94,7 +94,7 @@ class Run:
             return self.forces
         return np.broadcast_to(self.forces, self.rates.shape)
 
-    @cached_property
+    @lazy
     def energy(self) -> Array:
         """Kinetic plus potential energy, (..., times)."""
         return (self._compute("kinetic_energy", self.q, self.qd)
@@ -134,12 +134,12 @@ class Run:
             self.forces)
         return replace(self, q=np.array(self.q), rates=np.array(self.rates), forces=forces)
 
-    @cached_property
+    @lazy
     def closure_error(self) -> Array:
         """The largest opening of a loop, radians or metres, (..., times)."""
         return np.abs(self.robot.loops.error(np.asarray(self.q))).max(axis=-1)
 
-    @cached_property
+    @lazy
     def closure_forces(self) -> Array:
         """The wrenches in the loops, (..., times, loops, 6); see `robot.loops.forces`."""
         return self._compute("closure_forces", self.q, self.qd, self.tau)

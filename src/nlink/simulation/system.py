@@ -84,9 +84,10 @@ def evaluate_controller(controller: Controller, t: Scalar, q: Sequence[Scalar] |
                          f"{robot.n} rates, expected one for {len(q)} and {len(qd)}")
     kind = object if isinstance(t, Node) else float
     tau = controller(t, np.array(q, dtype=kind), np.array(qd, dtype=kind))
-    values = list(np.asarray(tau, dtype=object).ravel())
+    values = [] if tau is None else list(np.asarray(tau, dtype=object).ravel())
     if len(values) != n:
-        raise ValueError(f"tau: the controller gave {len(values)} values, expected {n}")
+        given = "None" if tau is None else f"{len(values)} value{'s' * (len(values) != 1)}"
+        raise ValueError(f"tau: the controller gave {given}, expected {n} numbers")
     return values
 
 

@@ -21,6 +21,7 @@ from nlink.backends.llvm.threads import cores, together
 from nlink.programs.calling import Flat, call
 from nlink.programs.program import Port
 from nlink.scalars.arrays import DOUBLE
+from nlink.scalars.lazy import lazy
 
 if TYPE_CHECKING:
     from nlink.backends.llvm.host import Image
@@ -153,7 +154,7 @@ class Kernel:
         """The same with an array for the only output."""
         return call(self.inputs, self.outputs, arguments[:-1], arguments[-1:], self.run)
 
-    @functools.cached_property
+    @lazy
     def bare(self) -> Callable[..., Any]:
         """The call with the least overhead: one state, (inputs..., outputs...).
 
@@ -164,11 +165,11 @@ class Kernel:
         """
         return self._builtin(self._checked)
 
-    @functools.cached_property
+    @lazy
     def _single(self) -> Callable[..., Any]:
         return self._builtin(self._general)
 
-    @functools.cached_property
+    @lazy
     def _filling(self) -> Callable[..., Any]:
         return self._builtin(self._fill)
 

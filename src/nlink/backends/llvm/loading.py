@@ -8,7 +8,8 @@ import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakValueDictionary
 
 import nlink
 from nlink.backends.llvm import cache, native
@@ -45,15 +46,27 @@ def load_compiled(program: str, compile_now: Callable[[], Compiled],
     whole = "\n".join((program, source_digest(), host().identity, native.identity(),
                        f"native {native.supported()} pointer {struct.calcsize('P')}"))
     with MAKING:
-        payload = cache.read(whole)
-        if payload is not None:
-            try:
-                return load(Compiled.from_bytes(payload))
-            except (ValueError, KeyError, LookupError, RuntimeError, struct.error):
-                pass  # signed, yet not to be understood: compile again
-        compiled = compile_now()
-        cache.write(whole, compiled.to_bytes())
-        return load(compiled)
+        found = _LOADED.get(whole)
+        if found is None:
+            found = _LOADED[whole] = _load(whole, compile_now, load)
+        return found
+
+
+_LOADED: WeakValueDictionary[str, Any] = WeakValueDictionary()
+"""What somebody in this process still uses: equal robots share their kernels."""
+
+
+def _load(whole: str, compile_now: Callable[[], Compiled], load: Callable[[Compiled], Loaded],
+          ) -> Loaded:
+    payload = cache.read(whole)
+    if payload is not None:
+        try:
+            return load(Compiled.from_bytes(payload))
+        except (ValueError, KeyError, LookupError, RuntimeError, struct.error):
+            pass  # signed, yet not to be understood: compile again
+    compiled = compile_now()
+    cache.write(whole, compiled.to_bytes())
+    return load(compiled)
 
 
 @functools.cache
