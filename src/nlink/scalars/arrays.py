@@ -53,7 +53,8 @@ def single(name: str, given: Any, shape: Shape, note: str = "", *,
             size not in (None, own) for size, own in zip(shape, array.shape, strict=True)):
         raise ValueError(f"{name}: shape {array.shape}, expected {_written(shape)}{note}")
     if finite and not np.isfinite(array).all():
-        raise ValueError(f"{name}: {given!r:.80} contains a number that is not finite")
+        shown = "" if isinstance(given, np.ndarray) else f"{given!r:.80} "
+        raise ValueError(f"{name}: {shown}contains a number that is not finite")
     return array
 
 
