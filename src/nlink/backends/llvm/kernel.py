@@ -92,6 +92,7 @@ class Kernel:
         self._data = Room(len(compiled.data))
         self._data.bytes[:] = np.frombuffer(compiled.data, np.uint8)
         self._batch = _BATCH_TYPE(self._image.address(BATCH))
+        self._limits = np.array([self._most(0), self._most(1)], np.int64)
         # scratch memory no thread is using: fresh pages cost more than they hold
         self._rooms: list[Room] = []
 
@@ -100,24 +101,11 @@ class Kernel:
         if threads is not None:
             return call(self.inputs, self.outputs, arrays, out,
                         lambda i, o, count: self.run(i, o, count, threads))
-        if out is not None:
-            outs = out if isinstance(out, tuple) else (out,)
-            return self._filling(*arrays, *outs) if len(outs) == 1 else call(
-                self.inputs, self.outputs, arrays, out, self.run)
-        # plain arrays, one state or a batch of moderate size, never leave native code
-        lead: tuple[int, ...] = ()
-        if arrays and type(arrays[0]) is np.ndarray:
-            lead = arrays[0].shape[:arrays[0].ndim - len(self.inputs[0].shape)][:1]
-        outs = [np.empty(lead + port.shape) for port in self.outputs]
-        result = self._single(*arrays, *outs)
-        if result is None:
-            return tuple(x if x.ndim else x[()] for x in outs)
-        return result[()] if result is outs[0] and not result.ndim else result
+        return self.plain(*arrays, out)
 
     def _general(self, *arguments: Any) -> Any:
-        """What `__call__` does when the arguments are not plain arrays of one shape."""
-        arrays = arguments[:len(arguments) - len(self.outputs)]
-        return call(self.inputs, self.outputs, arrays, None, self.run)
+        """`plain` in Python: for what native code does not take, and where there is none."""
+        return call(self.inputs, self.outputs, arguments[:-1], arguments[-1], self.run)
 
     def run(self, inputs: Flat, outputs: Flat, count: int, threads: int | None = None) -> None:
         """Compute flat arrays as `calling.call` prepares them, without the GIL.
@@ -148,10 +136,6 @@ class Kernel:
         self._batch(ports, strides, end - begin, self._data.address, scratch.address)
         self._rooms.append(scratch)
 
-    def _fill(self, *arguments: Any) -> Any:
-        """The same with an array for the only output."""
-        return call(self.inputs, self.outputs, arguments[:-1], arguments[-1:], self.run)
-
     @functools.cached_property
     def bare(self) -> Callable[..., Any]:
         """The call with the least overhead: one state, (inputs..., outputs...).
@@ -161,26 +145,25 @@ class Kernel:
         None, is returned. Where outputs are left out they are allocated, at the usual price
         of a call. Anything else raises TypeError or ValueError.
         """
-        return self._builtin(self._checked)
+        return self._builtin(self._checked, absent=False)
 
     @functools.cached_property
-    def _single(self) -> Callable[..., Any]:
-        return self._builtin(self._general)
+    def plain(self) -> Callable[..., Any]:
+        """The call itself, `plain(*arrays, out)`: native for one state or a batch of plain
+        arrays, with the result allocated or written into `out`."""
+        return self._builtin(self._general, absent=True)
 
-    @functools.cached_property
-    def _filling(self) -> Callable[..., Any]:
-        return self._builtin(self._fill)
-
-    def _builtin(self, fallback: Callable[..., Any]) -> Callable[..., Any]:
-        """Native code for one state, with a Python function for everything else."""
+    def _builtin(self, fallback: Callable[..., Any], *, absent: bool) -> Callable[..., Any]:
+        """Native code for plain arrays, with a Python function for everything else."""
         if not native.supported():
             return fallback
         names = ", ".join(port.name for port in (*self.inputs, *self.outputs))
         scratch = Room(self._scratch)  # one is enough: the GIL is held
         return native.builtin(
             self._image.address(native.BARE), self.name, f"{self.name}({names})", fallback,
-            self._data.address, scratch.address, self._most(1),
-            (self._image, self._data, scratch))
+            (self._image, self._data, scratch, self._limits), absent=absent,
+            data=self._data.address, scratch=scratch.address, room=self._scratch,
+            limits=self._limits.__array_interface__["data"][0])
 
     def _most(self, threads: int) -> int:
         """About how many states so many threads compute before another one is worth it."""
