@@ -5,11 +5,13 @@ Nothing that writes code is imported here, so that a kernel from the cache loads
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import functools
 import itertools
 import json
 import struct
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nlink.backends.llvm import native
-from nlink.backends.llvm.threads import cores, together
+from nlink.backends.llvm import threads as team
 from nlink.programs.calling import DOUBLE, Flat, call
 from nlink.programs.program import Port
 
@@ -29,8 +31,14 @@ BATCH = "nlink_batch"
 
 _ALIGNMENT = 64
 
-CHUNK = 100e-6
-"""Work, in seconds of one core, below which another thread is not worth waking."""
+HELD = 100e-6
+"""Work, in seconds of one core as the operations promise, for which the GIL is held."""
+
+WAKES = 8
+"""How many times the cost of waking a thread the work has to take before one is woken."""
+
+PIECES = 4
+"""Pieces of a batch for each thread: who is late, or slow, does fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +78,8 @@ class Compiled:
                         head["scratch"], image[begin:end], image[end:], head["split"])
 
 
+_UNLIMITED = np.array([0, 2**62], np.int64)
+
 _BATCH_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64,
                                ctypes.c_void_p, ctypes.c_void_p)
 
@@ -92,7 +102,10 @@ class Kernel:
         self._data = Room(len(compiled.data))
         self._data.bytes[:] = np.frombuffer(compiled.data, np.uint8)
         self._batch = _BATCH_TYPE(self._image.address(BATCH))
-        self._limits = np.array([self._most(0), self._most(1)], np.int64)
+        held = max(1, int(HELD * 1e9 * self.width / max(1, self.operations)))
+        self._limits = np.array([held, 2 * held], np.int64)
+        self._measured = False
+        self._trials = collections.defaultdict[int, team.Trials](team.Trials)
         # scratch memory no thread is using: fresh pages cost more than they hold
         self._rooms: list[Room] = []
 
@@ -110,30 +123,60 @@ class Kernel:
     def run(self, inputs: Flat, outputs: Flat, count: int, threads: int | None = None) -> None:
         """Compute flat arrays as `calling.call` prepares them, without the GIL.
 
-        `threads=None` takes as many as are worth waking, at most one for each core.
+        `threads=None` takes one or as many as `nlink.threads` allows, as has been faster.
         """
-        arrays = (*inputs, *outputs)
-        blocks = -(-count // self.width)
-        if threads is None:
-            threads = min(cores(), count // self._most(0) or 1)
-        threads = max(1, min(threads, blocks))
-        if threads == 1:
-            self._span(arrays, 0, count)
+        ports = (*self.inputs, *self.outputs)
+        arrays = [x.reshape(count, *port.shape)
+                  for x, port in zip((*inputs, *outputs), ports, strict=True)]
+        if threads is not None:
+            self._share(arrays, count, threads)
             return
-        bounds = [min(count, blocks * k // threads * self.width) for k in range(threads + 1)]
-        together([functools.partial(self._span, arrays, begin, end)
-                  for begin, end in itertools.pairwise(bounds)])
+        if count > self._limits[1] and not self._measured:
+            self._measure(arrays)
+        most = team.threads()
+        if most == 1 or count <= self._limits[1]:
+            self._part(*arrays)
+            return
+        trials = self._trials[count.bit_length()]
+        several, begin = trials.several(), time.perf_counter()
+        self._share(arrays, count, most if several else 1)
+        trials.learn(several=several, seconds=(time.perf_counter() - begin) / count)
 
-    def _span(self, arrays: Sequence[np.ndarray], begin: int, end: int) -> None:
-        """Compute some of the states; holding the arrays, it keeps their memory."""
+    def _measure(self, arrays: Sequence[np.ndarray]) -> None:
+        """Find out, by some of the states, how many are not worth waking a thread for."""
+        some = [x[:self._limits[1]] for x in arrays]
+        begin = time.perf_counter()
+        self._part(*some)
+        seconds = (time.perf_counter() - begin) / len(some[0])
+        self._limits[1] = int(min(WAKES * team.waking() / seconds, 2.0**62))
+        self._measured = True
+
+    def _share(self, arrays: Sequence[np.ndarray], count: int, threads: int) -> None:
+        """Compute all states by so many threads."""
+        blocks = -(-count // self.width)
+        pieces = min(PIECES * threads, blocks) if threads > 1 else 1
+        if pieces <= 1:
+            self._part(*arrays)
+            return
+        bounds = [min(count, blocks * k // pieces * self.width) for k in range(pieces + 1)]
+        team.together([functools.partial(self._part, *(x[begin:end] for x in arrays))
+                       for begin, end in itertools.pairwise(bounds)], threads)
+
+    @functools.cached_property
+    def _part(self) -> Callable[..., Any]:
+        """Compute states in this thread, without the GIL; holding the arrays, it keeps them."""
+        return self._builtin(self._strided, absent=False, limits=_UNLIMITED)
+
+    def _strided(self, *arrays: np.ndarray) -> None:
+        """`_part` for rows that are any constant number of bytes apart."""
         strides = (ctypes.c_int64 * len(arrays))(*(x.strides[0] for x in arrays))
         ports = (ctypes.c_void_p * len(arrays))(
-            *(x.__array_interface__["data"][0] + begin * x.strides[0] for x in arrays))
+            *(x.__array_interface__["data"][0] for x in arrays))
         try:
             scratch = self._rooms.pop()
         except IndexError:
             scratch = Room(self._scratch)
-        self._batch(ports, strides, end - begin, self._data.address, scratch.address)
+        self._batch(ports, strides, len(arrays[0]), self._data.address, scratch.address)
         self._rooms.append(scratch)
 
     @functools.cached_property
@@ -153,22 +196,19 @@ class Kernel:
         arrays, with the result allocated or written into `out`."""
         return self._builtin(self._general, absent=True)
 
-    def _builtin(self, fallback: Callable[..., Any], *, absent: bool) -> Callable[..., Any]:
+    def _builtin(self, fallback: Callable[..., Any], *, absent: bool,
+                 limits: np.ndarray | None = None) -> Callable[..., Any]:
         """Native code for plain arrays, with a Python function for everything else."""
         if not native.supported():
             return fallback
         names = ", ".join(port.name for port in (*self.inputs, *self.outputs))
+        limits = self._limits if limits is None else limits
         scratch = Room(self._scratch)  # one is enough: the GIL is held
         return native.builtin(
             self._image.address(native.BARE), self.name, f"{self.name}({names})", fallback,
-            (self._image, self._data, scratch, self._limits), absent=absent,
+            (self._image, self._data, scratch, limits), absent=absent,
             data=self._data.address, scratch=scratch.address, room=self._scratch,
-            limits=self._limits.__array_interface__["data"][0])
-
-    def _most(self, threads: int) -> int:
-        """About how many states so many threads compute before another one is worth it."""
-        states = (threads + 1) * CHUNK * 1e9 * self.width / max(1, self.operations)
-        return max(1, int(states))
+            limits=limits.__array_interface__["data"][0])
 
     def _checked(self, *arguments: Any) -> Any:
         """`bare` in Python: for what native code does not take, and where there is none."""
