@@ -133,8 +133,7 @@ class Kernel:
             return
         if count > self._limits[1] and not self._measured:
             self._measure(arrays)
-        most = team.threads()
-        if most == 1 or count <= self._limits[1]:
+        if count <= self._limits[1] or (most := team.threads()) == 1:
             self._part(*arrays)
             return
         trials = self._trials[count.bit_length()]
@@ -147,8 +146,8 @@ class Kernel:
         some = [x[:self._limits[1]] for x in arrays]
         begin = time.perf_counter()
         self._part(*some)
-        seconds = (time.perf_counter() - begin) / len(some[0])
-        self._limits[1] = int(min(WAKES * team.waking() / seconds, 2.0**62))
+        seconds = max(time.perf_counter() - begin, 1e-9) / len(some[0])
+        self._limits[1] = int(WAKES * team.waking() / seconds)
         self._measured = True
 
     def _share(self, arrays: Sequence[np.ndarray], count: int, threads: int) -> None:
@@ -169,9 +168,8 @@ class Kernel:
 
     def _strided(self, *arrays: np.ndarray) -> None:
         """`_part` for rows that are any constant number of bytes apart."""
-        strides = (ctypes.c_int64 * len(arrays))(*(x.strides[0] for x in arrays))
-        ports = (ctypes.c_void_p * len(arrays))(
-            *(x.__array_interface__["data"][0] for x in arrays))
+        strides = (ctypes.c_int64 * len(arrays))(*[x.strides[0] for x in arrays])
+        ports = (ctypes.c_void_p * len(arrays))(*map(native.data_address, arrays))
         try:
             scratch = self._rooms.pop()
         except IndexError:
@@ -208,7 +206,7 @@ class Kernel:
             self._image.address(native.BARE), self.name, f"{self.name}({names})", fallback,
             (self._image, self._data, scratch, limits), absent=absent,
             data=self._data.address, scratch=scratch.address, room=self._scratch,
-            limits=limits.__array_interface__["data"][0])
+            limits=native.data_address(limits))
 
     def _checked(self, *arguments: Any) -> Any:
         """`bare` in Python: for what native code does not take, and where there is none."""

@@ -67,6 +67,13 @@ def _layout_agrees(x: np.ndarray) -> bool:
             and all(word(shape + 8 * k) == n for k, n in enumerate(x.shape)))
 
 
+def data_address(x: np.ndarray) -> int:
+    """Where an array's data begin."""
+    if supported():
+        return ctypes.c_size_t.from_address(id(x) + DATA).value
+    return x.__array_interface__["data"][0]
+
+
 def identity() -> str:
     """What of the interpreter is compiled in."""
     return f"{sys.implementation.cache_tag} {tuple.__basicsize__} {bytes.__basicsize__}"

@@ -64,8 +64,8 @@ def _threads_of_environment() -> int:
 @functools.cache
 def waking() -> float:
     """Seconds from the call of `together` until a helper works: the least of some, measured
-    once; inf where no helper comes."""
-    least = float("inf")
+    once; a millisecond where no helper comes."""
+    least = 1e-3
     for _ in range(8):
         begin, seen = time.perf_counter(), dict[int, float]()
 
