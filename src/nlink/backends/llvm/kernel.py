@@ -143,11 +143,12 @@ class Kernel:
 
     def _measure(self, arrays: Sequence[np.ndarray]) -> None:
         """Find out, by some of the states, how many are not worth waking a thread for."""
-        some = [x[:self._limits[1]] for x in arrays]
-        begin = time.perf_counter()
-        self._part(*some)
-        seconds = max(time.perf_counter() - begin, 1e-9) / len(some[0])
-        self._limits[1] = int(WAKES * team.waking() / seconds)
+        some, least = [x[:self._limits[1]] for x in arrays], np.inf
+        for _ in range(4):
+            begin = time.perf_counter()
+            self._part(*some)
+            least = min(least, time.perf_counter() - begin)
+        self._limits[1] = int(WAKES * team.waking() * len(some[0]) / max(least, 1e-9))
         self._measured = True
 
     def _share(self, arrays: Sequence[np.ndarray], count: int, threads: int) -> None:
