@@ -246,8 +246,9 @@ def test_friction_and_armature_are_in_the_torque():
     (lambda r: r.diagonal(["1"] * 6), "q: dtype <U1 does not convert to float64"),
 ])
 def test_wrong_options_are_named(call, error):
-    with pytest.raises(TypeError, match=re.escape(error)):
+    with pytest.raises(TypeError, match=re.escape(error)) as raised:
         call(nlink.load("puma560"))
+    assert raised.value.__context__ is None or raised.value.__suppress_context__
 
 
 def test_ragged_input_is_named():

@@ -89,11 +89,13 @@ class Computations:
         try:
             function = self._functions[key]
         except KeyError:
-            function = self._make(key, name, frame, f_ext is not None, how)
+            function = None
         except TypeError:
             _expect_options(name, how)
             raise TypeError(f"{name}: frame, algorithm and engine are names or numbers, not "
                             f"{(frame, how.get('algorithm'), how.get('engine'))}") from None
+        if function is None:
+            function = self._make(key, name, frame, f_ext is not None, how)
         return function(*arguments)
 
     def _make(self, key: Any, name: str, frame: int | str | tuple[int | str, ...],
@@ -187,4 +189,4 @@ def _expect_options(name: str, how: How) -> None:
     for option in how:
         if option not in How.__annotations__:
             raise TypeError(f"{name}: unknown option {option!r}, "
-                            f"expected some of {', '.join(How.__annotations__)}, out")
+                            f"expected some of {', '.join(How.__annotations__)}, out") from None
