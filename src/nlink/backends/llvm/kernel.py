@@ -139,17 +139,24 @@ class Kernel:
         trials = self._trials[count.bit_length()]
         several, begin = trials.several(), time.perf_counter()
         self._share(arrays, count, most if several else 1)
-        trials.learn(several=several, seconds=(time.perf_counter() - begin) / count)
+        seconds = time.perf_counter() - begin
+        trials.learn(several=several, seconds=seconds / count)
+        if not several:
+            self._learn(count, seconds)
 
     def _measure(self, arrays: Sequence[np.ndarray]) -> None:
         """Find out, by some of the states, how many are not worth waking a thread for."""
-        some, least = [x[:self._limits[1]] for x in arrays], np.inf
+        some, self._measured = [x[:self._limits[1]] for x in arrays], True
+        self._limits[1] = 0
         for _ in range(4):
             begin = time.perf_counter()
             self._part(*some)
-            least = min(least, time.perf_counter() - begin)
-        self._limits[1] = int(WAKES * team.waking() * len(some[0]) / max(least, 1e-9))
-        self._measured = True
+            self._learn(len(some[0]), time.perf_counter() - begin)
+
+    def _learn(self, count: int, seconds: float) -> None:
+        """One thread took so long for some states: the fastest time decides."""
+        states = int(WAKES * team.waking() * count / max(seconds, 1e-9))
+        self._limits[1] = max(states, self._limits[1])
 
     def _share(self, arrays: Sequence[np.ndarray], count: int, threads: int) -> None:
         """Compute all states by so many threads."""

@@ -102,8 +102,10 @@ class Trials:
         return (more < self.GAIN * one) != (self._calls % self.AGAIN == 0)
 
     def learn(self, *, several: bool, seconds: float) -> None:
+        """A faster call counts at once, a slower one in part: it may have been disturbed."""
         known = self._seconds[several]
-        self._seconds[several] = known + (seconds - known) / 4 if known else seconds
+        slower = known and seconds > known
+        self._seconds[several] = known + (seconds - known) / 8 if slower else seconds
 
 
 def together(jobs: Sequence[Job], most: int | None = None) -> None:
