@@ -1,7 +1,7 @@
 """Joint-decoupled control in quasi-velocities [Koz95], on the PUMA.
 
-In nu the mass matrix is the identity, so a law that looks at one quasi-velocity alone acts on one
-equation alone. Two such laws, gravity compensated in both:
+In nu the mass matrix is the identity, so a controller that looks at one quasi-velocity alone acts
+on one equation alone. Two such controllers, gravity compensated in both:
 
 - *cancelling*: eps = C(q, nu) - rate_k nu_k makes every nu_k decay by itself, at its own rate;
 - *passive*: eps_k = -rate nu_k cancels nothing. Coriolis forces do no work in nu (C is a skew
@@ -28,7 +28,7 @@ RATES = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
 RATE = 2.0
 STEP, STEPS = 5e-3, 300
 
-Law = Callable[[nlink.Robot, Diagonal], np.ndarray]
+Controller = Callable[[nlink.Robot, Diagonal], np.ndarray]
 
 
 def cancelling(robot: nlink.Robot, d: Diagonal) -> np.ndarray:
@@ -61,7 +61,7 @@ class Run:
         return (self.nu**2).sum(1) / 2
 
 
-def simulate(robot: nlink.Robot, law: Law, q: np.ndarray, qd: np.ndarray) -> Run:
+def simulate(robot: nlink.Robot, controller: Controller, q: np.ndarray, qd: np.ndarray) -> Run:
     """Runge-Kutta of order four on (q, nu)."""
     motion, rates = robot.compile("quasi_motion"), robot.compile("rates_from_quasi_velocities")
     n = robot.n
@@ -73,7 +73,7 @@ def simulate(robot: nlink.Robot, law: Law, q: np.ndarray, qd: np.ndarray) -> Run
 
     def slope(x: np.ndarray) -> np.ndarray:
         d = diagonal(x)
-        motion(x[:n].copy(), x[n:].copy(), d.from_eps(law(robot, d)), out, change)
+        motion(x[:n].copy(), x[n:].copy(), d.from_eps(controller(robot, d)), out, change)
         return np.concatenate([out, change])
 
     x = np.concatenate([q, robot.diagonal(q, qd).nu])
@@ -104,12 +104,12 @@ def plot(alone: Run, free: Run, path: Path) -> Path:
     lines = a.semilogy(alone.t, np.abs(alone.nu / alone.nu[0]), linewidth=1.8)
     a.legend(lines, [f"$\\nu_{k}$, rate {r:g}/s" for k, r in enumerate(RATES, 1)], fontsize=8,
              frameon=False)
-    a.set_title("cancelling law: each quasi-velocity decays alone", loc="left")
+    a.set_title("cancelling controller: each quasi-velocity decays alone", loc="left")
     b.semilogy(free.t, free.energy, linewidth=2.2, label="simulated")
     b.semilogy(free.t, free.energy[0] * np.exp(-2 * RATE * free.t), "k--", linewidth=1.2,
                label="$T_0\\,e^{-2\\,rate\\,t}$")
     b.legend(frameon=False, fontsize=9)
-    b.set_title("passive law: kinetic energy, J", loc="left")
+    b.set_title("passive controller: kinetic energy, J", loc="left")
     size = np.abs(free.c).max()
     picture = c.imshow(free.c, cmap="RdBu", vmin=-size, vmax=size)
     figure.colorbar(picture, ax=c, shrink=0.8)

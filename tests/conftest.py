@@ -37,9 +37,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _private_kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Kernels of this session only: no test depends on what an earlier session left."""
-    before = os.environ.get("NLINK_CACHE")
-    os.environ["NLINK_CACHE"] = str(tmp_path_factory.mktemp("kernels"))
+    """Kernels of this session only, shared by its processes: no test depends on what an earlier
+    session left."""
+    before, base = os.environ.get("NLINK_CACHE"), tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "kernels"
+    shared.mkdir(mode=0o700, exist_ok=True)
+    os.environ["NLINK_CACHE"] = str(shared)
     yield
     if before is None:
         del os.environ["NLINK_CACHE"]

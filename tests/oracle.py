@@ -100,5 +100,6 @@ class Oracle:
             self.model.addFrame(pin.Frame(name, number, 0, _se3(place), pin.FrameType.OP_FRAME))
         return self.model.getFrameId(name)
 
+
 def _se3(pose: Pose) -> pin.SE3:
     return pin.SE3(pose.R, pose.p)

@@ -20,8 +20,7 @@ from nlink.model.description import Description, Joint, Link, Physical
 from nlink.model.joints import Free
 from nlink.model.names import visible
 from nlink.model.pose import Convention
-from nlink.programs.calling import call
-from nlink.programs.program import Port
+from nlink.scalars.arrays import batch, single
 
 if TYPE_CHECKING:
     from nlink.closures.loops import Loops
@@ -342,8 +341,8 @@ class Robot(Computations):
         rates = np.zeros(self.n) if qd is None else qd
         family = (Operators if all(joint.type.nv == 1 for joint in self._mechanism.joints)
                   else SpatialOperators)
-        return family(self._mechanism, self._state("q", q, (self.nq,)),
-                      self._state("qd", rates, (self.n,)), self.name)
+        return family(self._mechanism, _state("q", q, self.nq),
+                      _state("qd", rates, self.n), self.name)
 
     def diagonal(self, q: ArrayLike, qd: ArrayLike | None = None,
                  f_ext: ArrayLike | None = None) -> Diagonal:
@@ -360,16 +359,9 @@ class Robot(Computations):
         from nlink.papers.operators.quasi_velocities import Diagonal
 
         rates = np.zeros(self.n) if qd is None else qd
-        wrenches = None if f_ext is None else self._state("f_ext", f_ext, (len(self.links), 6))
-        return Diagonal(self._mechanism, self._state("q", q, (self.nq,)),
-                        self._state("qd", rates, (self.n,)), wrenches, self.name)
-
-    def _state(self, name: str, given: ArrayLike, shape: tuple[int, ...]) -> Array:
-        """One state of the given shape, as its own array."""
-        x = call([Port(name, shape)], [Port(name, shape)], [given], None, _copy)
-        if x.shape != shape:
-            raise ValueError(f"{name}: shape {x.shape}, expected {shape}: one state")
-        return x
+        wrenches = None if f_ext is None else _state("f_ext", f_ext, len(self.links), 6)
+        return Diagonal(self._mechanism, _state("q", q, self.nq),
+                        _state("qd", rates, self.n), wrenches, self.name)
 
 
 def expect_robot(robot: object) -> Robot:
@@ -379,8 +371,9 @@ def expect_robot(robot: object) -> Robot:
     return robot
 
 
-def _copy(inputs: list[Array], outputs: list[Array], _count: int) -> None:
-    outputs[0][:] = inputs[0]
+def _state(name: str, given: ArrayLike, *shape: int) -> Array:
+    """An array of one state, checked as the states of a batch are."""
+    return single(name, batch(name, given, shape), shape, ": one state", finite=False)
 
 
 def load(name_or_path: str | Path, *, physical: Physical = "warn",

@@ -10,17 +10,17 @@ import nlink
 from nlink.programs.program import Port, Program
 from nlink.programs.rolled_program import (
     At,
+    ChildSum,
     Domain,
     Element,
     Kept,
     OfParent,
-    Order,
     Parameter,
     RolledProgram,
     Slice,
-    Step,
-    Sum,
     Sweep,
+    SweepOrder,
+    SweepStep,
     Total,
     Write,
 )
@@ -88,7 +88,7 @@ def random_rolled_program(seed: int, n: int, *, kinds: int = 1, serial: bool = T
 
     a, b, u, t = Slice("a", 0), Slice("b", 0), Slice("u", 0), Slice("t", None)
 
-    def step(number: int, k: int, *, outward: bool, last: bool) -> Step:
+    def step(number: int, k: int, *, outward: bool, last: bool) -> SweepStep:
         g = Graph()
         leaves = [g.input(Parameter(j)) for j in range(3)]
         leaves += [g.input(Element(slice, j)) for slice in (a, b) for j in range(width[k])]
@@ -98,7 +98,7 @@ def random_rolled_program(seed: int, n: int, *, kinds: int = 1, serial: bool = T
             leaves += [g.input(OfParent(number, j)) for j in range(3)]
             leaves += [g.input(OfParent(0, 0))]
         else:
-            leaves += [g.input(Sum(j)) for j in range(2)]
+            leaves += [g.input(ChildSum(j)) for j in range(2)]
         nodes = random_nodes(rng, g, leaves, 25)
 
         def pick() -> Node:  # bounded, whatever went in
@@ -107,21 +107,21 @@ def random_rolled_program(seed: int, n: int, *, kinds: int = 1, serial: bool = T
         keeps = tuple(pick() for _ in range(3))
         passes = () if outward else tuple(pick() for _ in range(2))
         writes = tuple(Write(u, j, pick()) for j in range(width[k])) if last else ()
-        return Step(keeps, passes, writes)
+        return SweepStep(keeps, passes, writes)
 
     sweeps = [
-        Sweep(Order.OUTWARD if outward else Order.INWARD,
+        Sweep(SweepOrder.OUTWARD if outward else SweepOrder.INWARD,
               tuple(step(number, k, outward=outward, last=number == 2) for k in range(kinds)),
               base=(0.1, -0.2, 0.3) if outward else ())
         for number, outward in enumerate((True, False, True))]
     g = Graph()
-    totals = Step(writes=tuple(Write(t, k, g.input(Total(1, k)) + g.input(At(0, 1, n)))
-                               for k in range(2)))
+    totals = SweepStep(writes=tuple(Write(t, k, g.input(Total(1, k)) + g.input(At(0, 1, n)))
+                                    for k in range(2)))
     table = np.random.default_rng(seed).normal(size=(n, 3))
     return RolledProgram(f"rolled{seed}", (Port("a", (total,)), Port("b", (total,))),
                          (Port("u", (total,)), Port("t", (2,))),
                          Domain(parent, kind, table, {a: starts, b: starts, u: starts}),
-                         (*sweeps, Sweep(Order.WHOLE, (totals,))))
+                         (*sweeps, Sweep(SweepOrder.WHOLE, (totals,))))
 
 
 def random_arrays(program: Program | RolledProgram, count: int, seed: int = 0) -> list[np.ndarray]:

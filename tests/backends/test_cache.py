@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import platformdirs
 import pytest
 from random_programs import random_program
 
@@ -245,16 +246,18 @@ def test_eight_processes_on_an_empty_cache_at_once(place, value):
     assert value.count == 0
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="XDG directories are Linux's")
 def test_the_default_directory_follows_the_platform(monkeypatch, tmp_path):
     monkeypatch.delenv("NLINK_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    monkeypatch.setattr(sys, "platform", "linux")
     assert cache.directory() == tmp_path / "xdg" / "nlink"
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache.directory() == tmp_path / ".cache" / "nlink"
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert cache.directory() == tmp_path / "Library" / "Caches" / "nlink"
-    monkeypatch.setattr(sys, "platform", "win32")
-    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
-    assert cache.directory() == tmp_path / "local" / "nlink" / "Cache"
+
+
+def test_a_default_directory_that_would_move_with_the_process_is_no_cache(monkeypatch):
+    monkeypatch.delenv("NLINK_CACHE")
+    monkeypatch.setattr(platformdirs, "user_cache_path", lambda *_, **__: Path("~/.cache/nlink"))
+    assert cache.directory() is None
+    assert cache.info().problem == "no home directory"

@@ -16,12 +16,12 @@ from nlink.programs.rolled_program import (
     Domain,
     Element,
     Kept,
-    Order,
     Parameter,
     RolledProgram,
     Slice,
-    Step,
     Sweep,
+    SweepOrder,
+    SweepStep,
     Write,
 )
 from nlink.scalars.graph import Graph
@@ -81,9 +81,9 @@ def test_constants_and_parameters_are_not_kept():
     g, h = Graph(), Graph()
     a, u = Slice("a", 0), Slice("u", 0)
     keeps = (g.input(Parameter(0)), g.const(2.5), g.input(Element(a, 0)).sin())
-    first = Sweep(Order.OUTWARD, (Step(keeps),), base=(0.0, 0.0, 0.0))
+    first = Sweep(SweepOrder.OUTWARD, (SweepStep(keeps),), base=(0.0, 0.0, 0.0))
     s = [h.input(Kept(0, k)) for k in range(3)]
-    second = Sweep(Order.INWARD, (Step(writes=(Write(u, 0, s[0] * s[2] + s[1]),)),))
+    second = Sweep(SweepOrder.INWARD, (SweepStep(writes=(Write(u, 0, s[0] * s[2] + s[1]),)),))
     program = RolledProgram(
         "forward", (Port("a", (3,)),), (Port("u", (3,)),),
         Domain((0, 1, 2), (0,) * 3, np.array([[1.0], [3.0], [5.0]]), {a: (0, 1, 2), u: (0, 1, 2)}),
@@ -97,11 +97,11 @@ def test_constants_and_parameters_are_not_kept():
 def test_elements_no_joint_writes_are_zero():
     g = Graph()
     a, u = Slice("a", 0), Slice("u", 0)
-    step = Step(writes=(Write(u, 0, g.input(Parameter(0)) * g.input(Element(a, 0))),))
+    step = SweepStep(writes=(Write(u, 0, g.input(Parameter(0)) * g.input(Element(a, 0))),))
     program = RolledProgram(
         "sparse", (Port("a", (2,)),), (Port("u", (4,)),),
         Domain((0, 1), (0, 0), np.array([[1.0], [3.0]]), {a: (0, 1), u: (0, 2)}),
-        (Sweep(Order.OUTWARD, (step,)),))
+        (Sweep(SweepOrder.OUTWARD, (step,)),))
     arrays = random_arrays(program, 10)
     out = Kernel(compile_program(program))(*arrays, out=np.full((10, 4), 7.0))
     np.testing.assert_array_equal(out, reference(program, arrays)[0])

@@ -5,7 +5,7 @@ vectors fixed in its two frames, in world axes:
 
     u_a . u_b = const        (directions),
     u_b . (p_a - p_b) = 0    (places),
-    m_b . w + f_b . v = 0    (velocities of a seen from b, [ERRATA, closed chains]),
+    m_b . w + f_b . v = 0    (velocities of a seen from b, docs/closed-chains.md),
 
 and differentiated twice by hand. Its rows span what nlink's rows span, but are others, so only
 accelerations, wrenches and subspaces can be compared.
@@ -65,7 +65,7 @@ def place(a: End, b: End, ub: Array) -> Row:
 
 
 def velocity(a: End, b: End, m: Array, f: Array) -> Row:
-    """m_b . w + f_b . v = 0 of vectors in b: ERRATA's Q (V_a - V_oa), and gamma with it."""
+    """m_b . w + f_b . v = 0 of vectors in b: Q (V_a - V_oa), and gamma with it."""
     m, f, r = b.R @ m, b.R @ f, a.p - b.p
     w, v = a.w - b.w, a.v - b.v - np.cross(b.w, r)
     rate = (m @ (a.wd - b.wd) + np.cross(b.w, m) @ w + np.cross(b.w, f) @ v

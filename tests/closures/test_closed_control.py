@@ -60,15 +60,15 @@ def test_computed_torque_moves_a_linkage_that_has_motors_everywhere():
 OPEN_FROM_THERE = FOUR_BAR.loops.assemble(THERE + np.array([0.1, 0.0, 0.0]), keep=["crank"])
 
 
-@pytest.mark.parametrize("law", [
+@pytest.mark.parametrize("controller", [
     lambda robot: PDGravity(robot, HOME, 1.0, 1.0),
     lambda robot: ComputedTorque(robot, HOME, 1.0, 1.0),
     lambda robot: FeedForward(robot, Rest(HOME))])
-def test_forces_on_joints_without_motors_are_refused(law):
-    law(driven(FOUR_BAR))
+def test_forces_on_joints_without_motors_are_refused(controller):
+    controller(driven(FOUR_BAR))
     with pytest.raises(ValueError, match=r"robot: four_bar has no motor on coupler, rocker, .*"
                                          r"; robot\.loops\.inverse_dynamics has"):
-        law(FOUR_BAR)
+        controller(FOUR_BAR)
 
 
 def test_an_object_in_hands_has_no_motor():

@@ -121,7 +121,8 @@ def test_a_coupled_mechanism_falls_as_its_own_equations_say():
         lead, middle, replace(tip, mimic=Mimic(middle.name, -1.5, 0.2))))))
     q, qd = np.array([0.3, -0.4]), np.array([0.5, 1.0])
     run = nlink.simulate(mechanism.robot, mechanism.expand(q), mechanism.expand_rates(qd), 0.5,
-                         mechanism.law(lambda t, q, qd: [-0.1 * qd[0], 0.2 * nlink.cos(q[1])]),
+                         mechanism.controller(lambda t, q, qd: [-0.1 * qd[0],
+                                                                0.2 * nlink.cos(q[1])]),
                          rtol=1e-10, atol=1e-12, every=0.1)
 
     def change(t, y):

@@ -97,6 +97,35 @@ def test_any_tree_survives_the_round_trip(seed):
     assert parse_toml(to_toml(description)) == description
 
 
+@given(st.text(st.sampled_from('a"\\\'\r\n\t,[]{}#\x00\x7f\u202e\u2028é'), max_size=12))
+def test_any_text_survives_the_round_trip(text):
+    description = from_rows([ROW], source=text)
+    assert parse_toml(to_toml(description)).source == text
+
+
+def test_a_written_file_has_a_line_a_key_in_the_order_of_the_docs():
+    text = to_toml(from_rows([ROW | {"friction": {"viscous": 0.1}}], source="One line,\nanother."))
+    assert text == '''name = "robot"
+convention = "standard"
+gravity = [0.0, 0.0, -9.81]
+source = """
+One line,
+another."""
+
+[[link]]
+name = "link1"
+joint = "revolute"
+a = 1.0
+b = 0.0
+alpha_deg = 0.0
+theta_deg = 0.0
+mass = 1.0
+com = [-0.5, 0.0, 0.0]
+inertia = [0.01, 0.1, 0.1]
+friction = { viscous = 0.1, coulomb = 0.0 }
+'''
+
+
 def test_a_link_called_base_survives_beside_the_frame_that_never_moves():
     rows = [{"name": "base", "mass": 1.0, "com": (0.1, 0, 0)},
             {"name": "b", "parent": "base", "mass": 1.0, "com": (0.1, 0, 0)},

@@ -23,7 +23,7 @@ SLIDE = nlink.Robot.from_dh([
 CASES = {
     "free": (nlink.load("double_pendulum"), [[0.1, 0.2], [0.5, -0.3]], {}),
     "events": (nlink.load("double_pendulum"), [[0.1, 0.2], [0.5, -0.3]],
-               {"events": {"second": lambda t, q, qd: qd[1] + 0.5}}),
+               {"events": {"first": lambda t, q, qd: q[0] - 0.08}}),
     "bounce": (SLIDE, [[0.01], [0.02]], {"limits": "bounce", "restitution": 0.5}),
 }
 

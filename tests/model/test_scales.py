@@ -143,7 +143,6 @@ IDEAL = {"friction": False, "armature": False}
 TYPES = ("revolute", "prismatic", "helical", "universal", "planar", "spherical", "free")
 
 
-
 def closed_trees() -> dict[str, Description]:
     """Loops of every type through the base and within the tree, and bundled mechanisms."""
     systems = {name: nlink.load(name).description
@@ -155,6 +154,7 @@ def closed_trees() -> dict[str, Description]:
 
 
 SYSTEMS = closed_trees()
+
 
 def conversions(change, d: Description) -> tuple[np.ndarray, float]:
     """What a change makes of each rate, and of energies."""

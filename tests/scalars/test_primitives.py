@@ -6,6 +6,7 @@ import math
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from itertools import product
 
 import numpy as np
@@ -18,7 +19,7 @@ from nlink.backends.llvm.translate import compile_program
 from nlink.closed_forms.expressions import Symbolic
 from nlink.compute.exports import write_c
 from nlink.programs.program import Port, Program
-from nlink.scalars.counting import Counted, Tally, count_program
+from nlink.scalars.counting import Counted, count_program
 from nlink.scalars.functions import float_bits, from_float_bits
 from nlink.scalars.graph import Graph, evaluate
 from nlink.scalars.lookup import Table
@@ -246,11 +247,11 @@ def test_a_table_is_exported_to_c(tmp_path):
 
 
 def test_counting_adds_what_the_rows_say():
-    tally = Tally()
+    tally = Counter()
     x = Counted(tally)
     y = nlink.where((x < 1) & ~nlink.less(x, 2), nlink.clip(x, -1, 1), abs(x)) + nlink.exp(x)
     assert isinstance(y, Counted)
-    assert tally == Tally(add=1, trig=1, compare=6)
+    assert tally == Counter(add=1, trig=1, compare=6)
     g = Graph()
     x = g.input("x[0]")
     y = nlink.where((x < 1) & ~nlink.less(x, 2), nlink.clip(x, -1, 1), abs(x)) + nlink.exp(x)

@@ -1,4 +1,4 @@
-"""Control laws: traced into the kernel, they do what they do in Python."""
+"""Controllers: traced into the kernel, they do what they do in Python."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def test_gravity_compensation_holds_still_and_plain_pd_sags():
 
 
 def test_a_law_of_ones_own_is_the_same_traced_or_not():
-    def law(t, q, qd):
+    def controller(t, q, qd):
         return [-3 * v - nlink.sin(2 * t) * nlink.cos(x) + 0.1 * nlink.sign(v)
                 for x, v in zip(q, qd, strict=True)]
 
     for how in ({"method": "rkf45"}, {"method": "rk4", "step": 0.002}):
-        fast, slow = (nlink.simulate(PUMA, t=0.2, tau=law, traced=traced, **how)
+        fast, slow = (nlink.simulate(PUMA, t=0.2, tau=controller, traced=traced, **how)
                       for traced in (True, False))
         assert np.abs(fast.q - slow.q).max() <= 1e-9
         assert np.abs(fast.tau - slow.tau).max() <= 1e-7
@@ -121,7 +121,7 @@ def test_a_law_may_use_arrays():
 
 
 def test_a_law_may_multiply_an_array_by_the_time():
-    run, again = (nlink.simulate(PUMA, t=0.1, tau=law) for law in (
+    run, again = (nlink.simulate(PUMA, t=0.1, tau=controller) for controller in (
         lambda t, q, qd: np.arange(6.0) * nlink.sin(t) - 2.0 * qd,
         lambda t, q, qd: [k * nlink.sin(t) - 2.0 * v for k, v in enumerate(qd)]))
     assert np.array_equal(run.q, again.q)

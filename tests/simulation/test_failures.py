@@ -21,7 +21,7 @@ def lost(t, q, qd):
 
 @pytest.mark.parametrize("method", ["rkf45", "lsoda"])
 @pytest.mark.parametrize("tau", [lost, np.where(np.arange(101)[:, None] > 50, np.nan, [0.0, 0.0])],
-                         ids=["law", "table"])
+                         ids=["controller", "table"])
 def test_a_trajectory_that_is_lost_says_so(method, tau):
     with np.errstate(invalid="ignore"):
         run = nlink.simulate(DOUBLE, START, t=1.0, tau=tau, method=method)
@@ -70,10 +70,10 @@ def test_a_time_shorter_than_between_outputs_has_its_two_ends(method, t):
 
 def test_laws_of_another_width_are_refused_in_a_sentence():
     planar = nlink.load("planar3")
-    law = PD(planar, [0.0, 0.0, 0.0], 1.0, 1.0)
+    controller = PD(planar, [0.0, 0.0, 0.0], 1.0, 1.0)
     for traced in (True, False):
-        with pytest.raises(ValueError, match="a control law for planar3, of 3 coordinates"):
-            nlink.simulate(DOUBLE, t=0.1, tau=law, traced=traced)
+        with pytest.raises(ValueError, match="a controller for planar3, of 3 coordinates"):
+            nlink.simulate(DOUBLE, t=0.1, tau=controller, traced=traced)
         with pytest.raises(ValueError, match="gave 3 values, expected 2"):
             nlink.simulate(DOUBLE, t=0.1, tau=lambda t, q, qd: [1.0, 2.0, 3.0], traced=traced)
     with pytest.raises(ValueError, match="desired: 3 coordinates, expected 2"):
@@ -97,10 +97,10 @@ def test_a_control_of_a_coupled_robot_has_its_width():
     lead, follow = DOUBLE.description.joints
     two = replace(DOUBLE.description, joints=(
         lead, replace(follow, mimic=nlink.Mimic(lead.name, -2.0))))
-    law = nlink.Coupled(nlink.Robot(two)).law(lambda t, q, qd: [1.0, 2.0])
+    controller = nlink.Coupled(nlink.Robot(two)).controller(lambda t, q, qd: [1.0, 2.0])
     for traced in (True, False):
         with pytest.raises(ValueError, match="gave 2 values, expected 1"):
-            nlink.simulate(nlink.Robot(two), t=0.1, tau=law, traced=traced)
+            nlink.simulate(nlink.Robot(two), t=0.1, tau=controller, traced=traced)
 
 
 @pytest.mark.parametrize(("inertia", "said"), [
@@ -134,22 +134,22 @@ def test_forces_in_a_table_are_real():
     table = np.zeros((11, 2), dtype=complex)
     with pytest.raises(TypeError, match="tau: dtype complex128 does not convert"):
         nlink.simulate(DOUBLE, START, t=0.1, tau=table)
-    with pytest.raises(ValueError, match="tau: rows of several lengths"):
+    with pytest.raises(ValueError, match="tau: not a rectangular array"):
         nlink.simulate(DOUBLE, START, t=0.1, tau=[[1.0, 2.0], [3.0]])
 
 
 @pytest.mark.parametrize("method", ["radau", "lsoda"])
 def test_a_bad_trajectory_of_scipys_fails_alone(method):
-    """Poisoned by its state, by what varies, or by a law beyond its domain."""
+    """Poisoned by its state, by what varies, or by a controller beyond its domain."""
     pytest.importorskip("scipy")
     q0 = np.array([START, [np.nan, 0.0], [1e300, 0.0], [0.3, 0.1], START])
     qd0 = np.array([[0.0, 0.0]] * 3 + [[1e160, 1e200], [0.0, 0.0]])
     good, short = {"p": [[2.0]]}, {"p": [[2.0], [2.0], [2.0], [2.0], [0.05]]}
 
-    def law(t, q, qd, p):
+    def controller(t, q, qd, p):
         return [nlink.sqrt(p[0] - t), 0.0]
 
-    options = {"t": 0.1, "method": method, "tau": law}
+    options = {"t": 0.1, "method": method, "tau": controller}
     run = nlink.simulate(DOUBLE, q0, qd0, vary=short, **options)
     alone = nlink.simulate(DOUBLE, START, vary=good, **options)
     assert run.failed.ravel().tolist() == [1, 3, 4]
@@ -160,17 +160,17 @@ def test_a_bad_trajectory_of_scipys_fails_alone(method):
 def test_an_error_of_a_law_is_not_hidden_by_scipy():
     pytest.importorskip("scipy")
 
-    def law(t, q, qd):
+    def controller(t, q, qd):
         raise ValueError("no forces today")
 
     with pytest.raises(ValueError, match="no forces today"):
-        nlink.simulate(DOUBLE, START, t=0.1, tau=law, method="radau")
+        nlink.simulate(DOUBLE, START, t=0.1, tau=controller, method="radau")
 
 
 def test_what_is_no_array_is_named():
     with pytest.raises(ValueError, match="t: 'soon', expected a positive number"):
         nlink.simulate(DOUBLE, START, t="soon")
-    with pytest.raises(ValueError, match="q0: rows of several lengths"):
+    with pytest.raises(ValueError, match="q0: not a rectangular array"):
         nlink.simulate(DOUBLE, [[1.0, 2.0], [3.0]])
 
 
@@ -216,11 +216,11 @@ def test_pieces_have_a_size():
 
 
 def test_a_law_may_have_powers():
-    run, same = (nlink.simulate(DOUBLE, START, t=1.0, tau=law) for law in (
+    run, same = (nlink.simulate(DOUBLE, START, t=1.0, tau=controller) for controller in (
         lambda t, q, qd: -q**3 - 0.1 * (1 + q**2) ** -1,
         lambda t, q, qd: [-x * (x * x) - 0.1 / (1 + x * x) for x in q]))
     assert np.abs(run.q - same.q).max() <= 1e-9
-    run, same = (nlink.simulate(DOUBLE, START, t=1.0, tau=law) for law in (
+    run, same = (nlink.simulate(DOUBLE, START, t=1.0, tau=controller) for controller in (
         lambda t, q, qd: -(1 + q**2) ** 0.5, lambda t, q, qd: -nlink.sqrt(1 + q * q)))
     assert np.abs(run.q - same.q).max() <= 1e-9
 

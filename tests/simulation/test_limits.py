@@ -233,5 +233,6 @@ def test_joints_that_follow_others_do_not_bounce():
     with pytest.raises(ValueError, match=f"joint '{follow.name}' follows '{lead.name}'"):
         nlink.simulate(robot, t=0.1, limits="bounce")
     coupled = nlink.Coupled(robot)
-    run = nlink.simulate(robot, coupled.expand([0.0]), t=1.0, tau=coupled.law(), limits="stop")
+    run = nlink.simulate(robot, coupled.expand([0.0]), t=1.0, tau=coupled.controller(),
+                         limits="stop")
     assert run.status == "limit reached"

@@ -24,9 +24,9 @@ def critical(t, start):
 def test_the_error_of_the_position_is_linear(name, pose):
     robot, q0 = ROBOTS[name], START[name]
     there = robot.pose(q0)
-    law = OperationalSpace(robot, there[:3, 3] + OFFSET, 25.0, 10.0,
-                           orientation=there[:3, :3] if pose else None)
-    run = nlink.simulate(robot, q0, t=1.5, tau=law)
+    controller = OperationalSpace(robot, there[:3, 3] + OFFSET, 25.0, 10.0,
+                                  orientation=there[:3, :3] if pose else None)
+    run = nlink.simulate(robot, q0, t=1.5, tau=controller)
     error = there[:3, 3] + OFFSET - run.path()
     assert np.abs(error - critical(run.t, OFFSET)).max() <= 1e-9
     if pose:
@@ -43,8 +43,8 @@ def test_the_error_of_the_orientation_is_that_of_a_pendulum(name):
     there, angle = robot.pose(q0), 0.6
     c, s = np.cos(angle), np.sin(angle)
     turned = np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]]) @ there[:3, :3]
-    law = OperationalSpace(robot, there[:3, 3], 25.0, 10.0, orientation=turned)
-    run = nlink.simulate(robot, q0, t=1.0, every=0.1, tau=law)
+    controller = OperationalSpace(robot, there[:3, 3], 25.0, 10.0, orientation=turned)
+    run = nlink.simulate(robot, q0, t=1.0, every=0.1, tau=controller)
     between = turned @ robot.pose(run.q)[:, :3, :3].transpose(0, 2, 1)
     got = np.arctan2(between[:, 1, 0] - between[:, 0, 1], between[:, 0, 0] + between[:, 1, 1])
     expected = solve_ivp(lambda t, y: [y[1], -10 * y[1] - 25 * np.sin(y[0])], (0, 1), [angle, 0],
@@ -87,9 +87,9 @@ def test_motion_the_task_does_not_see_is_damped():
     unseen = np.linalg.svd(J)[2][-1] * 0.3
     left = []
     for damping in (0.0, 4.0):
-        law = OperationalSpace(robot, there[:3, 3], 25.0, 10.0, orientation=there[:3, :3],
-                               damping=damping)
-        run = nlink.simulate(robot, q0, unseen, t=1.5, tau=law)
+        controller = OperationalSpace(robot, there[:3, 3], 25.0, 10.0, orientation=there[:3, :3],
+                                      damping=damping)
+        run = nlink.simulate(robot, q0, unseen, t=1.5, tau=controller)
         assert np.abs(run.path() - there[:3, 3]).max() <= 1e-9
         left.append(np.linalg.norm(run.qd[-1]))
     assert left[0] > 0.1
@@ -101,8 +101,8 @@ def test_it_is_khatibs_law():
     rng = np.random.default_rng(0)
     q, qd = np.array(START["panda"]), rng.normal(size=7)
     goal, R = rng.normal(size=3), robot.pose(q)[:3, :3]
-    law = OperationalSpace(robot, goal, [1, 2, 3, 4, 5, 6], 2.0, orientation=R, damping=0.7)
-    tau = np.array(law(0.0, q, qd), dtype=float)
+    controller = OperationalSpace(robot, goal, [1, 2, 3, 4, 5, 6], 2.0, orientation=R, damping=0.7)
+    tau = np.array(controller(0.0, q, qd), dtype=float)
     J, M, L = robot.jacobian(q), robot.mass_matrix(q), robot.operational_inertia(q)
     a = np.concatenate([np.zeros(3), np.array([4, 5, 6]) * (goal - robot.pose(q)[:3, 3])])
     F = L @ (a - 2.0 * J @ qd - robot.jacobian_dot_qd(q, qd))

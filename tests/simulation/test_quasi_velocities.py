@@ -69,12 +69,12 @@ def test_each_trajectory_of_an_ensemble_is_that_of_its_own_state(puma, velocity)
 
 
 @quasi
-@pytest.mark.parametrize("kind", ["law", "table"])
+@pytest.mark.parametrize("kind", ["controller", "table"])
 def test_joint_forces_are_those_of_joint_rates(puma, velocity, kind):
     def damping(t, q, qd):
         return [nlink.sin(t) - 2.0 * rate for rate in qd]
 
-    tau = damping if kind == "law" else np.linspace(0.0, 1.0, 126).reshape(21, 6)
+    tau = damping if kind == "controller" else np.linspace(0.0, 1.0, 126).reshape(21, 6)
     expected = nlink.simulate(puma, t=0.2, tau=tau, **TIGHT)
     run = nlink.simulate(puma, t=0.2, tau=tau, velocity=velocity, **TIGHT)
     np.testing.assert_allclose(run.q, expected.q, rtol=0, atol=1e-9)

@@ -16,6 +16,7 @@ import nlink
 from nlink import cli
 from nlink.bench import integration_bench as bench_simulation
 from nlink.reports.page import Page
+from nlink.reports.terminal import PrintedTable
 
 
 def run(capfd, *arguments):
@@ -176,7 +177,7 @@ def test_pages_escape_and_colour():
     page = Page("a < b")
     page.section("one & two")
     page.table(("x", "verdict"), [("<i>", "agrees"), ("y", "differs: a lot")], "claims")
-    page.markdown_tables("**T**: title\n\n| a | b |\n|---|---|\n| nlink | **2** |\n(1) note")
+    page.printed_table(PrintedTable("T: title", ("a", "b"), [("nlink", "2")], ("a",), ["(1) note"]))
     text = page.html()
     assert "a &lt; b" in text
     assert "<td class=words>&lt;i&gt;</td>" in text

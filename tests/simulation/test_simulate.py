@@ -1,4 +1,4 @@
-"""Simulation: the papers' free fall, conserved energy, ensembles, failures, laws."""
+"""Simulation: the papers' free fall, conserved energy, ensembles, failures, controllers."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_wrong_arguments_are_named():
             ({"t": [0.0, 0.0]}, "increasing"),
             ({"every": 0.0}, "every: 0.0"),
             ({"tau": np.zeros((5, 3))}, r"tau: shape \(5, 3\), expected \(\.\.\., 1001, 3\)"),
-            ({"tau": lambda t, q, qd: [0.0]}, "the control law gave 1 values, expected 3"),
+            ({"tau": lambda t, q, qd: [0.0]}, "the controller gave 1 values, expected 3"),
             ({"rtol": -1.0}, "rtol: -1.0"),
             ({"step": 0.0}, "step: 0.0"),
             ({"threads": 0}, "threads: 0"),
@@ -221,16 +221,16 @@ def test_output_times_are_hit_exactly_and_the_end_is_among_them():
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", ["rkf45", "abm"])
 def test_long_chains_run_in_loops_over_their_joints(method, monkeypatch):
-    """The rolled right-hand side gives what the unrolled one does, laws and balls included."""
+    """The rolled right-hand side gives what the unrolled one does, with controllers and balls."""
     arm, balls = random_arm(12), ball_chain(6)
-    law = lambda t, q, qd: [nlink.sin(3 * t) - 0.5 * v for v in qd]  # noqa: E731
+    controller = lambda t, q, qd: [nlink.sin(3 * t) - 0.5 * v for v in qd]  # noqa: E731
     options = {"t": 0.2, "every": 0.05, "method": method, "rtol": 1e-8}
     states = balls.random_state(3, (3,))
-    unrolled = [nlink.simulate(arm, np.zeros(12), tau=law, **options).q,
+    unrolled = [nlink.simulate(arm, np.zeros(12), tau=controller, **options).q,
                 nlink.simulate(balls, *states, **options).q]
     monkeypatch.setattr("nlink.compute.engines.UNROLLED_JOINTS", 3)
     arm, balls = random_arm(12), ball_chain(6)
-    rolled = [nlink.simulate(arm, np.zeros(12), tau=law, **options).q,
+    rolled = [nlink.simulate(arm, np.zeros(12), tau=controller, **options).q,
               nlink.simulate(balls, *states, **options).q]
     for a, b in zip(unrolled, rolled, strict=True):
         assert 0 < np.abs(a - b).max() <= 1e-9

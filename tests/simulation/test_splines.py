@@ -1,4 +1,4 @@
-"""Splines through waypoints: those of SciPy, in any law, from files, with any number of points."""
+"""Splines through waypoints: those of SciPy, in controllers, from files, of any size."""
 
 from __future__ import annotations
 
@@ -63,16 +63,16 @@ def test_the_number_of_waypoints_does_not_change_the_size_of_a_law():
     assert len(sizes) == 1
 
 
-@pytest.mark.parametrize("law", [PD, ComputedTorque, FeedForward])
-def test_laws_follow_a_spline(law):
+@pytest.mark.parametrize("controller", [PD, ComputedTorque, FeedForward])
+def test_controllers_follow_a_spline(controller):
     t = np.linspace(0.0, 1.0, 11)
     q = 0.2 * np.sin(np.outer(t, np.arange(1, 7)))
     spline = Spline(t, q, rates=0.2 * np.arange(1, 7) * np.cos(np.outer([0, 1], np.arange(1, 7))))
-    gains = () if law is FeedForward else (4000.0, 400.0) if law is PD else (100.0, 20.0)
-    run = nlink.simulate(PUMA, q[0], spline(0.0)[1], t=1.0, tau=law(PUMA, spline, *gains),
+    gains = {FeedForward: (), PD: (4000.0, 400.0)}.get(controller, (100.0, 20.0))
+    run = nlink.simulate(PUMA, q[0], spline(0.0)[1], t=1.0, tau=controller(PUMA, spline, *gains),
                          rtol=1e-10)
     error = np.abs(run.q - np.array(spline(run.t)[0]).T).max()
-    assert error <= (0.05 if law is PD else 1e-6)
+    assert error <= (0.05 if controller is PD else 1e-6)
 
 
 def test_waypoints_from_files(tmp_path):

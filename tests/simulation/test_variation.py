@@ -114,17 +114,19 @@ def test_gains_of_the_operational_space_are_its_own():
         assert np.abs(run.q[k] - alone.q).max() <= 1e-8
 
 
-def law(t, q, qd, p):
+def controller(t, q, qd, p):
     return [p[0] * nlink.sin(p[1] * t) - p[2] * x - v for x, v in zip(q, qd, strict=True)]
 
 
 @pytest.mark.parametrize("traced", [True, False])
-def test_a_law_of_ones_own_gets_its_parameters(traced):
+def test_a_controller_of_ones_own_gets_its_parameters(traced):
     p = np.array([[1.0, 2.0, 3.0], [0.0, 1.0, 10.0]])
     options = {"t": 0.3, "every": 0.1, "traced": traced, "method": "rkf45"}
-    run = nlink.simulate(PUMA, np.zeros(6), tau=law, vary={"p": p, "payload": 1.0}, **options)
+    run = nlink.simulate(PUMA, np.zeros(6), tau=controller, vary={"p": p, "payload": 1.0},
+                         **options)
     for k in range(2):
-        alone = nlink.simulate(PUMA, np.zeros(6), tau=lambda t, q, qd, k=k: law(t, q, qd, p[k]),
+        alone = nlink.simulate(PUMA, np.zeros(6),
+                               tau=lambda t, q, qd, k=k: controller(t, q, qd, p[k]),
                                vary={"payload": 1.0}, **(options | {"traced": True}))
         assert np.abs(run.q[k] - alone.q).max() <= 1e-9
         assert np.abs(run.tau[k] - alone.tau).max() <= 1e-6
@@ -172,7 +174,7 @@ def test_forces_in_a_table_go_with_what_varies(tmp_path, monkeypatch, shape):
 
 @pytest.mark.slow
 def test_long_chains_vary_too(monkeypatch):
-    """Laws in the loops over joints; mechanisms written out."""
+    """Controllers in rolled code; mechanisms written out."""
     arm, p = random_arm(6), np.array([[0.5, 1.0], [1.0, 2.0]])
     options = {"t": 0.1, "every": 0.05, "rtol": 1e-8, "vary": {"p": p}, "algorithm": "articulated"}
     sway = lambda t, q, qd, p: [nlink.sin(p[1] * t) - p[0] * v for v in qd]  # noqa: E731
@@ -235,7 +237,7 @@ def test_what_varies_is_saved_with_the_run(tmp_path, name):
         pytest.importorskip("zarr")
     streamed = name.startswith("run")
     path = tmp_path / name
-    run = nlink.simulate(PUMA, np.zeros(6), tau=law, t=0.2, every=0.1,
+    run = nlink.simulate(PUMA, np.zeros(6), tau=controller, t=0.2, every=0.1,
                          vary={"p": [[1.0, 2.0, 3.0], [0.0, 1.0, 1.0]], "payload": [1.0, 2.0]},
                          save=path if streamed else None)
     if not streamed:
@@ -252,10 +254,10 @@ def test_wrong_variations_are_named():
             ({"mass": 1.0}, None, "vary: 'mass', expected some of payload, viscous"),
             ({"payload": -1.0}, None, "vary: payload -1.0, expected numbers >= 0"),
             ({"payload": Payload(1.0, frame=0)}, None, "vary: payload at frame 0, expected one"),
-            ({"payload": Payload(1.0, inertia=np.eye(2))}, None, r"inertia of shape \(2, 2\)"),
-            ({"viscous": [1.0, 2.0]}, None, r"viscous of shape \(2,\), expected \(\.\.\., 6\)"),
-            ({"kp": [1.0]}, None, "vary: 'kp' needs a control law"),
-            ({"kp": [1.0]}, lambda t, q, qd: qd, "vary: 'kp', but tau is a law without"),
+            ({"payload": Payload(1.0, inertia=np.eye(2))}, None, r"inertia: shape \(2, 2\)"),
+            ({"viscous": [1.0, 2.0]}, None, r"viscous: shape \(2,\), expected \(\.\.\., 6\)"),
+            ({"kp": [1.0]}, None, "vary: 'kp' needs a controller"),
+            ({"kp": [1.0]}, lambda t, q, qd: qd, "vary: 'kp', but tau is a controller without"),
             ({"payload": np.ones(2), "viscous": np.ones((3, 6))}, None, "vary: leading shapes")):
         with pytest.raises(ValueError, match=message):
             nlink.simulate(PUMA, t=0.1, tau=tau, vary=vary)

@@ -93,6 +93,17 @@ def _with_wrenches(text: Callable[..., Any]) -> Callable[..., Any]:
         m, q, qd, third, kinematics.body_wrenches(m, q, o.links, f))
 
 
+def _of_state(text: Callable[..., Any]) -> Callable[..., Any]:
+    """A text of the state alone, whatever the options are."""
+    return lambda m, o, *state: text(m, *state)
+
+
+def _forward(formulation: str, text: Callable[..., Any], **costs: Any) -> Algorithm:
+    """A formulation of the forward dynamics of trees."""
+    return Algorithm("forward_dynamics", formulation, (Q, QD, TAU, F_EXT), (QDD,), text,
+                     Mechanism.regrouped, **costs)
+
+
 def _joints_of(text: Callable[..., Any]) -> Callable[..., Any]:
     run = _with_wrenches(text)
     return lambda m, *rest: spatial_operators.joint_accelerations(m, run(m, *rest))
@@ -145,87 +156,51 @@ def _diagonal(velocity: str, *, normalized: bool) -> tuple[Algorithm, ...]:
 
 
 _ENTRIES = (
-    Algorithm(
-        "inverse_dynamics", "ridim", (Q, QD, QDD, F_EXT), (TAU,),
-        _with_wrenches(dynamics.inverse_dynamics),
-        Mechanism.regrouped),
+    Algorithm("inverse_dynamics", "ridim", (Q, QD, QDD, F_EXT), (TAU,),
+              _with_wrenches(dynamics.inverse_dynamics), Mechanism.regrouped),
     Algorithm(
         "bias", "ridim", (Q, QD), (TAU,),
         lambda m, o, q, qd: dynamics.bias(m, q, qd, dynamics.no_wrenches(m)), Mechanism.regrouped),
-    Algorithm(
-        "gravity_torque", "ridim", (Q,), (TAU,),
-        lambda m, o, q: dynamics.gravity_torque(m, q), Mechanism.regrouped),
-    Algorithm(
-        "forward_dynamics", "articulated", (Q, QD, TAU, F_EXT), (QDD,),
-        _with_wrenches(accelerations.forward_dynamics),
-        Mechanism.regrouped, counted=FEW_JOINTS),
-    Algorithm(
-        "forward_dynamics", "denoc", (Q, QD, TAU, F_EXT), (QDD,),
-        _with_wrenches(accelerations.denoc),
-        Mechanism.regrouped),
-    Algorithm(
-        "forward_dynamics", "composite", (Q, QD, TAU, F_EXT), (QDD,),
-        _with_wrenches(matrices.composite_dynamics),
-        Mechanism.regrouped, power=3, counted=FEW_JOINTS),
-    Algorithm(
-        "forward_dynamics", "fd1", (Q, QD, TAU, F_EXT), (QDD,),
-        _with_wrenches(spatial_operators.fd1),
-        Mechanism.regrouped),
-    Algorithm(
-        "forward_dynamics", "fd2", (Q, QD, TAU, F_EXT), (QDD,), _joints_of(spatial_operators.fd2),
-        Mechanism.regrouped),
-    Algorithm(
-        "forward_dynamics", "fd3", (Q, QD, TAU, F_EXT), (QDD,),
-        _with_wrenches(spatial_operators.fd3),
-        Mechanism.regrouped),
-    Algorithm(
-        "forward_dynamics", "fd4", (Q, QD, TAU, F_EXT), (QDD,), _joints_of(spatial_operators.fd4),
-        Mechanism.regrouped),
-    Algorithm(
-        "link_accelerations", "fd4", (Q, QD, TAU, F_EXT), (ALPHA,),
-        _links_of(spatial_operators.fd4), Mechanism.regrouped),
-    Algorithm(
-        "link_accelerations", "fd2", (Q, QD, TAU, F_EXT), (ALPHA,),
-        _links_of(spatial_operators.fd2), Mechanism.regrouped),
-    Algorithm(
-        "mass_matrix", "composite", (Q,), (("M", ("n", "n")),),
-        lambda m, o, q: matrices.mass_matrix(m, q), Mechanism.regrouped, power=2),
-    Algorithm(
-        "factor_mass_matrix", "denoc", (Q,), (("U", ("n", "n")), ("D", ("n",))),
-        lambda m, o, q: matrices.factor(m, q), Mechanism.regrouped, power=2),
-    Algorithm(
-        "inverse_mass_matrix", "denoc", (Q,), (("Minv", ("n", "n")),),
-        lambda m, o, q: matrices.inverse_mass_matrix(m, q), Mechanism.regrouped, power=3),
-    Algorithm(
-        "inverse_mass_matrix", "columns", (Q,), (("Minv", ("n", "n")),),
-        lambda m, o, q: matrices.inverse_by_columns(m, q), Mechanism.regrouped, power=2),
-    Algorithm(
-        "coriolis_matrix", "points", (Q, QD), (("C", ("n", "n")),),
-        lambda m, o, q, qd: coriolis.coriolis_matrix(m, q, qd), Mechanism.regrouped, power=2),
-    Algorithm(
-        "solve", "denoc", (Q, TAU), (QDD,),
-        lambda m, o, q, tau: accelerations.solve(m, q, tau), Mechanism.regrouped),
-    Algorithm(
-        "pose", "recursive", (Q,), (("pose", (4, 4)),),
-        lambda m, o, q: kinematics.pose(m, q, o.frame)),
-    Algorithm(
-        "jacobian", "recursive", (Q,), (("J", (6, "n")),),
-        lambda m, o, q: kinematics.jacobian(m, q, o.frame)),
-    Algorithm(
-        "jacobian_dot_qd", "recursive", (Q, QD), (("a", (6,)),),
-        lambda m, o, q, qd: kinematics.jacobian_dot_qd(m, q, qd, o.frame)),
+    Algorithm("gravity_torque", "ridim", (Q,), (TAU,),
+              _of_state(dynamics.gravity_torque), Mechanism.regrouped),
+    _forward("articulated", _with_wrenches(accelerations.forward_dynamics), counted=FEW_JOINTS),
+    _forward("denoc", _with_wrenches(accelerations.denoc)),
+    _forward("composite", _with_wrenches(matrices.composite_dynamics), power=3, counted=FEW_JOINTS),
+    _forward("fd1", _with_wrenches(spatial_operators.fd1)),
+    _forward("fd2", _joints_of(spatial_operators.fd2)),
+    _forward("fd3", _with_wrenches(spatial_operators.fd3)),
+    _forward("fd4", _joints_of(spatial_operators.fd4)),
+    Algorithm("link_accelerations", "fd4", (Q, QD, TAU, F_EXT), (ALPHA,),
+              _links_of(spatial_operators.fd4), Mechanism.regrouped),
+    Algorithm("link_accelerations", "fd2", (Q, QD, TAU, F_EXT), (ALPHA,),
+              _links_of(spatial_operators.fd2), Mechanism.regrouped),
+    Algorithm("mass_matrix", "composite", (Q,), (("M", ("n", "n")),),
+              _of_state(matrices.mass_matrix), Mechanism.regrouped, power=2),
+    Algorithm("factor_mass_matrix", "denoc", (Q,), (("U", ("n", "n")), ("D", ("n",))),
+              _of_state(matrices.factor), Mechanism.regrouped, power=2),
+    Algorithm("inverse_mass_matrix", "denoc", (Q,), (("Minv", ("n", "n")),),
+              _of_state(matrices.inverse_mass_matrix), Mechanism.regrouped, power=3),
+    Algorithm("inverse_mass_matrix", "columns", (Q,), (("Minv", ("n", "n")),),
+              _of_state(matrices.inverse_by_columns), Mechanism.regrouped, power=2),
+    Algorithm("coriolis_matrix", "points", (Q, QD), (("C", ("n", "n")),),
+              _of_state(coriolis.coriolis_matrix), Mechanism.regrouped, power=2),
+    Algorithm("solve", "denoc", (Q, TAU), (QDD,),
+              _of_state(accelerations.solve), Mechanism.regrouped),
+    Algorithm("pose", "recursive", (Q,), (("pose", (4, 4)),),
+              lambda m, o, q: kinematics.pose(m, q, o.frame)),
+    Algorithm("jacobian", "recursive", (Q,), (("J", (6, "n")),),
+              lambda m, o, q: kinematics.jacobian(m, q, o.frame)),
+    Algorithm("jacobian_dot_qd", "recursive", (Q, QD), (("a", (6,)),),
+              lambda m, o, q, qd: kinematics.jacobian_dot_qd(m, q, qd, o.frame)),
     *(Algorithm(name, "propagation", (Q,), ((port, ("task", "task")),),
                 lambda m, o, q, text=text: text(m, q, o.frames), Mechanism.regrouped)
       for name, (port, text) in OPERATIONAL.items()),
-    Algorithm(
-        "kinetic_energy", "recursive", (Q, QD), (("T", ()),),
-        lambda m, o, q, qd: kinematics.kinetic_energy(m, q, qd)),
-    Algorithm(
-        "potential_energy", "recursive", (Q,), (("V", ()),),
-        lambda m, o, q: kinematics.potential_energy(m, q)),
-    Algorithm(
-        "center_of_mass", "recursive", (Q,), (("c", (3,)),),
-        lambda m, o, q: kinematics.center_of_mass(m, q)),
+    Algorithm("kinetic_energy", "recursive", (Q, QD), (("T", ()),),
+              _of_state(kinematics.kinetic_energy)),
+    Algorithm("potential_energy", "recursive", (Q,), (("V", ()),),
+              _of_state(kinematics.potential_energy)),
+    Algorithm("center_of_mass", "recursive", (Q,), (("c", (3,)),),
+              _of_state(kinematics.center_of_mass)),
     *_diagonal("nu", normalized=True),
     *_diagonal("xi", normalized=False),
 )
@@ -241,30 +216,22 @@ _CLOSED = (
         "forward_dynamics", "object", (Q, QD, TAU, F_EXT), (QDD,),
         _with_wrenches(object_form.forward_dynamics), Mechanism.regrouped, counted=LONG,
         refuses=object_form.refuses, stand_in="contact"),
-    Algorithm(
-        "closure_forces", "contact", (Q, QD, TAU, F_EXT), (("f", ("closures", 6)),),
-        _with_wrenches(closed_chains.closure_forces), Mechanism.regrouped),
-    Algorithm(
-        "closure_error", "recursive", (Q,), (G,),
-        lambda m, o, q: closures.closure_error(m, q, author=True)),
-    Algorithm(
-        "closure_velocity", "recursive", (Q, QD), (G,),
-        lambda m, o, q, qd: closures.closure_velocity(m, q, qd, author=True)),
-    Algorithm(
-        "closure_acceleration", "recursive", (Q, QD), (G,),
-        lambda m, o, q, qd: closures.closure_acceleration(m, q, qd)),
-    Algorithm(
-        "closure_jacobian", "recursive", (Q,), (("J", ("rows", "n")),),
-        lambda m, o, q: closures.closure_jacobian(m, q)),
-    Algorithm(
-        "closure_rows", "recursive", (Q,), (("Q", ("rows", 6)),),
-        lambda m, o, q: closures.closure_rows(m, q)),
-    Algorithm(
-        "closure_rank", "contact", (Q,), (("rank", ()),),
-        lambda m, o, q: closed_chains.closure_rank(m, q), Mechanism.regrouped),
-    Algorithm(
-        "project", "contact", (Q, QD), (Q, QD),
-        lambda m, o, q, qd: closed_chains.project(m, q, qd), Mechanism.regrouped),
+    Algorithm("closure_forces", "contact", (Q, QD, TAU, F_EXT), (("f", ("closures", 6)),),
+              _with_wrenches(closed_chains.closure_forces), Mechanism.regrouped),
+    Algorithm("closure_error", "recursive", (Q,), (G,),
+              lambda m, o, q: closures.closure_error(m, q, author=True)),
+    Algorithm("closure_velocity", "recursive", (Q, QD), (G,),
+              lambda m, o, q, qd: closures.closure_velocity(m, q, qd, author=True)),
+    Algorithm("closure_acceleration", "recursive", (Q, QD), (G,),
+              _of_state(closures.closure_acceleration)),
+    Algorithm("closure_jacobian", "recursive", (Q,), (("J", ("rows", "n")),),
+              _of_state(closures.closure_jacobian)),
+    Algorithm("closure_rows", "recursive", (Q,), (("Q", ("rows", 6)),),
+              _of_state(closures.closure_rows)),
+    Algorithm("closure_rank", "contact", (Q,), (("rank", ()),),
+              _of_state(closed_chains.closure_rank), Mechanism.regrouped),
+    Algorithm("project", "contact", (Q, QD), (Q, QD),
+              _of_state(closed_chains.project), Mechanism.regrouped),
 )
 
 

@@ -24,19 +24,24 @@ from nlink.algorithms.closures import (
     relative_acceleration,
     wrenches,
 )
-from nlink.algorithms.forward_dynamics import Carried, Yield, accelerate, articulate
+from nlink.algorithms.forward_dynamics import (
+    ArticulatedBody,
+    EliminatedJoint,
+    accelerate,
+    articulate,
+)
 from nlink.algorithms.inverse_dynamics import Body, Motion, base_motion, move
 from nlink.algorithms.kinematics import at, forward_kinematics, twists
 from nlink.algorithms.matrices import Dense, Factors, pivots, zeros
 from nlink.algorithms.operational import cross_mobility, mobilities
 from nlink.algorithms.sweep import ClosedDriver, Column, WithBase
-from nlink.model.constraints import ASKEW
-from nlink.model.mechanism import Joint
+from nlink.model.constraints import ANGLE_TOLERANCE
+from nlink.model.mechanism import MovingJoint
 from nlink.scalars.functions import Scalar, sign
 from nlink.spatial import Twist, Wrench
-from nlink.spatial.mobility import Mobility
+from nlink.spatial.mobility import SpatialMobility
 
-DEPENDENT = (3 * ASKEW) ** 2
+DEPENDENT = (3 * ANGLE_TOLERANCE) ** 2
 """A row whose pivot is this share of its own mobility follows from the rows before it, and one
 with this share of the mobility around it holds nothing that could move. Mobilities go with the
 square of an angle."""
@@ -46,7 +51,7 @@ linear, and take the second for the rounding that the first leaves."""
 
 
 def closure_mobility(mechanism: ClosedDriver, steps: Column, ends: Ends,
-                     ) -> tuple[Dense, dict[int, Mobility]]:
+                     ) -> tuple[Dense, dict[int, SpatialMobility]]:
     """J M^-1 J^T, and how mobile the bodies of its rows are.
 
     Each body that a loop holds is visited once, whatever the number of its rows.
@@ -81,9 +86,9 @@ def closure_mobility(mechanism: ClosedDriver, steps: Column, ends: Ends,
     return S, Om
 
 
-def _floors(mechanism: ClosedDriver, Om: dict[int, Mobility]) -> list[Scalar]:
+def _floors(mechanism: ClosedDriver, Om: dict[int, SpatialMobility]) -> list[Scalar]:
     """Of each row, the mobility of one that holds nothing: that which a moment and a force have
-    if they are ASKEW, and the force acts off its place by as much of the body's length."""
+    if they are off by ANGLE_TOLERANCE, the force also by as much of the body's length."""
     floors: list[Scalar] = []
     for closure in mechanism.closures:
         turning: Scalar = 0
@@ -98,7 +103,7 @@ def _floors(mechanism: ClosedDriver, Om: dict[int, Mobility]) -> list[Scalar]:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ClosureSystem:
     """The closures of one configuration, ready to be solved."""
 
     ends: Ends
@@ -106,7 +111,7 @@ class Held:
     factors: Factors
 
     @classmethod
-    def of(cls, mechanism: ClosedDriver, held: Sequence[Contact], steps: Column) -> Held:
+    def of(cls, mechanism: ClosedDriver, held: Sequence[Contact], steps: Column) -> ClosureSystem:
         ends = [row for contact in held for row in contact.on_bodies()]
         S, Om = closure_mobility(mechanism, steps, ends)
         floors = _floors(mechanism, Om)
@@ -118,7 +123,7 @@ class Held:
         return cls(ends, steps, Factors.of(S, invert))
 
     @classmethod
-    def at(cls, mechanism: ClosedDriver, q: Column) -> Held:
+    def at(cls, mechanism: ClosedDriver, q: Column) -> ClosureSystem:
         held = contacts(mechanism, forward_kinematics(mechanism, q))
         return cls.of(mechanism, held, pivots(mechanism, q))
 
@@ -130,12 +135,12 @@ class Held:
 
 def response(mechanism: ClosedDriver, steps: Column, wrenches: Column) -> Column:
     """Joint accelerations that wrenches on bodies cause: z(k) = psi z(k-1) and nu = -D^-1 H z
-    inward, lambda(k) = psi^T lambda(k+1) + H^T nu outward [ERRATA, closed chains, (4)]."""
+    inward, lambda(k) = psi^T lambda(k+1) + H^T nu outward (docs/closed-chains.md)."""
 
-    def inward(joint: Joint, f: Wrench, step: Yield, wrench: Wrench):
+    def inward(joint: MovingJoint, f: Wrench, step: EliminatedJoint, wrench: Wrench):
         f, us = f - wrench, []
         for pivot in reversed(step.pivots):
-            u, f = pivot.bear(f)
+            u, f = pivot.eliminate(f)
             us.append(u)
         return step.X.wrench_to_parent(f), replace(step, u=tuple(us[::-1]))
 
@@ -144,7 +149,7 @@ def response(mechanism: ClosedDriver, steps: Column, wrenches: Column) -> Column
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class ReleasedTree:
     """The tree let go: its accelerations, and by how much they open the loops."""
 
     qdd: Column
@@ -154,27 +159,28 @@ class Release:
     """Of each contact, row by row."""
 
 
-def release(mechanism: ClosedDriver, q: Column, qd: Column, tau: Column, f_ext: Column) -> Release:
+def release(mechanism: ClosedDriver, q: Column, qd: Column, tau: Column, f_ext: Column,
+            ) -> ReleasedTree:
     """The three sweeps of forward dynamics, which also say how bodies accelerate."""
 
-    def outward(joint: Joint, parent: Motion, q, qd, f_ext):
+    def outward(joint: MovingJoint, parent: Motion, q, qd, f_ext):
         X = joint.transform(q)
         motion = move(joint, X, parent, q, qd, (0,) * joint.type.nv)
         f = joint.inertia.newton_euler(motion.E, motion.a) - f_ext
         return motion, (motion, Body(X, f))
 
-    def inward(joint: Joint, carried: Carried, moving, q, qd, tau):
+    def inward(joint: MovingJoint, carried: ArticulatedBody, moving, q, qd, tau):
         body: Body = moving[1]
         drive = tuple(t - r for t, r in zip(tau, joint.friction(qd), strict=True))
         return articulate(joint, body.X, carried, body.f, q, drive)
 
-    def yielding(joint: Joint, parent: Twist, step: Yield):
+    def yielding(joint: MovingJoint, parent: Twist, step: EliminatedJoint):
         gained, qdd = accelerate(joint, parent, step)
         return gained, (gained, qdd)
 
     rest = base_motion(mechanism.gravity)
     moving = mechanism.outward(outward, rest, q, qd, f_ext)
-    steps, _ = mechanism.inward(inward, Carried.zero(), moving, q, qd, tau)
+    steps, _ = mechanism.inward(inward, ArticulatedBody.zero(), moving, q, qd, tau)
     freed = mechanism.outward(yielding, Twist.zero(), steps)
     held = contacts(mechanism, forward_kinematics(mechanism, q))
     motions = WithBase(mechanism, rest, mechanism.each(lambda joint, body: body[0], moving))
@@ -182,7 +188,7 @@ def release(mechanism: ClosedDriver, q: Column, qd: Column, tau: Column, f_ext: 
     speeds = WithBase(mechanism, Twist.zero(), twists(mechanism, q, qd))
     openings = [relative_acceleration(contact, motions, gained, speeds) for contact in held]
     qdd = mechanism.each(lambda joint, body: body[1], freed)
-    return Release(qdd, steps, held, openings)
+    return ReleasedTree(qdd, steps, held, openings)
 
 
 def forward_dynamics(mechanism: ClosedDriver, q: Column, qd: Column, tau: Column, f_ext: Column,
@@ -197,7 +203,7 @@ def forward_dynamics(mechanism: ClosedDriver, q: Column, qd: Column, tau: Column
         opening = [a + 2 * stiffness * v + stiffness ** 2 * x for a, v, x in zip(
             opening, closure_velocity(mechanism, q, qd), closure_error(mechanism, q),
             strict=True)]
-    held = Held.of(mechanism, free.contacts, free.steps)
+    held = ClosureSystem.of(mechanism, free.contacts, free.steps)
     return added(mechanism, free.qdd, held.respond(mechanism, opening))
 
 
@@ -211,7 +217,7 @@ def closure_forces(mechanism: ClosedDriver, q: Column, qd: Column, tau: Column, 
                    ) -> list[tuple[Scalar, ...]]:
     """For each closure the wrench that a exerts on b, about a's origin, in world axes."""
     free = release(mechanism, q, qd, tau, f_ext)
-    held = Held.of(mechanism, free.contacts, free.steps)
+    held = ClosureSystem.of(mechanism, free.contacts, free.steps)
     multipliers = iter(held.factors.solve([-x for part in free.openings for x in part]))
     places, forces = forward_kinematics(mechanism, q), []
     for contact in free.contacts:
@@ -224,7 +230,7 @@ def closure_forces(mechanism: ClosedDriver, q: Column, qd: Column, tau: Column, 
 
 def closure_rank(mechanism: ClosedDriver, q: Column) -> Scalar:
     """How many rows are independent here."""
-    return sum(sign(x) for x in Held.at(mechanism, q).factors.inverses)
+    return sum(sign(x) for x in ClosureSystem.at(mechanism, q).factors.inverses)
 
 
 def project(mechanism: ClosedDriver, q: Column, qd: Column) -> tuple[Column, Column]:
@@ -233,7 +239,7 @@ def project(mechanism: ClosedDriver, q: Column, qd: Column) -> tuple[Column, Col
     dq = -M^-1 J^T (J M^-1 J^T)^-1 error for places, the same with J qd for velocities: what
     is taken away is what an impulse in the loops could have given.
     """
-    held = Held.at(mechanism, q)
+    held = ClosureSystem.at(mechanism, q)
     for _ in range(PASSES):
         change = held.respond(mechanism, closure_error(mechanism, q))
         q = mechanism.each(_step, q, change)
@@ -243,7 +249,7 @@ def project(mechanism: ClosedDriver, q: Column, qd: Column) -> tuple[Column, Col
     return q, qd
 
 
-def _step(joint: Joint, q, change):
+def _step(joint: MovingJoint, q, change):
     """q + change, brought back into the space of the joint."""
     space = joint.type.space
     return space.normalize([x + v for x, v in zip(q, space.tangent(q, change), strict=True)])

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nlink.algorithms.kinematics import STILL, Place, at, drifts, forward_kinematics, twists
+from nlink.algorithms.kinematics import AT_REST, Place, at, drifts, forward_kinematics, twists
 from nlink.algorithms.sweep import ClosedDriver, Column, WithBase
 from nlink.model.constraints import NONE
-from nlink.model.mechanism import Closure, Joint
+from nlink.model.mechanism import Closure, MovingJoint
 from nlink.scalars.functions import Scalar
 from nlink.spatial import Matrix, Twist, Vector, Wrench
 
@@ -150,7 +150,7 @@ def closure_rows(mechanism: ClosedDriver, q: Column) -> list[tuple[Scalar, ...]]
 
 def closure_acceleration(mechanism: ClosedDriver, q: Column, qd: Column) -> list[Scalar]:
     """Jdot qd: how the loops would open with qdd = 0."""
-    motions = WithBase(mechanism, STILL, drifts(mechanism, q, qd))
+    motions = WithBase(mechanism, AT_REST, drifts(mechanism, q, qd))
     still = WithBase(mechanism, Twist.zero(), mechanism.each(lambda joint: Twist.zero()))
     speeds = WithBase(mechanism, Twist.zero(), twists(mechanism, q, qd))
     held = contacts(mechanism, forward_kinematics(mechanism, q), author=True)
@@ -166,7 +166,7 @@ def wrenches(mechanism: ClosedDriver, ends: Ends, multipliers: Sequence[Scalar])
     held = sorted(total)
     number = mechanism.structure([held.index(i) if i in total else None
                                   for i in range(len(mechanism.parents))])
-    return mechanism.each(lambda joint, k, some: Wrench.zero() if k is None else some[k],
+    return mechanism.each(lambda joint, k, all: Wrench.zero() if k is None else all[k],
                           number, mechanism.same(tuple(total[i] for i in held)))
 
 
@@ -174,7 +174,7 @@ def closure_jacobian(mechanism: ClosedDriver, q: Column) -> Column:
     """For each joint its columns of J, row by row: the joint forces that a unit of each row of the
     constraints causes."""
 
-    def inward(joint: Joint, f: Wrench, wrench: Wrench, q):
+    def inward(joint: MovingJoint, f: Wrench, wrench: Wrench, q):
         f = f + wrench
         return joint.transform(q).wrench_to_parent(f), joint.project(q, f)
 

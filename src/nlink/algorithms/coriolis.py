@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nlink.algorithms.sweep import Column, Driver, Pairs
-from nlink.model.mechanism import Joint
+from nlink.model.mechanism import MovingJoint
 from nlink.scalars.functions import Scalar
 from nlink.spatial import Matrix, RigidInertia, Rotation, Transform, Twist, Vector, Wrench
 
@@ -78,7 +78,7 @@ class Forces:
 
 
 @dataclass(frozen=True, slots=True)
-class Moving:
+class MovingFrame:
     """A body: its transform, how its origin moves relative to its parent's, in two parts as the
     transform has (`rise` in the body's axes, `offset` in the parent's), and how the components
     of its joint's columns change."""
@@ -96,27 +96,27 @@ class Moving:
 def coriolis_matrix(mechanism: Driver, q: Column, qd: Column) -> Pairs:
     """C(q, qd), element by element from composite moments."""
 
-    def outward(joint: Joint, parent: Vector, q, qd):
+    def outward(joint: MovingJoint, parent: Vector, q, qd):
         X, s = joint.transform(q), joint.rate(q, qd)
         w = X.R.to_child(parent) + s.angular
         still = (0,) * joint.type.nv
         changes = tuple(joint.rate_change(q, qd, unit, still) for unit in joint.units)
-        return w, Moving(X, w, w.cross(X.r) + s.linear, parent.cross(X.p), changes)
+        return w, MovingFrame(X, w, w.cross(X.r) + s.linear, parent.cross(X.p), changes)
 
-    def inward(joint: Joint, carried: Moments, body: Moving):
+    def inward(joint: MovingJoint, carried: Moments, body: MovingFrame):
         moments = carried + Moments.of(joint.inertia, body.w)
         return body.to_parent(moments), moments
 
-    def turning(joint: Joint, body: Moving, S):
+    def turning(joint: MovingJoint, body: MovingFrame, S):
         # inertial rates of the columns: of their components, and of the axes, which turn with w
         return tuple(change + Twist(body.w.cross(s.angular), body.w.cross(s.linear))
                      for s, change in zip(S, body.changes, strict=True))
 
-    def start(joint: Joint, k: int, moments: Moments, body: Moving, S, Sd):
+    def start(joint: MovingJoint, k: int, moments: Moments, body: MovingFrame, S, Sd):
         forces = _forces(moments, S[k], Sd[k])
         return body.to_parent(forces), tuple(s.dot(forces.f1) for s in S)
 
-    def along(joint: Joint, forces: Forces, moments: Moments, body: Moving, S, Sd):
+    def along(joint: MovingJoint, forces: Forces, moments: Moments, body: MovingFrame, S, Sd):
         rows = tuple(s.dot(forces.f1) for s in S)
         across = tuple(sd.dot(forces.f2) + s.angular.dot(forces.n3)
                        for s, sd in zip(S, Sd, strict=True))

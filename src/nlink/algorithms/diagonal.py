@@ -25,16 +25,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from nlink.algorithms.diagonal_rates import (
-    Release,
+    ReleasedRate,
     driving,
     twist_cross_twist,
     twist_cross_wrench,
 )
-from nlink.algorithms.forward_dynamics import Yield
+from nlink.algorithms.forward_dynamics import EliminatedJoint
 from nlink.algorithms.matrices import pivots
 from nlink.algorithms.sweep import Column, Driver
 from nlink.model.joints import Coordinates
-from nlink.model.mechanism import Joint
+from nlink.model.mechanism import MovingJoint
 from nlink.scalars.functions import Scalar, sqrt
 from nlink.spatial import (
     ArticulatedInertia,
@@ -48,7 +48,7 @@ from nlink.spatial import (
 
 
 @dataclass(frozen=True, slots=True)
-class Moving:
+class MovingBody:
     """A body in motion: its rates, the twist V+ it would have with its own joint held, and the
     bias wrench b of its actual motion, weight and external wrench included."""
 
@@ -59,7 +59,7 @@ class Moving:
 
 
 @dataclass(frozen=True, slots=True)
-class Carry:
+class ArticulatedMotion:
     """What a body passes to its parent: P, its rate, and the wrench w."""
 
     P: ArticulatedInertia
@@ -67,11 +67,11 @@ class Carry:
     w: Wrench
 
     @classmethod
-    def zero(cls) -> Carry:
+    def zero(cls) -> ArticulatedMotion:
         return cls(ArticulatedInertia.zero(), ArticulatedInertia.zero(), Wrench.zero())
 
-    def __add__(self, other: Carry) -> Carry:
-        return Carry(self.P + other.P, self.Pd + other.Pd, self.w + other.w)
+    def __add__(self, other: ArticulatedMotion) -> ArticulatedMotion:
+        return ArticulatedMotion(self.P + other.P, self.Pd + other.Pd, self.w + other.w)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +95,13 @@ class Quasi:
         return self.u * self.pivot.inverse
 
 
-Balance = Callable[[int, Release, Twist, Scalar, Scalar], tuple[Scalar, Scalar]]
+Balance = Callable[[int, ReleasedRate, Twist, Scalar, Scalar], tuple[Scalar, Scalar]]
 """(k, release, held, xi, s) -> (tau, u) of rate k, given s = S . w - Sdot . (P+ V+), where
 tau = u + s; `held` is the twist before this rate."""
 
 
-def solve_joint(joint: Joint, carry: Carry, body: Moving, q: Coordinates, xi: Coordinates,
-                balance: Balance) -> tuple[Carry, tuple[Quasi, ...]]:
+def solve_joint(joint: MovingJoint, carry: ArticulatedMotion, body: MovingBody, q: Coordinates,
+                xi: Coordinates, balance: Balance) -> tuple[ArticulatedMotion, tuple[Quasi, ...]]:
     """Let a joint's rates yield along the motion, last first; see the module's docstring.
 
     `xi` is empty where the rates are the state: then xi = qd + K . V+ (34).
@@ -115,7 +115,7 @@ def solve_joint(joint: Joint, carry: Carry, body: Moving, q: Coordinates, xi: Co
     solved: list[Quasi] = []
     for k in reversed(range(joint.type.nv)):
         Sd, held = joint.rate_change(q, body.qd, joint.units[k], still), helds[k]
-        release = Release.of(P, Pd, S[k], Sd, joint.armature[k])
+        release = ReleasedRate.of(P, Pd, S[k], Sd, joint.armature[k])
         pivot, x = release.pivot, xi[k] if xi else quasi_velocity(release.pivot, body.qd[k],
                                                                  held, helds[k + 1])
         w = w + release.Ud * x
@@ -125,7 +125,7 @@ def solve_joint(joint: Joint, carry: Carry, body: Moving, q: Coordinates, xi: Co
         P, Pd = release.left, release.left_dot
     s, X = joint.rate(q, body.qd), body.X
     w = w - twist_cross_wrench(s, P @ body.held)
-    up = Carry(P.to_parent(X), (Pd + driving(s, P)).to_parent(X), X.wrench_to_parent(w))
+    up = ArticulatedMotion(P.to_parent(X), (Pd + driving(s, P)).to_parent(X), X.wrench_to_parent(w))
     return up, tuple(solved[::-1])
 
 
@@ -134,19 +134,19 @@ def quasi_velocity(pivot: Pivot, qd: Scalar, held: Twist, moving: Twist) -> Scal
     return qd + held.dot(pivot.K) if pivot.axis is None else moving.dot(pivot.K)
 
 
-def move(joint: Joint, X: Transform, held: Twist, twist: Twist, g: Vector, qd: Coordinates,
-         f_ext: Wrench) -> Moving:
+def move(joint: MovingJoint, X: Transform, held: Twist, twist: Twist, g: Vector, qd: Coordinates,
+         f_ext: Wrench) -> MovingBody:
     """b = V x M V - M (0, g) - f_ext: (V x M) V of (42) is the Newton-Euler wrench of a steady
     twist, whose origin accelerates with w x v."""
     w, v = twist.angular, twist.linear
     b = joint.inertia.newton_euler(euler_tensor(w, Vector.zero()), w.cross(v) - g) - f_ext
-    return Moving(X, qd, held, b)
+    return MovingBody(X, qd, held, b)
 
 
 def motions(mechanism: Driver, q: Column, qd: Column, f_ext: Column) -> Column:
     """V+ and b of every body, base to tip, from joint rates."""
 
-    def outward(joint: Joint, parent: tuple[Twist, Vector], q, qd, f_ext):
+    def outward(joint: MovingJoint, parent: tuple[Twist, Vector], q, qd, f_ext):
         X = joint.transform(q)
         held, g = X.twist_to_child(parent[0]), X.R.to_child(parent[1])
         twist = held + joint.rate(q, qd)
@@ -167,7 +167,7 @@ def normalized_velocities(mechanism: Driver, q: Column, qd: Column) -> Column:
 
 def _velocities(mechanism: Driver, q: Column, qd: Column,
                 scale: Callable[[Pivot, Scalar], Scalar]) -> Column:
-    def outward(joint: Joint, parent: Twist, step: Yield, q, qd):
+    def outward(joint: MovingJoint, parent: Twist, step: EliminatedJoint, q, qd):
         twist, found = step.X.twist_to_child(parent), []
         for pivot, rate in zip(step.pivots, qd, strict=True):
             held, twist = twist, twist + pivot.S * rate
@@ -177,7 +177,7 @@ def _velocities(mechanism: Driver, q: Column, qd: Column,
     return mechanism.outward(outward, Twist.zero(), pivots(mechanism, q), q, qd)
 
 
-def release_velocities(step: Yield, parent: Twist, xi: Coordinates,
+def release_velocities(step: EliminatedJoint, parent: Twist, xi: Coordinates,
                        ) -> tuple[Twist, Coordinates]:
     """qd = xi - K . V+ and V = V+ + S qd: velocities yield as accelerations do (section 6)."""
     twist, rates = step.X.twist_to_child(parent), []
@@ -190,7 +190,7 @@ def release_velocities(step: Yield, parent: Twist, xi: Coordinates,
 def rates_from_unnormalized(mechanism: Driver, q: Column, xi: Column) -> Column:
     """qd = (1 - H Psi K)* xi, base to tip."""
 
-    def outward(joint: Joint, parent: Twist, step: Yield, xi):
+    def outward(joint: MovingJoint, parent: Twist, step: EliminatedJoint, xi):
         return release_velocities(step, parent, xi)
 
     return mechanism.outward(outward, Twist.zero(), pivots(mechanism, q), xi)
@@ -199,22 +199,22 @@ def rates_from_unnormalized(mechanism: Driver, q: Column, xi: Column) -> Column:
 def rates_from_normalized(mechanism: Driver, q: Column, nu: Column) -> Column:
     """qd = (1 - H Psi K)* D^-1/2 nu, base to tip."""
 
-    def outward(joint: Joint, parent: Twist, step: Yield, nu):
+    def outward(joint: MovingJoint, parent: Twist, step: EliminatedJoint, nu):
         return release_velocities(step, parent, unnormalize(step, nu))
 
     return mechanism.outward(outward, Twist.zero(), pivots(mechanism, q), nu)
 
 
-def unnormalize(step: Yield, nu: Coordinates) -> Coordinates:
+def unnormalize(step: EliminatedJoint, nu: Coordinates) -> Coordinates:
     """xi = D^-1/2 nu (34)."""
     return tuple(x * sqrt(pivot.inverse) for pivot, x in zip(step.pivots, nu, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class QuasiState:
     """A body's motion when quasi-velocities are the state, and the xi themselves."""
 
-    moving: Moving
+    moving: MovingBody
     xi: Coordinates
 
 
@@ -226,26 +226,27 @@ def quasi_motion(mechanism: Driver, q: Column, velocities: Column, tau: Column, 
     kappa. The last sweep repeats the first one's elimination, which a traced program shares.
     """
 
-    def outward(joint: Joint, parent: tuple[Twist, Vector], step: Yield, q, given, f_ext):
+    def outward(joint: MovingJoint, parent: tuple[Twist, Vector], step: EliminatedJoint, q, given,
+                f_ext):
         xi = unnormalize(step, given) if normalized else given
         twist, qd = release_velocities(step, parent[0], xi)
         held, g = step.X.twist_to_child(parent[0]), step.X.R.to_child(parent[1])
-        return (twist, g), State(move(joint, step.X, held, twist, g, qd, f_ext), xi)
+        return (twist, g), QuasiState(move(joint, step.X, held, twist, g, qd, f_ext), xi)
 
-    def inward(joint: Joint, carry: Carry, state: State, q, tau):
+    def inward(joint: MovingJoint, carry: ArticulatedMotion, state: QuasiState, q, tau):
         drive = driven(joint, state.moving.qd, tau)
         return solve_joint(joint, carry, state.moving, q, state.xi, drive)
 
     start = (Twist.zero(), mechanism.gravity)
     states = mechanism.outward(outward, start, pivots(mechanism, q), q, velocities, f_ext)
-    solved, _ = mechanism.inward(inward, Carry.zero(), states, q, tau)
+    solved, _ = mechanism.inward(inward, ArticulatedMotion.zero(), states, q, tau)
     rates = mechanism.each(lambda joint, state: state.moving.qd, states)
     changes = mechanism.each(
         lambda joint, rows: tuple(row.nud if normalized else row.xid for row in rows), solved)
     return rates, changes
 
 
-def driven(joint: Joint, qd: Coordinates, tau: Coordinates) -> Balance:
+def driven(joint: MovingJoint, qd: Coordinates, tau: Coordinates) -> Balance:
     """The joint force is known, less what friction takes."""
     net = tuple(t - r for t, r in zip(tau, joint.friction(qd), strict=True))
     return lambda k, release, held, xi, s: (net[k], net[k] - s)
@@ -259,11 +260,11 @@ def forward_dynamics(mechanism: Driver, q: Column, qd: Column, tau: Column, f_ex
     derivative of (34), where A+ = X A + a is the body's acceleration with its joint held.
     """
 
-    def inward(joint: Joint, carry: Carry, body: Moving, q, qd, tau):
+    def inward(joint: MovingJoint, carry: ArticulatedMotion, body: MovingBody, q, qd, tau):
         up, solved = solve_joint(joint, carry, body, q, (), driven(joint, qd, tau))
         return up, Solved(body.X, body.held, solved)
 
-    def outward(joint: Joint, parent: Twist, body: Solved, q, qd):
+    def outward(joint: MovingJoint, parent: Twist, body: Solved, q, qd):
         A = body.X.twist_to_child(parent) + twist_cross_twist(body.held, joint.rate(q, qd))
         held, found = body.held, []
         for k, row in enumerate(body.rows):
@@ -275,7 +276,7 @@ def forward_dynamics(mechanism: Driver, q: Column, qd: Column, tau: Column, f_ex
         return A, tuple(found)
 
     bodies = motions(mechanism, q, qd, f_ext)
-    solved, _ = mechanism.inward(inward, Carry.zero(), bodies, q, qd, tau)
+    solved, _ = mechanism.inward(inward, ArticulatedMotion.zero(), bodies, q, qd, tau)
     return mechanism.outward(outward, Twist.zero(), solved, q, qd)
 
 
@@ -297,7 +298,7 @@ def _from_nud(pivot: Pivot, nud: Scalar, Dd: Scalar, xi: Scalar) -> Scalar:
 class Driven:
     """A body whose joint's acceleration is given: A+ is its acceleration with the joint held."""
 
-    moving: Moving
+    moving: MovingBody
     held: Twist
 
 
@@ -305,14 +306,14 @@ def inverse_dynamics(mechanism: Driver, q: Column, qd: Column, qdd: Column, f_ex
                      normalized: bool) -> Column:
     """tau = m (nud + C(q, nu)) or (1 + H Phi K)(D xid + C(q, xi)), and friction: two sweeps."""
 
-    def outward(joint: Joint, parent: tuple[Twist, Vector, Twist], q, qd, qdd, f_ext):
+    def outward(joint: MovingJoint, parent: tuple[Twist, Vector, Twist], q, qd, qdd, f_ext):
         X, s = joint.transform(q), joint.rate(q, qd)
         held, g = X.twist_to_child(parent[0]), X.R.to_child(parent[1])
         A = X.twist_to_child(parent[2]) + twist_cross_twist(held, s)
         body = Driven(move(joint, X, held, held + s, g, qd, f_ext), A)
         return (held + s, g, A + joint.rate_change(q, qd, qd, qdd)), body
 
-    def inward(joint: Joint, carry: Carry, body: Driven, q, qd, qdd):
+    def inward(joint: MovingJoint, carry: ArticulatedMotion, body: Driven, q, qd, qdd):
         up, rows = solve_joint(joint, carry, body.moving, q, (),
                                _accelerated(joint, body.held, q, qd, qdd, normalized))
         losses = joint.friction(qd)
@@ -320,11 +321,11 @@ def inverse_dynamics(mechanism: Driver, q: Column, qd: Column, qdd: Column, f_ex
 
     start = (Twist.zero(), mechanism.gravity, Twist.zero())
     bodies = mechanism.outward(outward, start, q, qd, qdd, f_ext)
-    tau, _ = mechanism.inward(inward, Carry.zero(), bodies, q, qd, qdd)
+    tau, _ = mechanism.inward(inward, ArticulatedMotion.zero(), bodies, q, qd, qdd)
     return tau
 
 
-def _accelerated(joint: Joint, A: Twist, q: Coordinates, qd: Coordinates, qdd: Coordinates,
+def _accelerated(joint: MovingJoint, A: Twist, q: Coordinates, qd: Coordinates, qdd: Coordinates,
                  normalized: bool) -> Balance:
     """The accelerations are known: xid = qdd + K . A+ + Kdot . V+, then nud if asked for."""
     still, held = (0,) * joint.type.nv, [A]
@@ -332,7 +333,7 @@ def _accelerated(joint: Joint, A: Twist, q: Coordinates, qd: Coordinates, qdd: C
         change = joint.rate_change(q, qd, joint.units[k], still)
         held.append(held[-1] + S * qdd[k] + change * qd[k])
 
-    def balance(k: int, release: Release, twist: Twist, xi: Scalar, s: Scalar):
+    def balance(k: int, release: ReleasedRate, twist: Twist, xi: Scalar, s: Scalar):
         pivot = release.pivot
         u = (qdd[k] + held[k].dot(pivot.K)) * pivot.D + twist.dot(release.DKd)
         if normalized:

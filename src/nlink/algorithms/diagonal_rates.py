@@ -59,7 +59,7 @@ def _upper(A: Matrix) -> Symmetric:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class ReleasedRate:
     """One rate of a joint eliminated along a motion: the pivot and what changes with it.
 
     `left` is the articulated inertia without this rate (tau-bar P), `left_dot` its rate,
@@ -75,7 +75,7 @@ class Release:
 
     @classmethod
     def of(cls, P: ArticulatedInertia, Pd: ArticulatedInertia, S: Twist, Sd: Twist,
-           extra: Scalar) -> Release:
+           extra: Scalar) -> ReleasedRate:
         """Differentiate the elimination I - U U^T / D.
 
         Its rate is Pdot - K x^T - x K^T with x = Udot - K Ddot / 2, which is

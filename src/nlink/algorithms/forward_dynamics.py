@@ -12,38 +12,38 @@ from dataclasses import dataclass
 from nlink.algorithms.inverse_dynamics import Body, Motion, base_motion, bias, move
 from nlink.algorithms.sweep import Column, Driver
 from nlink.model.joints import Coordinates
-from nlink.model.mechanism import Joint
+from nlink.model.mechanism import MovingJoint
 from nlink.scalars.functions import Scalar
 from nlink.spatial import ArticulatedInertia, Pivot, Transform, Twist, Wrench
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class ArticulatedBody:
     """What a body passes to its parent: its articulated inertia, and the force it still
-    needs when its own joints have yielded."""
+    needs once its own joint is eliminated."""
 
     I: ArticulatedInertia
     f: Wrench
 
     @classmethod
-    def zero(cls) -> Carried:
+    def zero(cls) -> ArticulatedBody:
         return cls(ArticulatedInertia.zero(), Wrench.zero())
 
-    def __add__(self, other: Carried) -> Carried:
-        return Carried(self.I + other.I, self.f + other.f)
+    def __add__(self, other: ArticulatedBody) -> ArticulatedBody:
+        return ArticulatedBody(self.I + other.I, self.f + other.f)
 
 
 @dataclass(frozen=True, slots=True)
-class Yield:
-    """How a joint yields: for each of its rates the pivot and the unbalanced force."""
+class EliminatedJoint:
+    """A joint eliminated: for each of its rates the pivot and the unbalanced force."""
 
     X: Transform
     pivots: tuple[Pivot, ...]
     u: tuple[Scalar, ...]
 
 
-def articulate(joint: Joint, X: Transform, carried: Carried, f: Wrench, q: Coordinates,
-               tau: Coordinates) -> tuple[Carried, Yield]:
+def articulate(joint: MovingJoint, X: Transform, carried: ArticulatedBody, f: Wrench,
+               q: Coordinates, tau: Coordinates) -> tuple[ArticulatedBody, EliminatedJoint]:
     """Eliminate a joint's rates, last first: [Saha03, 12-13] and eqs. (26)-(28) in one step.
 
     `f` is the wrench that the body's known motion needs, `tau` what drives the joint. The
@@ -54,14 +54,15 @@ def articulate(joint: Joint, X: Transform, carried: Carried, f: Wrench, q: Coord
     pivots, us = [], []
     for S, t, extra in reversed(list(zip(joint.subspace(q), tau, joint.armature, strict=True))):
         I, pivot = I.eliminate(S, extra)
-        u, f = pivot.bear(f, t)
+        u, f = pivot.eliminate(f, t)
         pivots.append(pivot)
         us.append(u)
-    return (Carried(I.to_parent(X), X.wrench_to_parent(f)),
-            Yield(X, tuple(pivots[::-1]), tuple(us[::-1])))
+    return (ArticulatedBody(I.to_parent(X), X.wrench_to_parent(f)),
+            EliminatedJoint(X, tuple(pivots[::-1]), tuple(us[::-1])))
 
 
-def accelerate(joint: Joint, parent: Twist, step: Yield) -> tuple[Twist, Coordinates]:
+def accelerate(joint: MovingJoint, parent: Twist, step: EliminatedJoint,
+               ) -> tuple[Twist, Coordinates]:
     """A body's acceleration and its joint's from the parent's, [Saha03, 14-15]."""
     A, qdd = step.X.twist_to_child(parent), []
     for pivot, u in zip(step.pivots, step.u, strict=True):
@@ -80,27 +81,27 @@ def forward_dynamics(mechanism: Driver, q: Column, qd: Column, tau: Column, f_ex
     bias motion is already known, no velocity appears in the last two.
     """
 
-    def outward(joint: Joint, parent: Motion, q, qd, f_ext):
+    def outward(joint: MovingJoint, parent: Motion, q, qd, f_ext):
         X = joint.transform(q)
         motion = move(joint, X, parent, q, qd, (0,) * joint.type.nv)
         return motion, Body(X, joint.inertia.newton_euler(motion.E, motion.a) - f_ext)
 
-    def inward(joint: Joint, carried: Carried, body: Body, q, qd, tau):
+    def inward(joint: MovingJoint, carried: ArticulatedBody, body: Body, q, qd, tau):
         drive = tuple(t - r for t, r in zip(tau, joint.friction(qd), strict=True))
         return articulate(joint, body.X, carried, body.f, q, drive)
 
     bodies = mechanism.outward(outward, base_motion(mechanism.gravity), q, qd, f_ext)
-    steps, _ = mechanism.inward(inward, Carried.zero(), bodies, q, qd, tau)
+    steps, _ = mechanism.inward(inward, ArticulatedBody.zero(), bodies, q, qd, tau)
     return mechanism.outward(accelerate, Twist.zero(), steps)
 
 
 def solve(mechanism: Driver, q: Column, phi: Column) -> Column:
     """M(q) x = phi by U D U^T: steps A, B and C of [Saha03, 2.2]."""
 
-    def inward(joint: Joint, carried: Carried, q, phi):
+    def inward(joint: MovingJoint, carried: ArticulatedBody, q, phi):
         return articulate(joint, joint.transform(q), carried, Wrench.zero(), q, phi)
 
-    steps, _ = mechanism.inward(inward, Carried.zero(), q, phi)
+    steps, _ = mechanism.inward(inward, ArticulatedBody.zero(), q, phi)
     return mechanism.outward(accelerate, Twist.zero(), steps)
 
 
@@ -108,7 +109,7 @@ def denoc(mechanism: Driver, q: Column, qd: Column, tau: Column, f_ext: Column) 
     """Joint accelerations as [Saha03] prescribes: phi = tau - (C qd + g) by inverse dynamics
     with qdd = 0, then the three steps of `solve`."""
 
-    def drive(joint: Joint, bias, qd, tau):
+    def drive(joint: MovingJoint, bias, qd, tau):
         parts = zip(tau, joint.friction(qd), bias, strict=True)
         return tuple(t - friction - b for t, friction, b in parts)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nlink.algorithms.sweep import Column, Driver
 from nlink.model.joints import Coordinates
-from nlink.model.mechanism import Joint
+from nlink.model.mechanism import MovingJoint
 from nlink.spatial import Matrix, Transform, Vector, Wrench, euler_tensor
 
 
@@ -34,7 +34,7 @@ def base_motion(gravity: Vector) -> Motion:
     return Motion(Vector.zero(), Vector.zero(), -gravity, Matrix.zero())
 
 
-def move(joint: Joint, X: Transform, parent: Motion, q: Coordinates, qd: Coordinates,
+def move(joint: MovingJoint, X: Transform, parent: Motion, q: Coordinates, qd: Coordinates,
          qdd: Coordinates) -> Motion:
     """A body's motion from its parent's, [Saha99, 5.1] in angular velocities only.
 
@@ -56,12 +56,12 @@ def rigid_forces(mechanism: Driver, q: Column, qd: Column, qdd: Column, f_ext: C
     `f_ext` is a wrench on each body about its origin, in its own axes.
     """
 
-    def outward(joint: Joint, parent: Motion, q, qd, qdd, f_ext):
+    def outward(joint: MovingJoint, parent: Motion, q, qd, qdd, f_ext):
         X = joint.transform(q)
         motion = move(joint, X, parent, q, qd, qdd)
         return motion, Body(X, joint.inertia.newton_euler(motion.E, motion.a) - f_ext)  # eq. (7)
 
-    def inward(joint: Joint, f: Wrench, body: Body, q):
+    def inward(joint: MovingJoint, f: Wrench, body: Body, q):
         f = f + body.f  # eq. (30)
         return body.X.wrench_to_parent(f), joint.project(q, f)
 
@@ -74,7 +74,7 @@ def inverse_dynamics(mechanism: Driver, q: Column, qd: Column, qdd: Column, f_ex
                      ) -> Column:
     """tau = M qdd + C qd + g + friction(qd) + armature qdd - J^T f_ext."""
 
-    def losses(joint: Joint, tau, qd, qdd):
+    def losses(joint: MovingJoint, tau, qd, qdd):
         extra = zip(tau, joint.friction(qd), joint.rotor(qdd), strict=True)
         return tuple(t + friction + rotor for t, friction, rotor in extra)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nlink.algorithms.inverse_dynamics import Motion, move, no_wrenches
 from nlink.algorithms.sweep import Column, Driver
-from nlink.model.mechanism import Attachment, Joint
+from nlink.model.mechanism import Attachment, MovingJoint
 from nlink.scalars.functions import Scalar
 from nlink.spatial import Matrix, Twist, Vector, Wrench
 
@@ -38,7 +38,7 @@ def forward_kinematics(mechanism: Driver, q: Column, origin: Vector = HERE) -> C
     A row of R_world turns like a vector: (R_parent R)_i = R^T (R_parent)_i.
     """
 
-    def outward(joint: Joint, parent: Place, q):
+    def outward(joint: MovingJoint, parent: Place, q):
         X = joint.transform(q)
         R = Matrix(*(X.R.to_child(Vector(*row)) for row in parent.R.rows)).T
         place = Place(R, parent.p + parent.R @ X.p + R @ X.r)
@@ -63,7 +63,7 @@ def at(places: Column, mechanism: Driver, frame: Attachment, origin: Vector = HE
 def twists(mechanism: Driver, q: Column, qd: Column) -> Column:
     """The twist of every body in its own axes, t_i = B t_parent + p_i qd_i [Saha99, 12]."""
 
-    def outward(joint: Joint, parent: Twist, q, qd):
+    def outward(joint: MovingJoint, parent: Twist, q, qd):
         twist = joint.transform(q).twist_to_child(parent) + joint.rate(q, qd)
         return twist, twist
 
@@ -80,7 +80,7 @@ def jacobian(mechanism: Driver, q: Column, frame: Attachment) -> Column:
         moving.add(body)
         body = mechanism.parents[body - 1]
 
-    def columns(joint: Joint, place: Place, q, tip: Vector, moves: bool):
+    def columns(joint: MovingJoint, place: Place, q, tip: Vector, moves: bool):
         twists = []
         for unit in joint.units:
             s = joint.rate(q, tuple(x * moves for x in unit))
@@ -92,23 +92,23 @@ def jacobian(mechanism: Driver, q: Column, frame: Attachment) -> Column:
     return mechanism.each(columns, places, q, mechanism.same(tip), moves)
 
 
-STILL = Motion(Vector.zero(), Vector.zero(), Vector.zero(), Matrix.zero())
+AT_REST = Motion(Vector.zero(), Vector.zero(), Vector.zero(), Matrix.zero())
 """How the base moves."""
 
 
 def drifts(mechanism: Driver, q: Column, qd: Column) -> Column:
     """How every body moves when qdd = 0, without gravity."""
 
-    def outward(joint: Joint, parent: Motion, q, qd):
+    def outward(joint: MovingJoint, parent: Motion, q, qd):
         motion = move(joint, joint.transform(q), parent, q, qd, tuple(0 for _ in qd))
         return motion, motion
 
-    return mechanism.outward(outward, STILL, q, qd)
+    return mechanism.outward(outward, AT_REST, q, qd)
 
 
 def jacobian_dot_qd(mechanism: Driver, q: Column, qd: Column, frame: Attachment) -> Twist:
     """The acceleration of a frame when qdd = 0: Jdot qd, world axes, without gravity."""
-    motion = mechanism.at(drifts(mechanism, q, qd), frame.body) if frame.body else STILL
+    motion = mechanism.at(drifts(mechanism, q, qd), frame.body) if frame.body else AT_REST
     R = at(forward_kinematics(mechanism, q), mechanism, frame).R
     return Twist(R @ motion.wd, R @ (motion.a + motion.E @ frame.p))
 
@@ -126,7 +126,7 @@ class Energy:
 def kinetic_energy(mechanism: Driver, q: Column, qd: Column) -> Energy:
     """T = 1/2 sum t_i^T M_i t_i + 1/2 armature qd^2."""
 
-    def inward(joint: Joint, total: Energy, twist: Twist, qd):
+    def inward(joint: MovingJoint, total: Energy, twist: Twist, qd):
         rotor = sum(x * r for x, r in zip(qd, joint.rotor(qd), strict=True))
         return total + Energy((twist.dot(joint.inertia @ twist) + rotor) * 0.5), ()
 
@@ -140,13 +140,13 @@ def potential_energy(mechanism: Driver, q: Column) -> Energy:
     Carried outward are g in the axes of each body and g . o of its origin o.
     """
 
-    def outward(joint: Joint, parent: tuple[Vector, Scalar], q):
+    def outward(joint: MovingJoint, parent: tuple[Vector, Scalar], q):
         X = joint.transform(q)
         g = X.R.to_child(parent[0])
         value = g, parent[1] + parent[0].dot(X.p) + g.dot(X.r)
         return value, value
 
-    def inward(joint: Joint, total: Energy, value: tuple[Vector, Scalar]):
+    def inward(joint: MovingJoint, total: Energy, value: tuple[Vector, Scalar]):
         g, height = value
         return total + Energy(-(g.dot(joint.inertia.h) + height * joint.inertia.m)), ()
 
@@ -171,7 +171,7 @@ class Mass:
 def center_of_mass(mechanism: Driver, q: Column) -> Vector:
     """c = sum m_i c_i / sum m_i, tip to base: each joint sees the first moment beyond it."""
 
-    def inward(joint: Joint, beyond: Mass, q):
+    def inward(joint: MovingJoint, beyond: Mass, q):
         X = joint.transform(q)
         total = beyond + Mass(joint.inertia.m, joint.inertia.h)
         h = X.R.to_parent(total.h + X.r * total.m) + X.p * total.m

@@ -9,10 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from nlink.algorithms.forward_dynamics import Carried, Yield, accelerate, articulate
+from nlink.algorithms.forward_dynamics import (
+    ArticulatedBody,
+    EliminatedJoint,
+    accelerate,
+    articulate,
+)
 from nlink.algorithms.inverse_dynamics import bias
 from nlink.algorithms.sweep import Column, Driver, Pairs, Unrolled
-from nlink.model.mechanism import Joint
+from nlink.model.mechanism import MovingJoint
 from nlink.scalars.functions import Scalar, divide
 from nlink.spatial import RigidInertia, Transform, Twist, Wrench
 
@@ -30,7 +35,7 @@ class Composite:
 def composites(mechanism: Driver, q: Column) -> Column:
     """Composite inertias, Mtilde_i = M_i + sum B^T Mtilde_child B [Saha99, 23b]."""
 
-    def inward(joint: Joint, carried: RigidInertia, q):
+    def inward(joint: MovingJoint, carried: RigidInertia, q):
         X, I = joint.transform(q), carried + joint.inertia
         return I.to_parent(X), Composite(X, I)
 
@@ -53,14 +58,14 @@ def path(mechanism: Driver, body: int) -> Iterator[int]:
 def mass_matrix(mechanism: Driver, q: Column) -> Pairs:
     """I_ij = p_i^T Mtilde_i B_ij p_j [Saha99, 24], with the armatures on the diagonal."""
 
-    def start(joint: Joint, k: int, body: Composite, q):
+    def start(joint: MovingJoint, k: int, body: Composite, q):
         S = joint.subspace(q)
         f = [body.I @ twist for twist in S]
         own = [S[min(row, k)].dot(f[max(row, k)]) for row in range(len(S))]
         own[k] = own[k] + joint.armature[k]
         return body.X.wrench_to_parent(f[k]), tuple(own)
 
-    def inward(joint: Joint, f: Wrench, body: Composite, q):
+    def inward(joint: MovingJoint, f: Wrench, body: Composite, q):
         row = tuple(twist.dot(f) for twist in joint.subspace(q))
         return body.X.wrench_to_parent(f), (row, row)
 
@@ -70,22 +75,22 @@ def mass_matrix(mechanism: Driver, q: Column) -> Pairs:
 def pivots(mechanism: Driver, q: Column) -> Column:
     """The elimination of every joint, without forces."""
 
-    def inward(joint: Joint, carried: Carried, q):
+    def inward(joint: MovingJoint, carried: ArticulatedBody, q):
         return articulate(joint, joint.transform(q), carried, Wrench.zero(), q,
                           (0,) * joint.type.nv)
 
-    return mechanism.inward(inward, Carried.zero(), q)[0]
+    return mechanism.inward(inward, ArticulatedBody.zero(), q)[0]
 
 
 def factor(mechanism: Driver, q: Column) -> tuple[Pairs, Column]:
     """U and D of M = U D U^T: U_ij = alpha_ij = p_i^T B_ji^T psi_j, D_j = m^_j [Saha99, 46]."""
 
-    def start(joint: Joint, k: int, step: Yield):
+    def start(joint: MovingJoint, k: int, step: EliminatedJoint):
         K = step.pivots[k].K
         own = (*(pivot.S.dot(K) for pivot in step.pivots[:k]), 1)
         return step.X.wrench_to_parent(K), (*own, *(0,) * (joint.type.nv - k - 1))
 
-    def inward(joint: Joint, f: Wrench, step: Yield):
+    def inward(joint: MovingJoint, f: Wrench, step: EliminatedJoint):
         row = tuple(pivot.S.dot(f) for pivot in step.pivots)
         return step.X.wrench_to_parent(f), (row, (0,) * joint.type.nv)
 
@@ -102,20 +107,20 @@ def inverse_by_columns(mechanism: Driver, q: Column) -> Pairs:
     follows from symmetry.
     """
 
-    def start(joint: Joint, k: int, step: Yield):
+    def start(joint: MovingJoint, k: int, step: EliminatedJoint):
         f, us = step.pivots[k].K, [int(row == k) for row in range(joint.type.nv)]
         for row in reversed(range(k)):
-            us[row], f = step.pivots[row].bear(f)
+            us[row], f = step.pivots[row].eliminate(f)
         return step.X.wrench_to_parent(f), tuple(us)
 
-    def inward(joint: Joint, f: Wrench, step: Yield):
+    def inward(joint: MovingJoint, f: Wrench, step: EliminatedJoint):
         us = []
         for pivot in reversed(step.pivots):
-            u, f = pivot.bear(f)
+            u, f = pivot.eliminate(f)
             us.append(u)
         return step.X.wrench_to_parent(f), (tuple(us[::-1]), ())
 
-    def outward(joint: Joint, parent: Twist, us, step: Yield):
+    def outward(joint: MovingJoint, parent: Twist, us, step: EliminatedJoint):
         return accelerate(joint, parent, replace(step, u=us))
 
     steps = pivots(mechanism, q)
@@ -135,7 +140,7 @@ def inverse_mass_matrix(mechanism: Unrolled, q: Column) -> Dense:
         for k, pivot in zip(number[j], step.pivots, strict=True):
             f = pivot.K
             for i in path(mechanism, j):
-                f = _yield_to(steps[i], number[i], k, f, V)
+                f = _eliminate_before(steps[i], number[i], k, f, V)
                 f = steps[i].X.wrench_to_parent(f)
     inverse = [pivot.inverse for step in steps for pivot in step.pivots]
     scaled = [[V[k][j] * inverse[k] for j in range(n)] for k in range(n)]
@@ -147,11 +152,11 @@ def inverse_mass_matrix(mechanism: Unrolled, q: Column) -> Dense:
     return result
 
 
-def _yield_to(step: Yield, number: range, k: int, f: Wrench, V: Dense) -> Wrench:
-    """Let the rates of a joint before rate k yield to a wrench, and note by how much."""
+def _eliminate_before(step: EliminatedJoint, number: range, k: int, f: Wrench, V: Dense) -> Wrench:
+    """Eliminate the rates of a joint before rate k from a wrench, and note their share in V."""
     for row, pivot in reversed(list(zip(number, step.pivots, strict=True))):
         if row < k:
-            V[row][k], f = pivot.bear(f)
+            V[row][k], f = pivot.eliminate(f)
     return f
 
 
@@ -232,5 +237,3 @@ def _sum(terms: Iterator[Scalar]) -> Scalar:
     for term in terms:
         total = total + term
     return total
-
-

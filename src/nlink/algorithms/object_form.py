@@ -47,10 +47,10 @@ def held_object(mechanism: Mechanism | Unrolled) -> int | None:
                 body + 1 in mechanism.parents):
             continue
         arms = [list(path(mechanism, *(end - {body}))) for end in ends]  # type: ignore[arg-type]
-        apart = len({i for arm in arms for i in arm}) == sum(map(len, arms))
+        disjoint = len({i for arm in arms for i in arm}) == sum(map(len, arms))
         able = all(sum(mechanism.joints[i].type.nv for i in arm) >= closure.constraint.count
                    for arm, closure in zip(arms, mechanism.closures, strict=True))
-        if apart and able:
+        if disjoint and able:
             return body
     return None
 

@@ -11,26 +11,26 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nlink.algorithms.forward_dynamics import Yield, accelerate
+from nlink.algorithms.forward_dynamics import EliminatedJoint, accelerate
 from nlink.algorithms.kinematics import at, forward_kinematics
 from nlink.algorithms.matrices import Dense, Factors, path, pivots, zeros
 from nlink.algorithms.sweep import Column, Driver
-from nlink.model.mechanism import Attachment, Joint
+from nlink.model.mechanism import Attachment, MovingJoint
 from nlink.scalars.functions import Scalar
 from nlink.spatial import Matrix, Twist
-from nlink.spatial.mobility import Mobility
+from nlink.spatial.mobility import SpatialMobility
 
 
 def mobilities(mechanism: Driver, steps: Column) -> Column:
     """Om(k) of every body, base to tip."""
 
-    def outward(joint: Joint, parent: Mobility, step: Yield):
+    def outward(joint: MovingJoint, parent: SpatialMobility, step: EliminatedJoint):
         Om = parent.to_child(step.X)
         for pivot in step.pivots:
             Om = Om.release(pivot)
         return Om, Om
 
-    return mechanism.outward(outward, Mobility.zero(), steps)
+    return mechanism.outward(outward, SpatialMobility.zero(), steps)
 
 
 def operational_mobility(mechanism: Driver, q: Column, frames: Sequence[Attachment]) -> Dense:
@@ -44,7 +44,7 @@ def operational_mobility(mechanism: Driver, q: Column, frames: Sequence[Attachme
     turns = [at(places, mechanism, frame).R for frame in frames]
     result = zeros(6 * len(frames))
     for i, one in enumerate(frames):
-        own = mechanism.at(Om, one.body) if one.body else Mobility.zero()
+        own = mechanism.at(Om, one.body) if one.body else SpatialMobility.zero()
         own = own.shift(one.p).rotate(turns[i])
         _place(result, i, i, own.rows)
         for j in range(i):
@@ -105,7 +105,7 @@ def _spread(mechanism: Driver, steps: Column, block: list[Twist], start: int, bo
     if body == start:
         return block
 
-    def outward(joint: Joint, parent, step: Yield, block, first: bool):
+    def outward(joint: MovingJoint, parent, step: EliminatedJoint, block, first: bool):
         free = replace(step, u=(0,) * joint.type.nv)
         moved = [accelerate(joint, twist, free)[0] for twist in (block if first else parent)]
         return moved, moved

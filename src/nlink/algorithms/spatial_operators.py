@@ -15,13 +15,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nlink.algorithms.forward_dynamics import Carried, Yield, accelerate, articulate
+from nlink.algorithms.forward_dynamics import (
+    ArticulatedBody,
+    EliminatedJoint,
+    accelerate,
+    articulate,
+)
 from nlink.algorithms.forward_dynamics import forward_dynamics as fd3
 from nlink.algorithms.inverse_dynamics import Motion, base_motion, move
 from nlink.algorithms.kinematics import Place, forward_kinematics
 from nlink.algorithms.sweep import Column, Driver
 from nlink.model.joints import Coordinates
-from nlink.model.mechanism import Attachment, Joint
+from nlink.model.mechanism import Attachment, MovingJoint
 from nlink.scalars.functions import Scalar
 from nlink.spatial import (
     ArticulatedInertia,
@@ -58,7 +63,7 @@ def biases(mechanism: Driver, q: Column, qd: Column, f_ext: Column) -> Column:
     acceleration of a sliding joint, is in `move`.
     """
 
-    def outward(joint: Joint, parent: Motion, q, qd, f_ext):
+    def outward(joint: MovingJoint, parent: Motion, q, qd, f_ext):
         X = joint.transform(q)
         motion = move(joint, X, parent, q, qd, (0,) * joint.type.nv)
         w, zero = motion.w, Vector.zero()
@@ -79,18 +84,18 @@ class Articulation:
 
 
 @dataclass(frozen=True, slots=True)
-class Needed:
+class ArticulatedBias:
     """What a body passes inward in FD1's second sweep: P, and the forces of bias motion."""
 
     P: ArticulatedInertia
     f: Wrench
 
     @classmethod
-    def zero(cls) -> Needed:
+    def zero(cls) -> ArticulatedBias:
         return cls(ArticulatedInertia.zero(), Wrench.zero())
 
-    def __add__(self, other: Needed) -> Needed:
-        return Needed(self.P + other.P, self.f + other.f)
+    def __add__(self, other: ArticulatedBias) -> ArticulatedBias:
+        return ArticulatedBias(self.P + other.P, self.f + other.f)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,7 @@ class Drifting:
 def _drift(mechanism: Driver, q: Column, qd: Column, f_ext: Column) -> Column:
     """zeta = phi^T a and M zeta + b, base to tip: the motion with no joint acceleration."""
 
-    def outward(joint: Joint, parent: Motion, q, qd, f_ext):
+    def outward(joint: MovingJoint, parent: Motion, q, qd, f_ext):
         X = joint.transform(q)
         motion = move(joint, X, parent, q, qd, (0,) * joint.type.nv)
         f = joint.inertia.newton_euler(motion.E, motion.a) - f_ext
@@ -118,28 +123,29 @@ def _drift(mechanism: Driver, q: Column, qd: Column, f_ext: Column) -> Column:
 def _bias_free(mechanism: Driver, drifting: Column, q: Column, qd: Column, tau: Column) -> Column:
     """T' = T - H phi [M zeta + b] (4.17), with P, D and L on the way (4.4)-(4.6)."""
 
-    def inward(joint: Joint, carried: Needed, body: Drifting, q, qd, tau):
+    def inward(joint: MovingJoint, carried: ArticulatedBias, body: Drifting, q, qd, tau):
         f = carried.f + body.f
-        up, step = articulate(joint, body.X, Carried(carried.P, Wrench.zero()), Wrench.zero(), q,
-                              (0,) * joint.type.nv)
+        up, step = articulate(joint, body.X, ArticulatedBody(carried.P, Wrench.zero()),
+                              Wrench.zero(), q, (0,) * joint.type.nv)
         parts = zip(tau, joint.friction(qd), joint.project(q, f), strict=True)
         T = tuple(t - friction - bias for t, friction, bias in parts)
-        return Needed(up.I, body.X.wrench_to_parent(f)), Articulation(body.X, step.pivots, T)
+        return (ArticulatedBias(up.I, body.X.wrench_to_parent(f)),
+                Articulation(body.X, step.pivots, T))
 
-    return mechanism.inward(inward, Needed.zero(), drifting, q, qd, tau)[0]
+    return mechanism.inward(inward, ArticulatedBias.zero(), drifting, q, qd, tau)[0]
 
 
 def _filter(mechanism: Driver, joints: Column) -> Column:
     """epsilon = (I - H Psi L) T', tip to base: (4.19)-(4.20), T' in epsilon by the erratum."""
 
-    def inward(joint: Joint, z: Wrench, step: Articulation):
+    def inward(joint: MovingJoint, z: Wrench, step: Articulation):
         us: list[Scalar] = []
         for pivot, T in reversed(list(zip(step.pivots, step.T, strict=True))):
             epsilon = T - pivot.S.dot(z)
             z = z + pivot.K * epsilon
             z = z if pivot.axis is None else z.replace(pivot.axis, T)
             us.append(epsilon)
-        return step.X.wrench_to_parent(z), Yield(step.X, step.pivots, tuple(us[::-1]))
+        return step.X.wrench_to_parent(z), EliminatedJoint(step.X, step.pivots, tuple(us[::-1]))
 
     return mechanism.inward(inward, Wrench.zero(), joints)[0]
 
@@ -156,7 +162,7 @@ def fd1(mechanism: Driver, q: Column, qd: Column, tau: Column, f_ext: Column) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Moving:
+class SolvedBody:
     """A body's motion once everything is known: theta'', and alpha(k) with w for its points."""
 
     qdd: Coordinates
@@ -172,9 +178,9 @@ def fd2(mechanism: Driver, q: Column, qd: Column, tau: Column, f_ext: Column) ->
     drifting = _drift(mechanism, q, qd, f_ext)
     joints = _bias_free(mechanism, drifting, q, qd, tau)
 
-    def outward(joint: Joint, parent: Twist, step: Yield, body: Drifting):
+    def outward(joint: MovingJoint, parent: Twist, step: EliminatedJoint, body: Drifting):
         A, qdd = accelerate(joint, parent, step)
-        return A, Moving(qdd, A + body.zeta, body.w)
+        return A, SolvedBody(qdd, A + body.zeta, body.w)
 
     return mechanism.outward(outward, Twist.zero(), _filter(mechanism, joints), drifting)
 
@@ -183,7 +189,7 @@ def fd2(mechanism: Driver, q: Column, qd: Column, tau: Column, f_ext: Column) ->
 class Filtered:
     """A joint's innovation, and the bias that its last sweep adds."""
 
-    step: Yield
+    step: EliminatedJoint
     a: Twist
     w: Vector
 
@@ -196,20 +202,20 @@ def fd4(mechanism: Driver, q: Column, qd: Column, tau: Column, f_ext: Column) ->
     joint. lambda(k) is alpha(k), gravity included.
     """
 
-    def inward(joint: Joint, carried: Carried, body: Bias, q, qd, tau):
+    def inward(joint: MovingJoint, carried: ArticulatedBody, body: Bias, q, qd, tau):
         drive = tuple(t - r for t, r in zip(tau, joint.friction(qd), strict=True))
         left, step = articulate(joint, HERE, carried, body.b, q, drive)  # eq. (5.16)
         z = left.f + left.I @ body.a
-        up = Carried(left.I.to_parent(body.X), body.X.wrench_to_parent(z))
-        return up, Filtered(Yield(body.X, step.pivots, step.u), body.a, body.w)
+        up = ArticulatedBody(left.I.to_parent(body.X), body.X.wrench_to_parent(z))
+        return up, Filtered(EliminatedJoint(body.X, step.pivots, step.u), body.a, body.w)
 
-    def outward(joint: Joint, parent: Twist, body: Filtered):
-        step = Yield(HERE, body.step.pivots, body.step.u)
+    def outward(joint: MovingJoint, parent: Twist, body: Filtered):
+        step = EliminatedJoint(HERE, body.step.pivots, body.step.u)
         alpha, qdd = accelerate(joint, body.step.X.twist_to_child(parent) + body.a, step)
-        return alpha, Moving(qdd, alpha, body.w)  # eq. (5.17)
+        return alpha, SolvedBody(qdd, alpha, body.w)  # eq. (5.17)
 
     bodies = biases(mechanism, q, qd, f_ext)
-    steps, _ = mechanism.inward(inward, Carried.zero(), bodies, q, qd, tau)
+    steps, _ = mechanism.inward(inward, ArticulatedBody.zero(), bodies, q, qd, tau)
     return mechanism.outward(outward, Twist.zero(), steps)
 
 
@@ -227,7 +233,7 @@ def link_accelerations(mechanism: Driver, q: Column, links: tuple[Attachment, ..
     """
     g = mechanism.base.R @ mechanism.gravity
 
-    def at_link(link: Attachment, body: Moving, place: Place) -> Twist:
+    def at_link(link: Attachment, body: SolvedBody, place: Place) -> Twist:
         R, E = place.R, euler_tensor(body.w, body.alpha.angular)
         return Twist(R @ body.alpha.angular, R @ (body.alpha.linear + E @ link.p) + g)
 

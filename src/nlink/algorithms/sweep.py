@@ -138,7 +138,7 @@ class WithBase:
 
 
 class Unrolled:
-    """A Python loop over the joints: a traced graph sees this robot's own constants."""
+    """The joints one after the other, in Python: a traced graph sees this robot's own constants."""
 
     def __init__(self, mechanism: Mechanism) -> None:
         self.joints = mechanism.joints

@@ -27,6 +27,7 @@ RESERVED = frozenset(_KEYWORDS.split()) | {
     name for row in PRIMITIVES.values() for name in re.findall(r"(\w+)\(", row.c)}
 """Keywords of C and C++ (the header serves both), and the names the text itself uses."""
 
+
 def c_files(programs: Sequence[Program], name: str) -> tuple[tuple[str, str], tuple[str, str]]:
     """The source and the header, each a file's name and its text, with a function for each
     program."""

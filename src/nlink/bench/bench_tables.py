@@ -11,7 +11,7 @@ from nlink.bench.timing import CPP, Bench
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BenchRow:
     """A line of the table: our time, the peer's, and how many times less ours is."""
 
     what: str
@@ -24,65 +24,65 @@ class Row:
         return f"{self.theirs / self.ours:.1f}x" if self.theirs else "missing"
 
 
-def rows(bench: Bench) -> list[Row]:
-    """What the table shows, in the order of the bars: batches, calls, threads, chains."""
+def rows(bench: Bench) -> list[BenchRow]:
+    """What the table shows, in this order: batches, calls, threads, chains."""
     lines = []
     arms = [t.robot for t in bench.timings if t.what == "mass_matrix" and t.method == "nlink batch"]
     for robot in arms:
         for what, _ in PLAIN:
             ours = bench.seconds(robot, what, "nlink batch")
             if ours:
-                lines.append(Row(f"{robot} {what}, batch of {BATCH}", ours, "Pinocchio in C++",
-                                 bench.in_cpp(robot, what)))
+                lines.append(BenchRow(f"{robot} {what}, batch of {BATCH}", ours, "Pinocchio in C++",
+                                      bench.in_cpp(robot, what)))
     for what in ("inverse_dynamics", "forward_dynamics", "operational_mobility"):
         ours = bench.seconds(HUMANOID, what, "nlink batch")
         peer = CPP if what != "operational_mobility" else "Pinocchio call"
         if ours:
             name = "J M^-1 J^T of a frame" if what == "operational_mobility" else what
-            lines.append(Row(f"{HUMANOID} {name}, batch of {BATCH // 4}", ours, peer,
-                             bench.seconds(HUMANOID, what, peer)))
+            lines.append(BenchRow(f"{HUMANOID} {name}, batch of {BATCH // 4}", ours, peer,
+                                  bench.seconds(HUMANOID, what, peer)))
     for robot in LOOPED:
         for form in ("contact", "object"):
             ours = bench.seconds(robot, "forward_dynamics", form)
             if ours:
-                lines.append(Row(f"{robot} forward_dynamics with loops, {form} form", ours,
-                                 "Pinocchio in C++", bench.in_cpp(robot, "forward_dynamics")))
+                lines.append(BenchRow(f"{robot} forward_dynamics with loops, {form} form", ours,
+                                      "Pinocchio in C++", bench.in_cpp(robot, "forward_dynamics")))
     for robot in arms:
         for algorithm in ("diagonalized", "diagonalized-xi"):
             standard = bench.seconds(robot, "forward_dynamics", "nlink batch")
             ours = bench.seconds(robot, "forward_dynamics", algorithm)
             if ours and standard:
-                lines.append(Row(f"{robot} forward_dynamics, {algorithm}", ours,
-                                 "nlink, default", standard))
+                lines.append(BenchRow(f"{robot} forward_dynamics, {algorithm}", ours,
+                                      "nlink, default", standard))
     for robot in arms:
         for what, _ in PLAIN[:2]:
             ours = bench.seconds(robot, what, "nlink call")
             for peer in ("Pinocchio call", CPP, "MuJoCo call"):
                 if ours:
-                    lines.append(Row(f"{robot} {what}, one call from Python", ours, peer,
-                                     bench.seconds(robot, what, peer)))
+                    lines.append(BenchRow(f"{robot} {what}, one call from Python", ours, peer,
+                                          bench.seconds(robot, what, peer)))
     for robot in arms:
         for what, _ in PLAIN[:2]:
             for way in ("call, out=", "bare kernel"):
                 ours = bench.seconds(robot, what, f"nlink {way}")
                 if ours:
-                    lines.append(Row(f"{robot} {what}, {way}", ours, "Pinocchio call",
-                                     bench.seconds(robot, what, "Pinocchio call")))
+                    lines.append(BenchRow(f"{robot} {what}, {way}", ours, "Pinocchio call",
+                                          bench.seconds(robot, what, "Pinocchio call")))
             for size in BATCHES:
                 ours = bench.seconds(robot, what, f"nlink call of {size}")
                 if ours:
-                    lines.append(Row(f"{robot} {what}, call of {size}, a state", ours,
-                                     "Pinocchio in C++", bench.in_cpp(robot, what)))
+                    lines.append(BenchRow(f"{robot} {what}, call of {size}, a state", ours,
+                                          "Pinocchio in C++", bench.in_cpp(robot, what)))
     for robot in arms:
         what = f"inverse_dynamics of {LARGE_BATCH}"
         two = bench.seconds(robot, what, "nlink 2 threads")
         if two:
-            lines.append(Row(f"{robot} {what}, two threads", two, "nlink 1 thread",
-                             bench.seconds(robot, what, "nlink 1 thread")))
+            lines.append(BenchRow(f"{robot} {what}, two threads", two, "nlink 1 thread",
+                                  bench.seconds(robot, what, "nlink 1 thread")))
     return lines + _chain_rows(bench)
 
 
-def _chain_rows(bench: Bench) -> list[Row]:
+def _chain_rows(bench: Bench) -> list[BenchRow]:
     """Long chains, by joint and state, beside Pinocchio and beside the shortest chain."""
     lines = []
     names = {f"random{n}": n for n in CHAINS}
@@ -92,11 +92,11 @@ def _chain_rows(bench: Bench) -> list[Row]:
         name = f"chain of {n}, {what}, a joint and state"
         theirs = bench.seconds(f"random{n}", what, CPP)
         if theirs:
-            lines.append(Row(name, seconds / n, CPP, theirs / n))
+            lines.append(BenchRow(name, seconds / n, CPP, theirs / n))
         shortest = min(chains, key=lambda c: (c[1] != what, c[0]))
         if shortest[0] != n:
-            lines.append(Row(name, seconds / n, f"chain of {shortest[0]}",
-                             shortest[2] / shortest[0]))
+            lines.append(BenchRow(name, seconds / n, f"chain of {shortest[0]}",
+                                  shortest[2] / shortest[0]))
     return lines
 
 

@@ -151,7 +151,7 @@ def _mujoco(bench: SimulationBench, robot: Robot, steps: int) -> float | None:
 
 
 def rows(bench: SimulationBench) -> list[tuple[str, ...]]:
-    """What a table shows: what, ours, beside, theirs, ratio, the bar, errors at 2 s."""
+    """What a table shows: what, ours, beside, theirs, ratio, the bound, errors at 2 s."""
     shown = []
     for line in bench.lines:
         theirs = "" if line.theirs is None else _seconds(line.theirs)

@@ -1,6 +1,6 @@
 """The limit: how many floating-point operations a core of this host can do a second.
 
-A loop of independent fused multiply-adds on full vectors, enough of them to hide their
+Independent fused multiply-adds on full vectors, enough of them to hide their
 latency; what a kernel reaches is measured against it.
 """
 
@@ -11,7 +11,7 @@ import time
 
 from nlink.backends.llvm.host import Image, compile_object, host
 from nlink.backends.llvm.ir import MODULE_TAIL, Function, Lanes, Target
-from nlink.backends.llvm.rolled import loop
+from nlink.backends.llvm.repetition import repeat
 
 CHAINS = 12
 """Independent sums: more than latency times units, fewer than registers."""
@@ -27,7 +27,7 @@ def peak_module(target: Target) -> str:
     def body(_: str, sums: list[str]) -> list[str]:
         return [lanes.muladd(s, x, x) for s in sums]
 
-    sums = loop(f, ROUNDS, [(lanes.real, lanes.const(float(k))) for k in range(CHAINS)], body)
+    sums = repeat(f, ROUNDS, [(lanes.real, lanes.const(float(k))) for k in range(CHAINS)], body)
     total = sums[0]
     for s in sums[1:]:
         total = lanes.add(total, s)

@@ -1,4 +1,4 @@
-"""The control laws the command line knows by name."""
+"""The controllers the command line knows by name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Control(StrEnum):
-    """Laws `nlink simulate --control` knows."""
+    """Controllers `nlink simulate --control` knows."""
 
     none = "none"
     forced = "forced"

@@ -76,7 +76,8 @@ def simulate(
         "--t", help="Seconds; 10, or to the end of --trajectory.")] = None,
     every: Annotated[float, typer.Option(help="Seconds between outputs.")] = 0.01,
     method: Annotated[str, typer.Option(
-        help="rkf45, dopri5, verner65, dop853, abm, rk4, symplectic, lsoda or radau.")] = "rkf45",
+        help="rkf45, dopri5, verner65, dop853, rkf78, abm, rk4, semi_implicit, symplectic, "
+             "lsoda or radau.")] = "rkf45",
     rtol: Annotated[float, typer.Option()] = 1e-9,
     atol: Annotated[float, typer.Option()] = 1e-12,
     step: Annotated[float | None, typer.Option(
@@ -101,7 +102,7 @@ def simulate(
     ensemble: Annotated[int, typer.Option(
         metavar="N", help="So many trajectories around the initial q.")] = 1,
     width: Annotated[float, typer.Option(help="Standard deviation of an ensemble.")] = 0.01,
-    seed: Annotated[int, typer.Option(help="Of an ensemble.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random states of an ensemble.")] = 0,
     payload: Annotated[str | None, typer.Option(
         metavar="KG", help="A point mass in the last frame; LOW,HIGH spreads an ensemble's.")]
     = None,
@@ -146,7 +147,7 @@ def simulate(
     try:
         result = nlink.simulate(
             model, start if ensemble == 1 else simulation.spread(
-                model, start, ensemble, width, seed), rates, end_time, simulation.law(
+                model, start, ensemble, width, seed), rates, end_time, simulation.controller(
                 model, control, start, end, through, end_time, kp, kd), method, rtol, atol, every,
             vary=loads, step=step, velocity=velocity, limits=limits, restitution=restitution,
             save=save, closing=simulation.closing(closing))

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from nlink.bench import bench_tables
 from nlink.bench import dynamics as bench
-from nlink.compute.complexity import INVERSE_DYNAMICS_TABLE, Law, count, law
+from nlink.compute.complexity import INVERSE_DYNAMICS_TABLE, CostFormula, cost_formula, count
 from nlink.formats.files import write_text
 from nlink.model.pose import DH
 from nlink.reports.link_tree import PLAIN, link_tree
@@ -98,7 +98,7 @@ def print_robot(robot: Robot) -> None:
 
 
 def link_table(robot: Robot) -> Table:
-    """One row a link: how it is joined, where, and its mass."""
+    """One row for each link: how it is joined, where, and its mass."""
     branched = any(joint.parent != k for k, joint in enumerate(robot.joints))
     words = ("link", "on", "joint") if branched else ("link", "joint")
     table = grid(*words, "a", "b", "alpha", "theta", "mass", "mass centre", text=words,
@@ -121,7 +121,7 @@ class Counts:
     formulations: dict[str, str]
     customized: dict[str, Count]
     general: dict[str, Count] | None
-    laws: dict[str, Law | None]
+    formulas: dict[str, CostFormula | None]
 
     @classmethod
     def of(cls, robot: Robot, names: Sequence[str], algorithm: str | None, *,
@@ -133,7 +133,7 @@ class Counts:
             {name: count(robot, name, chosen[name]) for name in names},
             {name: count(robot, name, chosen[name], customize=False) for name in names}
             if general else None,
-            {name: _law(name, chosen[name]) for name in names} if general else {})
+            {name: _formula(name, chosen[name]) for name in names} if general else {})
 
     def data(self) -> dict[str, Any]:
         """For `nlink count --json`."""
@@ -142,34 +142,34 @@ class Counts:
             rows[name] = {"formulation": self.formulations[name],
                           "robot": asdict(here) | {"total": here.total}}
             if self.general is not None:
-                there = self.general[name]
+                there, formula = self.general[name], self.formulas[name]
                 rows[name] |= {"general": asdict(there) | {"total": there.total},
-                               "law": None if self.laws[name] is None else str(self.laws[name])}
+                               "formula": None if formula is None else str(formula)}
         return {"robot": self.robot.name, "n": self.robot.n, "counts": rows}
 
     def table(self) -> Table:
-        """One row a name."""
+        """One row for each name."""
         table = grid("", self.robot.name, "total", text=("",))
         for name, here in self.customized.items():
             table.add_row(f"{name} ({self.formulations[name]})", str(here), str(here.total))
             if self.general is not None:
                 there = self.general[name]
                 table.add_row("  any robot of this shape", str(there), str(there.total))
-                table.add_row(f"  chains: {self.laws[name] or 'no cubic law'}", "", "")
+                table.add_row(f"  chains: {self.formulas[name] or 'no cubic formula'}", "", "")
         return table
 
 
-def _law(name: str, algorithm: str | None) -> Law | None:
+def _formula(name: str, algorithm: str | None) -> CostFormula | None:
     try:
-        return law(name, algorithm)
+        return cost_formula(name, algorithm)
     except ArithmeticError:
         return None
 
 
 def published(robot: Robot) -> list[dict[str, Any]]:
     """[Saha99] Table 1 at the robot's number of joints, as data."""
-    return [{"algorithm": row.algorithm, "law": row.law,
-             **dict(zip(("mul", "add"), row.at(robot.n), strict=True))}
+    return [{"algorithm": row.algorithm, "formula": str(row.cost),
+             **dict(zip(("mul", "add"), row.cost.at(robot.n), strict=True))}
             for row in INVERSE_DYNAMICS_TABLE]
 
 
@@ -177,11 +177,11 @@ def published_table(robot: Robot) -> Table:
     """Inverse dynamics beside [Saha99] Table 1, for as many joints as the robot has."""
     n = robot.n
     title = f"Inverse dynamics, operations beside [Saha99] Table 1 (n = {n})"
-    table = grid("algorithm", "M", "A", "law", title=title, text=("algorithm", "law"))
-    for row in sorted(INVERSE_DYNAMICS_TABLE, key=lambda row: -sum(row.at(n))):
-        table.add_row(row.algorithm, *(str(x) for x in row.at(n)), row.law)
+    table = grid("algorithm", "M", "A", "formula", title=title, text=("algorithm", "formula"))
+    for row in sorted(INVERSE_DYNAMICS_TABLE, key=lambda row: -sum(row.cost.at(n))):
+        table.add_row(row.algorithm, *map(str, row.cost.at(n)), str(row.cost))
     table.add_section()
-    general = law("inverse_dynamics")
+    general = cost_formula("inverse_dynamics")
     at_n, here = general(n), count(robot, "inverse_dynamics")
     table.add_row("nlink, any robot", str(at_n.mul), str(at_n.add), str(general), style="bold")
     table.add_row(f"nlink, {robot.name}", str(here.mul), str(here.add),
@@ -250,7 +250,7 @@ def print_all_tables() -> None:
     from nlink.papers import saha_tables as tables
 
     out = console()
-    for table in (*(t.rich() for t in tables.tables()), tables.break_even_table(),
+    for table in (*(t.printed() for t in tables.tables()), tables.break_even_table(),
                   formulations.table(), koz_tables.table_2(), koz_tables.table_3()):
         out.print(table)
 

@@ -57,7 +57,7 @@ def info(robot: RobotName, floating: Floating = False, as_json: AsJson = False) 
 
 States = Annotated[str | None, typer.Argument(
     metavar="[STATES]", show_default=False,
-    help="CSV or NPY file with one state a row, columns in the order of the options; "
+    help="CSV or NPY file with one state in each row, columns in the order of the options; "
     "- is standard input.")]
 AsCsv = Annotated[bool, typer.Option(
     "--csv", help="Print CSV with all digits (also when output is no terminal).")]
@@ -144,7 +144,8 @@ def _warn_of_open_loops(model: nlink.Robot, q: np.ndarray, qd: np.ndarray) -> No
     wrong = np.logical_not(loops.closed(q, qd))
     if wrong.any():
         places, shut = np.atleast_2d(q)[np.atleast_1d(wrong)], loops.closed(q)[wrong].all()
-        which = "their rates open the loops" if shut else f"the loop {loops.widest(places)}"
+        which = ("their rates open the loops" if shut else
+                 f"the loop {loops.describe_opening(places)}")
         warnings.warn(f"{int(wrong.sum())} of {wrong.size} states are not closed: {which}; their "
                       "accelerations are of loops held as they are", stacklevel=2)
 
@@ -158,7 +159,7 @@ def count(
         metavar="[NAME]", show_default=False,
         help="What to count, as inverse_dynamics; all that there is if not given.")] = None,
     general: Annotated[bool, typer.Option(
-        "--general", help="Also the general-purpose algorithm, and its law in n.")] = False,
+        "--general", help="Also the general-purpose algorithm, and its formula in n.")] = False,
     tables: Annotated[bool, typer.Option(
         "--tables", help="The papers' complexity tables beside ours; with a robot, "
         "inverse dynamics beside [Saha99] Table 1.")] = False,

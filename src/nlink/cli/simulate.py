@@ -40,9 +40,9 @@ def waypoints(robot: Robot, path: Path) -> Spline:
     return spline
 
 
-def law(robot: Robot, control: Control, start: np.ndarray, to: np.ndarray | None,
-        through: Spline | None, T: float, kp: float, kd: float) -> Controller | None:
-    """The control law a command line asks for, along the papers' cycloid from start to `to`, or
+def controller(robot: Robot, control: Control, start: np.ndarray, to: np.ndarray | None,
+               through: Spline | None, T: float, kp: float, kd: float) -> Controller | None:
+    """The controller a command line asks for, along the papers' cycloid from start to `to`, or
     along a spline.
 
     Loops are closed around the motors' part of `to`. Where joints have no motors, pd is without

@@ -28,7 +28,7 @@ LARGE = 10_000
 
 
 @dataclass
-class Factors:
+class Divisors:
     """The polynomials divided by so far, in the order in which they were met."""
 
     polynomials: list[Harmonics] = field(default_factory=list)
@@ -68,10 +68,10 @@ class Ratio:
 
     top: Harmonics
     powers: Mapping[int, int]
-    factors: Factors = field(repr=False)
+    factors: Divisors = field(repr=False)
 
     @classmethod
-    def maker(cls, factors: Factors) -> Callable[[Harmonics | float], Ratio]:
+    def maker(cls, factors: Divisors) -> Callable[[Harmonics | float], Ratio]:
         def make(x: Harmonics | float) -> Ratio:
             return cls(x if isinstance(x, Harmonics) else Harmonics.number(x), {}, factors)
 

@@ -18,7 +18,7 @@ from operator import add
 from typing import TYPE_CHECKING, Any
 
 from nlink.closed_forms.harmonics import Harmonics, rational
-from nlink.closed_forms.ratios import Factors, Ratio
+from nlink.closed_forms.ratios import Divisors, Ratio
 from nlink.programs.program import Program
 from nlink.scalars.graph import Node, evaluate, reachable
 
@@ -61,7 +61,7 @@ def closed_form(program: Program) -> ClosedForm:
 
     Raises OverflowError where it would be too long to read.
     """
-    factors = Factors()
+    factors = Divisors()
     make = Ratio.maker(factors)
     bindings = {name: make(Harmonics.symbol(symbol_name(name)))
                 for name in inputs(program.results)}
@@ -75,7 +75,7 @@ def closed_form(program: Program) -> ClosedForm:
     return _quotients(values, factors, used)
 
 
-def _quotients(values: list[Ratio], factors: Factors, used: set[int]) -> ClosedForm:
+def _quotients(values: list[Ratio], factors: Divisors, used: set[int]) -> ClosedForm:
     """Every denominator that is left has a name; numerators use the names too."""
     sp = sympy_module()
     tops = [factors.split(value.top) for value in values]

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nlink.model.constraints import ASKEW
+from nlink.model.constraints import ANGLE_TOLERANCE
 
 if TYPE_CHECKING:
     from nlink.closures.loops import Loops
     from nlink.robot import Robot
 
 Array = np.ndarray
-RANK = 3 * ASKEW
+RANK = 3 * ANGLE_TOLERANCE
 """A singular value this small, of the largest, is none: what forward dynamics takes for none."""
 BALANCE = 1e-8
 """Joint forces are balanced to this share of their size, or not at all."""
-STILL = 1e-9
-"""An acceleration (1/s^2) of which a share is nothing to be seen."""
+SMALL_ACCELERATION = 1e-9
+"""An acceleration (1/s^2) too small to matter: loops that open with a share of it stay closed."""
 
 
 def balance(loops: Loops, q: Array, qd: Array, qdd: Array, internal: Array | None = None,
@@ -66,7 +66,7 @@ def _expect_closed(loops: Loops, J: Array, qdd: Array, drift: Array) -> None:
     """Refuse accelerations that open the loops, J qdd + Jdot qd != 0."""
     opening = np.abs(J @ qdd + drift)
     size = (np.abs(J) @ np.abs(qdd) + np.abs(drift)) / loops.scale
-    if (opening / loops.scale > ASKEW * (size.max() + STILL)).any():
+    if (opening / loops.scale > ANGLE_TOLERANCE * (size.max() + SMALL_ACCELERATION)).any():
         worst = int((opening / loops.scale).argmax())
         raise ValueError(f"qdd: opens the loop {loops.rows[worst]!r} with an acceleration of "
                          f"{opening[worst]:.3g}, expected J qdd = -Jdot qd")

@@ -21,6 +21,7 @@ from nlink.compute.engines import Engine
 from nlink.model.description import Joint
 from nlink.model.mimics import leads
 from nlink.robot import Robot
+from nlink.scalars.arrays import batch
 from nlink.simulation.system import Controller, apply, evaluate_controller
 
 Array = np.ndarray
@@ -78,15 +79,15 @@ class Coupled:
 
     def expand(self, q: ArrayLike) -> Array:
         """The robot's q: E q' + e."""
-        return _of("q", q, self.nq) @ self._E_q.T + self._e
+        return batch("q", q, (self.nq,)) @ self._E_q.T + self._e
 
     def expand_rates(self, qd: ArrayLike) -> Array:
         """The robot's rates, or accelerations: E qd'."""
-        return _of("qd", qd, self.n) @ self.E.T
+        return batch("qd", qd, (self.n,)) @ self.E.T
 
     def reduce(self, tau: ArrayLike) -> Array:
         """What joint forces of the robot do together: E^T tau."""
-        return _of("tau", tau, self.robot.n) @ self.E
+        return batch("tau", tau, (self.robot.n,)) @ self.E
 
     @property
     def neutral(self) -> Array:
@@ -110,7 +111,7 @@ class Coupled:
                          f_ext: ArrayLike | None = None, *, engine: Engine | None = None) -> Array:
         """Accelerations that joint forces cause: M'^-1 (tau' - E^T ID(q, qd, 0))."""
         held = self.inverse_dynamics(q, qd, np.zeros(self.n), f_ext, engine=engine)
-        rest = np.asarray(_of("tau", tau, self.n) - held)
+        rest = np.asarray(batch("tau", tau, (self.n,)) - held)
         try:
             return np.linalg.solve(self.mass_matrix(q, engine=engine), rest[..., None])[..., 0]
         except np.linalg.LinAlgError:
@@ -153,11 +154,11 @@ class Coupled:
         """-sum m g . c."""
         return self.robot.potential_energy(self.expand(q), engine=engine)
 
-    def law(self, control: Controller | None = None) -> Controller:
-        """A law for `nlink.simulate` under which the robot moves as its couplings demand.
+    def controller(self, control: Controller | None = None) -> Controller:
+        """A controller for `nlink.simulate` under which the robot moves as its couplings demand.
 
-        `control` is a law of the coupled mechanism, tau' = control(t, q', qd'), None free fall.
-        The law gives each joint the force that its coupled motion needs, reactions of the
+        `control` is one of the coupled mechanism, tau' = control(t, q', qd'), None free fall. The
+        controller gives each joint the force that its coupled motion needs, reactions of the
         couplings included. Start at `expand(q)`, `expand_rates(qd)`: what is linear in the
         state, as the couplings are, integration keeps.
         """
@@ -174,11 +175,3 @@ class Coupled:
             return apply(robot, "inverse_dynamics", *state, list(self.E @ np.array(qdd)))
 
         return tau
-
-
-def _of(name: str, given: ArrayLike, size: int) -> Any:
-    """An array whose last dimension is as it must be."""
-    x = np.asarray(given, dtype=float)
-    if not x.ndim or x.shape[-1] != size:
-        raise ValueError(f"{name}: shape {x.shape}, expected (..., {size})")
-    return x

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.closures.balance import RANK, balance, rate_names
-from nlink.model.constraints import ASKEW
+from nlink.model.constraints import ANGLE_TOLERANCE
 from nlink.programs.calling import call
 from nlink.programs.program import Port
+from nlink.scalars.arrays import single
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
@@ -128,7 +129,7 @@ class Loops:
         True
         """
         robot = self.robot
-        q = _unit("guess", robot, _one(
+        q = _unit("guess", robot, _state(
             "guess", robot.neutral if guess is None else guess, robot.nq))
         free = np.ones(robot.n, dtype=bool)
         if isinstance(keep, str):
@@ -158,12 +159,13 @@ class Loops:
             else:
                 break
             q, e = moved, reached
-        if np.abs(e).max() <= ASKEW:  # what is left are axes meant to be parallel
+        if np.abs(e).max() <= ANGLE_TOLERANCE:  # what is left are axes meant to be parallel
             return q
         held = f" with {', '.join(keep)} as given" if keep else ""
-        raise ValueError(f"guess: the loops do not close from here{held}; {self.widest(q)}")
+        raise ValueError(f"guess: the loops do not close from here{held}; "
+                         f"{self.describe_opening(q)}")
 
-    def widest(self, q: ArrayLike) -> str:
+    def describe_opening(self, q: ArrayLike) -> str:
         """Which loop is the most open in these configurations, and how far, in words."""
         e = np.abs(self.error(q)).reshape(-1, len(self.rows)).max(axis=0)
         row = int((e / self.scale).argmax())
@@ -179,19 +181,19 @@ class Loops:
         >>> bool(four_bar.loops.closed(four_bar.neutral))
         True
         """
-        closed = np.asarray((np.abs(self.error(q)) <= ASKEW * self.scale).all(axis=-1))
+        closed = np.asarray((np.abs(self.error(q)) <= ANGLE_TOLERANCE * self.scale).all(axis=-1))
         if qd is None:
             return closed
         speeds = np.abs(self.velocity(q, qd)) / self.scale
         J = np.abs(self.jacobian(q)) / self.scale[:, None]
         moved = np.einsum("...ij,...j->...i", J, np.abs(qd)).max(axis=-1, keepdims=True)
-        return np.logical_and(closed, (speeds <= ASKEW * moved).all(axis=-1))
+        return np.logical_and(closed, (speeds <= ANGLE_TOLERANCE * moved).all(axis=-1))
 
     def expect_closed(self, q: Array, qd: Array | None = None) -> None:
         """Refuse states that are open, and rates that open them, in a sentence."""
         if not self.closed(q).all():
-            raise ValueError(f"q: the loop {self.widest(q)}, expected a closed configuration; "
-                             "robot.loops.assemble(q) finds one")
+            raise ValueError(f"q: the loop {self.describe_opening(q)}, expected a closed "
+                             "configuration; robot.loops.assemble(q) finds one")
         if qd is not None and not self.closed(q, qd).all():
             speeds = np.abs(self.velocity(q, qd)).reshape(-1, len(self.rows)).max(axis=0)
             row = int((speeds / self.scale).argmax())
@@ -227,7 +229,7 @@ class Loops:
         Mobility(freedom=1, independent=('crank',), rows=5, redundant=3)
         """
         robot = self.robot
-        q = _one("q", robot.neutral if q is None else q, robot.nq)
+        q = _state("q", robot.neutral if q is None else q, robot.nq)
         J = self.ratios(self.jacobian(q))
         tolerance, names = RANK * max(1.0, float(np.abs(J).max())), rate_names(robot)
         rank = int(np.linalg.matrix_rank(J, tol=tolerance))
@@ -254,7 +256,7 @@ class Loops:
         >>> bool(abs(four_bar.loops.velocity(four_bar.neutral, qd)).max() < 1e-12)
         True
         """
-        robot, q = self.robot, _one("q", q, self.robot.nq)
+        robot, q = self.robot, _state("q", q, self.robot.nq)
         self.expect_closed(q)
         accelerations = dict.fromkeys(rates, 0.0) if accelerations is None else accelerations
         if set(accelerations) != set(rates):
@@ -266,8 +268,8 @@ class Loops:
             place = self._rates_of("rates", name)
             known[place] = True
             for what, given, x in (("rates", rates, qd), ("accelerations", accelerations, qdd)):
-                x[place] = _one(f"{what}: {name}", np.ravel(given[name]),
-                                place.stop - place.start) / self.rate_scale[place]
+                x[place] = _state(f"{what}: {name}", np.ravel(given[name]),
+                                  place.stop - place.start) / self.rate_scale[place]
         rank = np.linalg.matrix_rank(J[:, ~known], tol=RANK * max(1.0, float(np.abs(J).max())))
         if rank < (~known).sum():
             raise ValueError(f"rates: {', '.join(rates)} leave {(~known).sum() - rank} freedoms "
@@ -276,8 +278,9 @@ class Loops:
         qd[~known] = -solve @ (J[:, known] @ qd[known])
         drift = self.acceleration(q, qd * self.rate_scale) / self.scale
         qdd[~known] = -solve @ (J[:, known] @ qdd[known] + drift)
+        bound = ANGLE_TOLERANCE * (1 + np.abs(J).max() * np.abs((qd, qdd)).max())
         for what, left in (("rates", J @ qd), ("accelerations", J @ qdd + drift)):
-            if np.abs(left).max() > ASKEW * (1 + np.abs(J).max() * np.abs((qd, qdd)).max()):
+            if np.abs(left).max() > bound:
                 raise ValueError(f"{what}: no motion that keeps the loop "
                                  f"{self.rows[int(np.abs(left).argmax())]!r} closed has these")
         return qd * self.rate_scale, qdd * self.rate_scale
@@ -337,7 +340,7 @@ class Loops:
     def multipliers(self, q: ArrayLike, wrenches: ArrayLike) -> Array:
         """The multiplier of each row in one state whose wrenches are nearest to given ones."""
         rows = self.robot.compute("closure_rows", q)
-        given = _one("wrenches", wrenches, len(self.names), 6)
+        given = _state("wrenches", wrenches, len(self.names), 6)
         return -np.concatenate([np.linalg.pinv(rows[own].T) @ f
                                 for own, f in zip(self._row_numbers, given, strict=True)])
 
@@ -349,7 +352,7 @@ class Loops:
         forces alike) that have the same resultant on the link are taken away.
         """
         robot = self.robot
-        q, given = _one("q", q, robot.nq), _one("wrenches", wrenches, len(self.names), 6)
+        q, given = _state("q", q, robot.nq), _state("wrenches", wrenches, len(self.names), 6)
         number = 1 + _index("link", link, [x.name for x in robot.links])
         rows, centre = robot.compute("closure_rows", q), robot.pose(q, number)[:3, 3]
         resultant, held = [], np.zeros(len(self.rows), dtype=bool)
@@ -439,14 +442,5 @@ def _unit(name: str, robot: Robot, q: Array) -> Array:
     return valid
 
 
-def _one(name: str, given: ArrayLike, *shape: int) -> Array:
-    """An array of one state."""
-    try:
-        x = np.array(given, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: {given!r}, expected numbers of shape {shape}") from None
-    if x.shape != shape:
-        raise ValueError(f"{name}: shape {x.shape}, expected {shape}: one state")
-    if not np.isfinite(x).all():
-        raise ValueError(f"{name}: contains a number that is not finite")
-    return x
+def _state(name: str, given: ArrayLike, *shape: int) -> Array:
+    return single(name, given, shape, ": one state")

@@ -7,18 +7,20 @@ parameters alone being off-line, which is how the papers count.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from nlink.algorithms.catalogue import Algorithm, Options, find
 from nlink.model.joints import JOINT_TYPES
-from nlink.model.mechanism import NO_TURN, Attachment, Joint, Mechanism
+from nlink.model.mechanism import NO_TURN, Attachment, Mechanism, MovingJoint
 from nlink.model.parameters import generic
 from nlink.programs.tracing import ports, run_text, trace
 from nlink.robot import Robot, expect_robot
-from nlink.scalars.counting import Count, Counted, Tally, count_program
+from nlink.scalars.counting import Count, Counted, count_program
 from nlink.spatial import Matrix, RigidInertia, Vector
 
 
@@ -43,13 +45,13 @@ def count(robot: Robot, name: str = "inverse_dynamics", algorithm: str | None = 
 
 def _count_written(algorithm: Algorithm, mechanism: Mechanism, options: Options,
                    customize: bool) -> Count:
-    tally = Tally()
+    tally: Counter[str] = Counter()
     if not customize:
         mechanism = generic(mechanism, lambda _name: Counted(tally, offline=True))
     mechanism = algorithm.prepare(mechanism)
     inputs, _ = ports(algorithm, mechanism, wrenches=False)
     run_text(algorithm, mechanism, options, [[Counted(tally)] * port.size for port in inputs])
-    return Count(**vars(tally))
+    return Count(**tally)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +77,14 @@ class Polynomial:
                                                strict=True)]
             column = [(b - a) / (xs[j + k + 1] - xs[j])
                       for j, (a, b) in enumerate(pairwise(column))]
-        while len(total) > 1 and total[-1] == 0:
-            total.pop()
-        return cls(tuple(total))
+        return cls(_trimmed(total))
+
+    def __add__(self, other: Polynomial) -> Polynomial:
+        pairs = zip_longest(self.coefficients, other.coefficients, fillvalue=Fraction(0))
+        return Polynomial(_trimmed([a + b for a, b in pairs]))
+
+    def __sub__(self, other: Polynomial) -> Polynomial:
+        return self + Polynomial(tuple(-c for c in other.coefficients))
 
     def __call__(self, n: int) -> Fraction:
         return sum((c * n**k for k, c in enumerate(self.coefficients)), Fraction(0))
@@ -94,8 +101,44 @@ class Polynomial:
         return terms or "0"
 
 
+def _trimmed(coefficients: list[Fraction]) -> tuple[Fraction, ...]:
+    """Without zeros at the highest powers."""
+    while len(coefficients) > 1 and coefficients[-1] == 0:
+        coefficients.pop()
+    return tuple(coefficients)
+
+
 @dataclass(frozen=True, slots=True)
-class Law:
+class Cost:
+    """Multiplications, with divisions and square roots, and additions as polynomials in n."""
+
+    mul: Polynomial
+    add: Polynomial
+
+    @classmethod
+    def of(cls, mul: Sequence[int | str], add: Sequence[int | str]) -> Cost:
+        """From coefficients, the highest power first."""
+        return cls(Polynomial.of(*mul), Polynomial.of(*add))
+
+    @property
+    def total(self) -> Polynomial:
+        return self.mul + self.add
+
+    def at(self, n: int) -> tuple[int, int]:
+        return round(self.mul(n)), round(self.add(n))
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.mul + other.mul, self.add + other.add)
+
+    def __sub__(self, other: Cost) -> Cost:
+        return Cost(self.mul - other.mul, self.add - other.add)
+
+    def __str__(self) -> str:
+        return f"({self.mul})M ({self.add})A"
+
+
+@dataclass(frozen=True, slots=True)
+class CostFormula:
     """A count as a function of the number of joints of a serial chain."""
 
     mul: Polynomial
@@ -103,7 +146,23 @@ class Law:
     div: Polynomial
     sqrt: Polynomial
     least: int
-    """The law is exact from this n on; shorter chains may cost less."""
+    """The formula is exact from this n on; shorter chains may cost less."""
+
+    @classmethod
+    def through(cls, counts: Mapping[int, Count], what: str) -> CostFormula:
+        """Polynomials through the counts of several lengths; the longest must be predicted."""
+        *lengths, longest = sorted(counts)
+        fits = {}
+        for kind in ("mul", "add", "div", "sqrt"):
+            fit = Polynomial.through({n: getattr(counts[n], kind) for n in lengths})
+            if len(fit.coefficients) > 4 or fit(longest) != getattr(counts[longest], kind):
+                raise ArithmeticError(f"{what}: the {kind} count is no cubic formula in n")
+            fits[kind] = fit
+        return cls(**fits, least=lengths[0])
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(self.mul + self.div + self.sqrt, self.add)
 
     def __call__(self, n: int) -> Count:
         return Count(int(self.mul(n)), int(self.add(n)), int(self.div(n)), int(self.sqrt(n)))
@@ -115,37 +174,32 @@ class Law:
 
 
 @cache
-def law(name: str = "inverse_dynamics", algorithm: str | None = None,
-        joint: str = "revolute", least: int = 4) -> Law:
-    """The exact general-purpose law of an algorithm for serial chains of `least` joints or more.
+def cost_formula(name: str = "inverse_dynamics", algorithm: str | None = None,
+                 joint: str = "revolute", least: int = 4) -> CostFormula:
+    """The exact general-purpose cost of an algorithm for serial chains of `least` joints or more.
 
     Counts of several lengths are fitted by polynomials; a fit through more points than its
-    degree needs, that also predicts a longer chain, is the law.
+    degree needs, that also predicts a longer chain, is the formula.
 
-    >>> str(law("inverse_dynamics"))
+    >>> str(cost_formula("inverse_dynamics"))
     '(81n-97)M (69n-88)A'
     """
-    last = least + 5
-    counts = {n: _chain_count(n, name, algorithm, joint) for n in (*range(least, last), last + 3)}
-    fits = {}
-    for kind in ("mul", "add", "div", "sqrt"):
-        fit = Polynomial.through({n: getattr(counts[n], kind) for n in range(least, last)})
-        if len(fit.coefficients) > 4 or fit(last + 3) != getattr(counts[last + 3], kind):
-            raise ArithmeticError(f"{name}: the {kind} count is no cubic law in n")
-        fits[kind] = fit
-    return Law(**fits, least=least)
+    entry, last = find(name, algorithm), least + 5
+    return CostFormula.through({n: count_chain(n, entry, joint)
+                        for n in (*range(least, last), last + 3)}, name)
 
 
-def _chain_count(n: int, name: str, algorithm: str | None, joint: str) -> Count:
-    entry = find(name, algorithm)
+def count_chain(n: int, algorithm: Algorithm, joint: str = "revolute",
+                change: Callable[[Mechanism], Mechanism] = lambda mechanism: mechanism) -> Count:
+    """Operations for any chain of n equal joints, or any that `change` leaves of its structure."""
     kind = JOINT_TYPES[joint]()
-    element = Joint(kind, Vector.zero(), (), NO_TURN, 0, (0,) * kind.nq, RigidInertia.zero(),
-                    (0,) * kind.nv, (0,) * kind.nv, (0,) * kind.nv)
+    element = MovingJoint(kind, Vector.zero(), (), NO_TURN, 0, (0,) * kind.nq, RigidInertia.zero(),
+                          (0,) * kind.nv, (0,) * kind.nv, (0,) * kind.nv)
     here = Attachment(0, Matrix.identity(), Vector.zero())
     links = tuple(Attachment(i, Matrix.identity(), Vector.zero()) for i in range(n + 1))
     chain = Mechanism((element,) * n, tuple(range(n)), Vector.zero(), here, links)
-    return count_program(trace(entry, chain, Options(links[-1:], links),
-                                lift=lambda graph, m: generic(m, graph.parameter)))
+    return count_program(trace(algorithm, chain, Options(links[-1:], links),
+                               lift=lambda graph, m: change(generic(m, graph.parameter))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,25 +207,17 @@ class Published:
     """A row of a paper's complexity table; divisions are counted as multiplications."""
 
     algorithm: str
-    mul: Polynomial
-    add: Polynomial
+    cost: Cost
     note: str = ""
-
-    @property
-    def law(self) -> str:
-        return f"({self.mul})M ({self.add})A"
-
-    def at(self, n: int) -> tuple[int, int]:
-        return round(self.mul(n)), round(self.add(n))
 
 
 INVERSE_DYNAMICS_TABLE = (
-    Published("Hollerbach (1980)", Polynomial.of(412, -277), Polynomial.of(320, -201)),
-    Published("Luh et al. (1980)", Polynomial.of(150, -48), Polynomial.of(131, 48)),
-    Published("Walker and Orin (1982)", Polynomial.of(137, -22), Polynomial.of(101, -11)),
-    Published("RIDIM (Saha 1999)", Polynomial.of(120, -44), Polynomial.of(97, -55)),
-    Published("Khalil et al. (1986)", Polynomial.of(105, -92), Polynomial.of(94, -86)),
-    Published("Angeles et al. (1989)", Polynomial.of(105, -109), Polynomial.of(90, -105)),
-    Published("Balafoutis et al. (1988)", Polynomial.of(93, -69), Polynomial.of(81, -65)),
+    Published("Hollerbach (1980)", Cost.of((412, -277), (320, -201))),
+    Published("Luh et al. (1980)", Cost.of((150, -48), (131, 48))),
+    Published("Walker and Orin (1982)", Cost.of((137, -22), (101, -11))),
+    Published("RIDIM (Saha 1999)", Cost.of((120, -44), (97, -55))),
+    Published("Khalil et al. (1986)", Cost.of((105, -92), (94, -86))),
+    Published("Angeles et al. (1989)", Cost.of((105, -109), (90, -105))),
+    Published("Balafoutis et al. (1988)", Cost.of((93, -69), (81, -65))),
 )
 """[Saha99] Table 1."""

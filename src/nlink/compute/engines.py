@@ -83,7 +83,7 @@ class Request:
             if longest is not None and count > longest:
                 raise NotCompiled(
                     f"engine: 'compiled', but {self.algorithm.name} ({self.algorithm.formulation}) "
-                    f"of {count} joints cannot be: it {reason}, and without loops over joints code "
+                    f"of {count} joints cannot be: it {reason}, and code that is not rolled "
                     f"is compiled up to {longest} of them; expected 'numpy' or 'python'") from None
             rolled = None
         return rolled or trace(self.algorithm, self.mechanism, self.options,

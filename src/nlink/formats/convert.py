@@ -22,8 +22,8 @@ def convert(source: str | Path, target: str | Path, *, dh: Convention | None = N
     `dh` asks for a DH table in a .toml file, which serial arms have; else every row keeps the
     placement it has. `floating` frees the base body, `includes` allows an MJCF file to include
     others of its directory. With `physical="ignore"` numbers no real body has are written as
-    they are, and a line says what is wrong with them. Returned is what was lost, one line a
-    kind: by the reader, then by the writer. The file is written in one step, or not at all.
+    they are, and a line says what is wrong with them. Returned is what was lost, a line for
+    each kind: by the reader, then by the writer. The file is written in one step, or not at all.
     """
     suffix = Path(target).suffix
     if suffix not in SUFFIXES:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any, cast
 
@@ -54,7 +54,12 @@ def from_rows(rows: Sequence[Mapping[str, Any]], *, convention: Convention = "st
               source: str = "", frames: Sequence[Frame] = (), report: Sequence[str] = (),
               physical: Physical = "warn", loops: Sequence[Loop] = (),
               home: Sequence[float] = ()) -> Description:
-    """A description from rows; see API.md for the keys of a row."""
+    """A description from rows, mappings as the [[link]] tables of a TOML file are.
+
+    A row has `joint`, the lengths and angles `a, b, alpha, theta` (m, rad; the joint variable
+    is added to `theta` or `b`), and `mass`, `com` and `inertia` (about the mass centre) in the
+    link's own frame; optional are `friction`, `armature`, `limits` and `name`.
+    """
     if isinstance(rows, Mapping | str) or not isinstance(rows, Sequence):
         raise TypeError(f"rows: {type(rows).__name__}, expected a sequence of mappings")
     links, joints = [], []
@@ -134,7 +139,7 @@ def _parameter(row: Mapping[str, Any], key: str, kind: Any) -> Any:
             return row[key]
     if key == "axis":
         return _vector(key, row[key])
-    return _row_of(key, row[key]) if isinstance(row[key], list | tuple) else _number(row, key)
+    return _number_list(key, row[key]) if isinstance(row[key], list | tuple) else _number(row, key)
 
 
 def _mimic(row: Mapping[str, Any]) -> Mimic | None:
@@ -294,7 +299,7 @@ def parse_toml(text: str, *, origin: str = "<toml>", physical: Physical = "warn"
             name=data.get("name", "robot"), source=data.get("source", ""),
             frames=[_frame(frame, names) for frame in frames], physical=physical,
             loops=read_loops(data.get("loop", []), names),
-            home=_row_of("home", data.get("home", [])))
+            home=_number_list("home", data.get("home", [])))
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{origin}: {error}") from None
 
@@ -337,7 +342,7 @@ def _read_loop(table: Mapping[str, Any], name: Any, names: list[str]) -> Loop:
     if "pitch" in table:
         options["pitch"] = _number(table, "pitch")
     if "matrix" in table:
-        options["matrix"] = tuple(_row_of("matrix", row) for row in _list_of("matrix", table))
+        options["matrix"] = tuple(_number_list("matrix", row) for row in _list_of("matrix", table))
     known = {field.name for field in fields(CONSTRAINTS[kind])}  # type: ignore[arg-type]
     if options.keys() != known:
         wrong = min(options.keys() ^ known)
@@ -362,7 +367,7 @@ def _list_of(key: str, table: Mapping[str, Any]) -> list[Any]:
     return list(table[key])
 
 
-def _row_of(key: str, values: Any) -> tuple[float, ...]:
+def _number_list(key: str, values: Any) -> tuple[float, ...]:
     values = values.tolist() if isinstance(values, np.ndarray) else values
     if not isinstance(values, list | tuple) or any(
             isinstance(x, bool) or not isinstance(x, int | float) for x in values):
@@ -377,119 +382,122 @@ def _axis(values: Any) -> tuple[float, float, float]:
     return tuple((axis / np.linalg.norm(axis)).tolist())
 
 
-def _write_loop(loop: Loop, names: list[str]) -> list[str]:
-    lines = [f"name = {_quote(loop.name)}", f"joint = {_quote(loop.constraint.name)}"]
-    if isinstance(loop.constraint, Screw):
-        lines.append(f"pitch = {loop.constraint.pitch!r}")
-    if isinstance(loop.constraint, Rows):
-        lines.append(f"matrix = [{', '.join(_list(row) for row in loop.constraint.matrix)}]")
-    for key, end in (("of", loop.of), ("on", loop.on)):
-        parts = [f"link = {_quote(names[end.link])}", *_write_pose(end.pose)]
-        lines.append(f"{key} = {{ {', '.join(parts)} }}")
-    return lines
-
-
 def to_toml(description: Description) -> str:
     """TOML text that `parse_toml` reads back to an equal description."""
     places = [joint.placement for joint in description.joints]
     conventions = {place.convention for place in places if isinstance(place, DH)}
     if len(conventions) > 1:
         raise ValueError(f"{description.name}: rows of both DH conventions, expected one")
-    lines = [f"name = {_quote(description.name)}"]
-    if conventions:
-        lines.append(f"convention = {_quote(conventions.pop())}")
-    lines.append(f"gravity = {_list(description.gravity)}")
-    if description.source:
-        lines.append(f"source = {_quote(description.source)}")
-    if description.home:
-        lines.append(f"home = {_list(description.home)}")
     names = [description.base, *(link.name for link in description.links)]
-    for number, (link, joint) in enumerate(
-            zip(description.links, description.joints, strict=True), 1):
-        lines += ["", "[[link]]", *_write_row(number, link, joint, names)]
-    for frame in description.frames:
-        lines += ["", "[[frame]]", f"name = {_quote(frame.name)}",
-                  f"link = {_quote(names[frame.link])}", *_write_pose(frame.pose)]
-    for loop in description.loops:
-        lines += ["", "[[loop]]", *_write_loop(loop, names)]
-    return "\n".join(lines) + "\n"
+    top: dict[str, Any] = {"name": description.name}
+    if conventions:
+        top["convention"] = conventions.pop()
+    top["gravity"] = _floats(description.gravity)
+    if description.source:
+        top["source"] = description.source
+    if description.home:
+        top["home"] = _floats(description.home)
+    tables = [
+        *(("[[link]]", _write_row(number, link, joint, names)) for number, (link, joint)
+          in enumerate(zip(description.links, description.joints, strict=True), 1)),
+        *(("[[frame]]", {"name": frame.name, "link": names[frame.link],
+                         **_write_pose(frame.pose)}) for frame in description.frames),
+        *(("[[loop]]", _write_loop(loop, names)) for loop in description.loops)]
+    return _lines(top) + "".join(f"\n{head}\n{_lines(table)}" for head, table in tables)
 
 
-def _write_row(number: int, link: Link, joint: Joint, names: list[str]) -> list[str]:
-    lines = [f"name = {_quote(link.name)}"]
-    if joint.name != f"joint{number}":
-        lines.append(f"joint_name = {_quote(joint.name)}")
+def _write_row(number: int, link: Link, joint: Joint, names: list[str]) -> dict[str, Any]:
     if DEFINED.get(joint.type.name) is not type(joint.type):
         raise ValueError(f"joint {joint.name!r}: files know another type as {joint.type.name!r}, "
                          f"expected a name of its own for {type(joint.type).__name__}")
-    lines.append(f"joint = {_quote(joint.type.name)}")
+    row: dict[str, Any] = {"name": link.name}
+    if joint.name != f"joint{number}":
+        row["joint_name"] = joint.name
+    row["joint"] = joint.type.name
     if joint.parent != number - 1:
-        lines.append(f"parent = {_quote(names[joint.parent])}")
+        row["parent"] = names[joint.parent]
     for key, field in joint_fields(type(joint.type)).items():
         value = getattr(joint.type, key)
         if key != "axis" or value != field.default:
-            lines.append(f"{key} = {_write_parameter(joint, key, value)}")
+            row[key] = _write_parameter(joint, key, value)
     place = joint.placement
     if isinstance(place, DH):
-        lines += [f"a = {place.a!r}", f"b = {place.b!r}",
-                  _write_angle("alpha", place.alpha), _write_angle("theta", place.theta)]
+        row |= {"a": place.a, "b": place.b,
+                **_write_angle("alpha", place.alpha), **_write_angle("theta", place.theta)}
     else:
-        for key, pose in (("placement", place.before), ("after", place.after)):
-            lines.append(f"{key} = {{ {', '.join(_write_pose(pose))} }}")
-    lines += [f"mass = {link.mass!r}", f"com = {_list(link.com)}"]
-    moments = tuple(link.inertia[k][k] for k in range(3))
+        row |= {"placement": _write_pose(place.before), "after": _write_pose(place.after)}
     diagonal = all(link.inertia[i][j] == 0 for i in range(3) for j in range(3) if i != j)
-    tensor = ", ".join(_list(row) for row in link.inertia)
-    lines.append(f"inertia = {_list(moments) if diagonal else f'[{tensor}]'}")
+    row |= {"mass": link.mass, "com": _floats(link.com),
+            "inertia": _floats(link.inertia[k][k] for k in range(3)) if diagonal
+            else list(map(_floats, link.inertia))}
     if joint.friction != Friction():
-        lines.append(f"friction = {{ viscous = {joint.friction.viscous!r}, "
-                     f"coulomb = {joint.friction.coulomb!r} }}")
+        row["friction"] = {"viscous": joint.friction.viscous, "coulomb": joint.friction.coulomb}
     if not joint.actuated:
-        lines.append("actuated = false")
+        row["actuated"] = False
     if joint.armature:
-        lines.append(f"armature = {joint.armature!r}")
+        row["armature"] = joint.armature
     if joint.limits != Limits():
-        low_high, velocity, effort = (joint.limits.position, joint.limits.velocity,
-                                      joint.limits.effort)
-        lines.append(f"limits = {{ position = {_list(low_high)}, velocity = {velocity!r}, "
-                     f"effort = {effort!r} }}")
+        row["limits"] = {"position": _floats(joint.limits.position),
+                         "velocity": joint.limits.velocity, "effort": joint.limits.effort}
     if joint.mimic is not None:
-        lines.append(f"mimic = {{ joint = {_quote(joint.mimic.joint)}, multiplier = "
-                     f"{joint.mimic.multiplier!r}, offset = {joint.mimic.offset!r} }}")
-    return lines
+        row["mimic"] = {"joint": joint.mimic.joint, "multiplier": joint.mimic.multiplier,
+                        "offset": joint.mimic.offset}
+    return row
 
 
-def _write_parameter(joint: Joint, key: str, value: Any) -> str:
-    if isinstance(value, str):
-        return _quote(value)
-    if isinstance(value, bool | int):
-        return repr(value).lower()
+def _write_loop(loop: Loop, names: list[str]) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": loop.name, "joint": loop.constraint.name}
+    if isinstance(loop.constraint, Screw):
+        row["pitch"] = loop.constraint.pitch
+    if isinstance(loop.constraint, Rows):
+        row["matrix"] = list(map(_floats, loop.constraint.matrix))
+    for key, end in (("of", loop.of), ("on", loop.on)):
+        row[key] = {"link": names[end.link], **_write_pose(end.pose)}
+    return row
+
+
+def _write_parameter(joint: Joint, key: str, value: Any) -> str | float | list[float]:
+    if isinstance(value, str | bool | int):
+        return value
     try:
-        return _list(value) if isinstance(value, list | tuple) else repr(float(value))
+        return _floats(value) if isinstance(value, list | tuple) else float(value)
     except (TypeError, ValueError):
         raise ValueError(f"joint {joint.name!r}: {key} = {value!r}, expected a number, numbers or "
                          "text for a file") from None
 
 
-def _write_pose(pose: Pose) -> list[str]:
+def _write_pose(pose: Pose) -> dict[str, Any]:
     if pose.rotation == Pose().rotation:
-        return [f"xyz = {_list(pose.origin)}"]
-    rows = ", ".join(_list(row) for row in pose.rotation)
-    return [f"xyz = {_list(pose.origin)}", f"rotation = [{rows}]"]
+        return {"xyz": _floats(pose.origin)}
+    return {"xyz": _floats(pose.origin), "rotation": list(map(_floats, pose.rotation))}
 
 
-def _write_angle(key: str, angle: float) -> str:
+def _write_angle(key: str, angle: float) -> dict[str, float]:
     degrees = round(math.degrees(angle), 9)
     if math.radians(degrees) == angle:  # the table's own number, and still exact
-        return f"{key}_deg = {degrees!r}"
-    return f"{key} = {angle!r}"
+        return {f"{key}_deg": degrees}
+    return {key: angle}
 
 
-def _list(values: Sequence[float]) -> str:
-    return f"[{', '.join(repr(float(v)) for v in values)}]"
+def _floats(values: Iterable[float]) -> list[float]:
+    return [float(value) for value in values]
 
 
-def _quote(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    printable = (c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped)
-    return f'"{"".join(printable)}"'
+def _lines(table: dict[str, Any]) -> str:
+    return "".join(f"{_line(key, value)}\n" for key, value in table.items())
+
+
+def _line(key: str, value: Any) -> str:
+    """`key = value` as files have it: arrays and tables in a row on one line, long texts on
+    several. By itself tomli-w has a line for each number, and moves tables to the end."""
+    import tomli_w  # not needed to read
+
+    if isinstance(value, dict):
+        return f"{key} = {{ {', '.join(map(_line, value, value.values()))} }}"
+    lines = isinstance(value, str) and "\r\n" not in value  # which would come back as \n
+    text = tomli_w.dumps({key: value}, multiline_strings=lines, indent=0).rstrip("\n")
+    if isinstance(value, list):  # of numbers: these ends of lines are only layout
+        text = text.replace("[\n", "[").replace(",\n]", "]").replace(",\n", ", ")
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else f"\\U{ord(c):08x}" for c in text)

@@ -25,8 +25,9 @@ SIDE = 8192
 COPIED = {"replicate": ("count",), "composite": ("count",), "flexcomp": ("count", "cellcount"),
           "flex": ("cellcount",)}
 """Elements that stand for many, and the attributes that say how many."""
-COUNTS = dict.fromkeys(("nkey", "nuserdata", "actdim", "nsample", "dim"), MOST) | dict.fromkeys(
-    ("nrow", "ncol", "width", "height"), SIDE)
+COUNTS: dict[str, int] = {
+    **dict.fromkeys(("nkey", "nuserdata", "actdim", "nsample", "dim"), MOST),
+    **dict.fromkeys(("nrow", "ncol", "width", "height"), SIDE)}
 """Attributes that are numbers of something, and their bounds; those called nuser_... are more."""
 
 

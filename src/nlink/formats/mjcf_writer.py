@@ -8,14 +8,19 @@ goes to the link it carries.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
-from xml.sax.saxutils import quoteattr
+from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
 
-from nlink.formats.urdf_writer import loop_losses, name_losses, plainly_named
+from nlink.formats.urdf_writer import (
+    loop_losses,
+    name_losses,
+    numbers,
+    plainly_named,
+    xml_text,
+)
 from nlink.model.constraints import Ball, Rigid
 from nlink.model.description import Description, Frame, Joint, Link, Loop, inertia_rounding
 from nlink.model.joints import Fixed, Free, Planar, Prismatic, Revolute, Spherical, Universal
@@ -45,19 +50,23 @@ def to_mjcf(description: Description) -> str:
     '<mujoco model="planar3">'
     """
     description = plainly_named(description)
-    lines = (
-        f"<mujoco model={quoteattr(description.name)}>",
-        '  <compiler angle="radian" inertiafromgeom="false" boundmass="0" boundinertia="0"/>',
-        f'  <option gravity="{_numbers(description.gravity)}" integrator="RK4" timestep="0.001">',
-        '    <flag contact="disable" limit="disable" frictionloss="disable"'
-        + ("/>" if _written(description) else ' constraint="disable"/>'),
-        "  </option>",
-        "  <worldbody>",
-        *_elements(_Plan.of(description)),
-        "  </worldbody>",
-        *_equalities(description),
-        "</mujoco>\n")
-    return "\n".join(lines)
+    root = Element("mujoco", model=description.name)
+    SubElement(root, "compiler", angle="radian", inertiafromgeom="false", boundmass="0",
+               boundinertia="0")
+    option = SubElement(root, "option", gravity=numbers(description.gravity), integrator="RK4",
+                        timestep="0.001")
+    flag = SubElement(option, "flag", contact="disable", limit="disable", frictionloss="disable")
+    _fill(SubElement(root, "worldbody"), _Plan.of(description))
+    loops = _written(description)
+    if loops:
+        # equalities of sites need no closed configuration to begin with
+        equality = SubElement(root, "equality")
+        for loop in loops:
+            kind = "connect" if isinstance(loop.constraint, Ball) else "weld"
+            SubElement(equality, kind, name=loop.name, site1=loop.on.name, site2=loop.of.name)
+    else:
+        flag.set("constraint", "disable")
+    return xml_text(root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,73 +119,56 @@ def _written(description: Description) -> list[Loop]:
     return [loop for loop in description.loops if isinstance(loop.constraint, Ball | Rigid)]
 
 
-def _equalities(description: Description) -> Iterator[str]:
-    """Loops as equalities of sites, which need no closed configuration to begin with."""
-    loops = _written(description)
-    if not loops:
-        return
-    yield "  <equality>"
-    for loop in loops:
-        kind = "connect" if isinstance(loop.constraint, Ball) else "weld"
-        yield (f"    <{kind} name={quoteattr(loop.name)} site1={quoteattr(loop.on.name)} "
-               f"site2={quoteattr(loop.of.name)}/>")
-    yield "  </equality>"
-
-
 def _massless(link: Link) -> bool:
     return not link.mass and not np.any(link.inertia)
 
 
-def _elements(plan: _Plan) -> Iterator[str]:
-    """The elements of the world's body, each with what is in it, indented."""
-    indent = "    "
-    yield from (indent + line for line in _sites(plan.description, 0))
-    waiting: list[int | str] = [*plan.children.get(0, [])[::-1]]  # bodies to open, ends to close
-    deep = 0
-    while waiting:
-        number = waiting.pop()
-        if isinstance(number, str):
-            deep -= number.count("</body>")
-            indent = indent[:-2]
-            yield indent + number
-            continue
-        start, inside, end = _body(plan, number)
-        deep += end.count("</body>")
+def _fill(world: Element, plan: _Plan) -> None:
+    """Put all bodies into the world's, each into its parent's."""
+    description = plan.description
+    world.extend(_sites(description, 0))
+    waiting = [(number, world, 0) for number in reversed(plan.children.get(0, []))]
+    while waiting:  # chains are too long for a function that calls itself
+        number, parent, deep = waiting.pop()
+        body, deeper = _body(plan, number, parent)
+        deep += deeper
         if deep > DEEPEST:
-            raise ValueError(f"{plan.description.name}: link "
-                             f"{plan.description.links[number - 1].name!r} is body {deep} of a "
-                             f"chain, and MuJoCo reads at most {DEEPEST} within one another")
-        yield indent + start
-        indent += "  "
-        yield from (indent + line for line in inside)
-        waiting += [end, *plan.children.get(number, [])[::-1]]
+            raise ValueError(f"{description.name}: link {description.links[number - 1].name!r} is "
+                             f"body {deep} of a chain, and MuJoCo reads at most {DEEPEST} within "
+                             "one another")
+        waiting += [(child, body, deep) for child in reversed(plan.children.get(number, []))]
 
 
-def _body(plan: _Plan, number: int) -> tuple[str, list[str], str]:
-    """The start of a body whose frame is the link's own, what is in it, and its end.
+def _body(plan: _Plan, number: int, parent: Element) -> tuple[Element, int]:
+    """A new body whose frame is the link's own, and how many bodies were needed for it.
 
     A quaternion of MuJoCo's turns the body's own axes, so the body of a ball or free joint has
     the joint's frame, and a link whose frame is elsewhere is a body fixed in it.
     """
-    description, name = plan.description, quoteattr(plan.name(number))
+    description, name = plan.description, plan.name(number)
     link, last = description.links[number - 1], description.joints[number - 1]
-    inside = [*_inertial(link), *_sites(description, number)]
     before, after = last.placement.before, last.placement.after
+    needed = 1
     if isinstance(last.type, Spherical | Free) and after != Pose():
-        (joint,) = _joints(last, Pose(), plan)
-        return (f"<body {_pose(before)}>{joint}<body name={name} {_pose(after)}>", inside,
-                "</body></body>")
-    joints: list[str] = []
-    rest = Pose()  # the body seen from a joint's frame, at q = 0
-    for k in reversed(plan.bodies[number]):
-        joint = description.joints[k - 1]
-        rest = joint.placement.after @ rest
-        joints = [*_joints(joint, rest.inverse(), plan), *joints]
-        rest = joint.placement.before @ rest
-    return f"<body name={name} {_pose(rest)}>", [*joints, *inside], "</body>"
+        seat = SubElement(parent, "body", _pose(before))
+        seat.extend(_joints(last, Pose(), plan))
+        body = SubElement(seat, "body", {"name": name, **_pose(after)})
+        needed = 2
+    else:
+        joints: list[Element] = []
+        rest = Pose()  # the body seen from a joint's frame, at q = 0
+        for k in reversed(plan.bodies[number]):
+            joint = description.joints[k - 1]
+            rest = joint.placement.after @ rest
+            joints = [*_joints(joint, rest.inverse(), plan), *joints]
+            rest = joint.placement.before @ rest
+        body = SubElement(parent, "body", {"name": name, **_pose(rest)})
+        body.extend(joints)
+    body.extend([*_inertial(link), *_sites(description, number)])
+    return body, needed
 
 
-def _joints(joint: Joint, frame: Pose, plan: _Plan) -> list[str]:
+def _joints(joint: Joint, frame: Pose, plan: _Plan) -> list[Element]:
     """The joint's elements, `frame` being its frame in the body's."""
     kind = joint.type
     x, y, z = np.eye(3)
@@ -198,18 +190,22 @@ def _joints(joint: Joint, frame: Pose, plan: _Plan) -> list[str]:
         parts = []
     else:
         raise ValueError(f"joint {joint.name!r}: a {kind.name} joint has no twin in MuJoCo")
-    low, high = joint.limits.position
-    limits = f'range="{low!r} {high!r}" ' if _bounded(joint) else ""
-    where = "" if isinstance(kind, Free) else f'pos="{_numbers(frame.p)}" '
     names = {other.name for other in plan.description.joints}
-    return [
-        f'<joint name={quoteattr(fresh(joint.name + suffix, names) if suffix else joint.name)} '
-        f'type="{type}" {where}'
-        + (f'axis="{_numbers(frame.R @ axis)}" ' if axis is not None else "")
-        + limits
-        + f'armature="{joint.armature!r}" damping="{joint.friction.viscous!r}" '
-        f'frictionloss="{joint.friction.coulomb!r}"/>'
-        for type, axis, suffix in parts]
+    elements = []
+    for type, axis, suffix in parts:
+        name = fresh(joint.name + suffix, names) if suffix else joint.name
+        element = Element("joint", name=name, type=type)
+        if not isinstance(kind, Free):
+            element.set("pos", numbers(frame.p))
+        if axis is not None:
+            element.set("axis", numbers(frame.R @ axis))
+        if _bounded(joint):
+            element.set("range", numbers(joint.limits.position))
+        element.set("armature", repr(joint.armature))
+        element.set("damping", repr(joint.friction.viscous))
+        element.set("frictionloss", repr(joint.friction.coulomb))
+        elements.append(element)
+    return elements
 
 
 def _bounded(joint: Joint) -> bool:
@@ -219,8 +215,8 @@ def _bounded(joint: Joint) -> bool:
             and math.isfinite(high) and low < high)
 
 
-def _sites(description: Description, number: int) -> list[str]:
-    return [f"<site name={quoteattr(frame.name)} {_pose(frame.pose)}/>"
+def _sites(description: Description, number: int) -> list[Element]:
+    return [Element("site", {"name": frame.name, **_pose(frame.pose)})
             for frame in _frames(description) if frame.link == number]
 
 
@@ -230,15 +226,16 @@ def _frames(description: Description) -> list[Frame]:
             *(end for loop in _written(description) for end in (loop.of, loop.on))]
 
 
-def _inertial(link: Link) -> list[str]:
+def _inertial(link: Link) -> list[Element]:
     """MuJoCo wants a mass: a body without one has no inertial element."""
     if not link.mass:
         return []
     moments, axes = _principal(link)
-    turned = "" if np.array_equal(axes, np.eye(3)) else (
-        f' xyaxes="{_numbers((*axes[:, 0], *axes[:, 1]))}"')
-    return [f'<inertial pos="{_numbers(link.com)}" mass="{link.mass!r}" '
-            f'diaginertia="{_numbers(_raised(link.mass, moments))}"{turned}/>']
+    element = Element("inertial", pos=numbers(link.com), mass=repr(link.mass),
+                      diaginertia=numbers(_raised(link.mass, moments)))
+    if not np.array_equal(axes, np.eye(3)):
+        element.set("xyaxes", numbers((*axes[:, 0], *axes[:, 1])))
+    return [element]
 
 
 def _principal(link: Link) -> tuple[np.ndarray, np.ndarray]:
@@ -263,17 +260,13 @@ def _raised(mass: float, moments: np.ndarray) -> np.ndarray:
     return moments
 
 
-def _pose(pose: Pose) -> str:
+def _pose(pose: Pose) -> dict[str, str]:
     x, y = pose.R[:, 0], pose.R[:, 1]
-    return f'pos="{_numbers(pose.origin)}" xyaxes="{_numbers((*x, *y))}"'
-
-
-def _numbers(values: Any) -> str:
-    return " ".join(repr(float(v) + 0.0) for v in values)
+    return {"pos": numbers(pose.origin), "xyaxes": numbers((*x, *y))}
 
 
 def mjcf_losses(description: Description) -> list[str]:
-    """What a description has and our MJCF has not, one line a kind."""
+    """What a description has and our MJCF has not, one line for each kind."""
     plan = _Plan.of(description)
     joints = [joint for joint in description.joints if joint.type.nv]
     massive = [link for link in description.links if link.mass]

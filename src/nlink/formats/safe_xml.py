@@ -91,7 +91,7 @@ class Notes:
         self.add(f"{what}, {meaning}", where)
 
     def lines(self, shown: int = 3) -> tuple[str, ...]:
-        """One line a kind.
+        """One line for each kind.
 
         >>> notes = Notes()
         >>> for name in "abcde": notes.add("visual ignored", name)
@@ -105,7 +105,7 @@ class Notes:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class XmlNode:
     """An element with a name for errors; what is not asked for ends in the notes."""
 
     element: Element
@@ -118,14 +118,14 @@ class Node:
     def children(self, tag: str) -> list[Element]:
         return self.element.findall(tag)
 
-    def child(self, tag: str) -> Node | None:
+    def child(self, tag: str) -> XmlNode | None:
         """The child of a tag, or None; of several the first, as other readers take it."""
         found = self.element.findall(tag)
         if len(found) > 1:
             self.notes.repair(f"<{tag}> more than once", "the first read", self.owner)
-        return Node(found[0], f"{self.path}: {tag}", self.owner, self.notes) if found else None
+        return XmlNode(found[0], f"{self.path}: {tag}", self.owner, self.notes) if found else None
 
-    def needed(self, tag: str) -> Node:
+    def needed(self, tag: str) -> XmlNode:
         """The child of a tag, which must be there."""
         found = self.child(tag)
         if found is None:

@@ -1,4 +1,4 @@
-"""Tables of states, one a row: CSV text or NPY, from a file or from standard input."""
+"""Tables of states, one in each row: CSV text or NPY, from a file or from standard input."""
 
 from __future__ import annotations
 

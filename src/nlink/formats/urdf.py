@@ -19,7 +19,7 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from nlink.formats.files import read_text
-from nlink.formats.safe_xml import Node, Notes, parse_xml
+from nlink.formats.safe_xml import Notes, XmlNode, parse_xml
 from nlink.model.canonical import align
 from nlink.model.constraints import CONSTRAINTS
 from nlink.model.description import (
@@ -79,7 +79,7 @@ def _read_robot(element: Element, stem: str, physical: Physical, notes: Notes) -
     # a tag in a namespace is {namespace}name; comments have no text for a tag
     if any("xacro" in str(child.tag).rpartition("}")[0] for child in element.iter()):
         raise ValueError("is a xacro file, a program that writes URDF: expand it first")
-    robot = Node(element, "robot", "", notes)
+    robot = XmlNode(element, "robot", "", notes)
     robot.used({"link", "joint", "loop_joint"}, {"name", "version"}, "robot")
     if not element.get("name"):
         notes.add("robot without a name, named by its file", stem)
@@ -105,12 +105,12 @@ def _remark(root: str, names: Collection[str]) -> Iterator[str]:
         yield f"frame 'base' is the file's link; the one that never moves is {base_name(names)!r}"
 
 
-def _named(element: Element, tag: str, notes: Notes) -> Node:
-    name = Node(element, tag, tag, notes).text("name")
-    return Node(element, f"{tag} {name!r}", name, notes)
+def _named(element: Element, tag: str, notes: Notes) -> XmlNode:
+    name = XmlNode(element, tag, tag, notes).text("name")
+    return XmlNode(element, f"{tag} {name!r}", name, notes)
 
 
-def _read_link(node: Node) -> Link:
+def _read_link(node: XmlNode) -> Link:
     node.used({"inertial"}, {"name"}, "link")
     inertial = node.child("inertial")
     if inertial is None:
@@ -140,7 +140,7 @@ def _read_link(node: Node) -> Link:
                 tuple(map(tuple, tensor.tolist())))  # type: ignore[arg-type]
 
 
-def _origin(node: Node) -> Pose:
+def _origin(node: XmlNode) -> Pose:
     """T = shift by xyz, then Rz(yaw) Ry(pitch) Rx(roll)."""
     origin = node.child("origin")
     if origin is None:
@@ -149,7 +149,7 @@ def _origin(node: Node) -> Pose:
     return _placed(origin)
 
 
-def _placed(node: Node) -> Pose:
+def _placed(node: XmlNode) -> Pose:
     """The pose in the attributes xyz and rpy."""
     roll, pitch, yaw = node.vector("rpy", _ZERO)
     x, y, z = node.vector("xyz", _ZERO)
@@ -157,7 +157,7 @@ def _placed(node: Node) -> Pose:
     return Pose.shift(x, y, z) @ turn
 
 
-def _read_joint(node: Node) -> _Edge:
+def _read_joint(node: XmlNode) -> _Edge:
     kind = node.text("type").strip()
     if kind not in TYPES:
         raise ValueError(f"{node.path}: type {kind!r}, expected one of {', '.join(TYPES)}")
@@ -181,7 +181,7 @@ def _read_joint(node: Node) -> _Edge:
     return _Edge(joint, ends[0].text("link"), ends[1].text("link"))
 
 
-def _read_loop(node: Node, numbers: dict[str, int]) -> Loop:
+def _read_loop(node: XmlNode, numbers: dict[str, int]) -> Loop:
     """A `loop_joint`, an extension of URDF that Drake had: link2 is held on link1."""
     kind = node.text("type").strip()
     kind = {"continuous": "revolute", "ball": "spherical"}.get(kind, kind)
@@ -215,7 +215,7 @@ def _motion(kind: str, axis: tuple[float, float, float], seat: Pose) -> tuple[Jo
     return (Prismatic if kind == "prismatic" else Revolute)(axis), Mount(seat)
 
 
-def _axis(node: Node) -> tuple[float, float, float]:
+def _axis(node: XmlNode) -> tuple[float, float, float]:
     axis = node.child("axis")
     if axis is None:
         return (1.0, 0.0, 0.0)
@@ -230,7 +230,7 @@ def _axis(node: Node) -> tuple[float, float, float]:
     return unit
 
 
-def _dynamics(node: Node) -> Friction:
+def _dynamics(node: XmlNode) -> Friction:
     dynamics = node.child("dynamics")
     if dynamics is None:
         return Friction()
@@ -238,7 +238,7 @@ def _dynamics(node: Node) -> Friction:
     return Friction(dynamics.number("damping", 0.0), dynamics.number("friction", 0.0))
 
 
-def _limits(node: Node, kind: str) -> Limits:
+def _limits(node: XmlNode, kind: str) -> Limits:
     limit = node.child("limit")
     bounded = kind in ("revolute", "prismatic")
     if limit is None:
@@ -257,7 +257,7 @@ def _limits(node: Node, kind: str) -> Limits:
     return Limits((low, high), velocity, effort)
 
 
-def _mimic(node: Node) -> Mimic | None:
+def _mimic(node: XmlNode) -> Mimic | None:
     mimic = node.child("mimic")
     if mimic is None:
         return None

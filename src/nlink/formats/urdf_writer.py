@@ -8,9 +8,9 @@ standard DH tables, a massless link on the axis carries the joint and the link i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from xml.sax.saxutils import quoteattr
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 import numpy as np
 
@@ -32,15 +32,22 @@ def to_urdf(description: Description) -> str:
 
     >>> import nlink
     >>> to_urdf(nlink.load("planar3").description).splitlines()[:2]
-    ['<robot name="planar3">', '  <link name="world"/>']
+    ['<robot name="planar3">', '  <link name="world" />']
     """
     description = plainly_named(description)
-    lines = "\n".join(f"  {line}" for line in _elements(description))
-    return f"<robot name={quoteattr(description.name)}>\n{lines}\n</robot>\n"
+    robot = Element("robot", name=description.name)
+    robot.extend(list(_elements(description)))
+    return xml_text(robot)
+
+
+def xml_text(root: Element) -> str:
+    """XML with a line for each element."""
+    indent(root)
+    return tostring(root, "unicode") + "\n"
 
 
 def urdf_losses(description: Description) -> list[str]:
-    """What a description has and URDF has not, one line a kind."""
+    """What a description has and URDF has not, one line for each kind."""
     lost = []
     if description.gravity != EARTH:
         lost.append(f"gravity {description.gravity}: URDF has none, and a reader takes {EARTH}")
@@ -109,14 +116,14 @@ def loop_losses(description: Description) -> list[str]:
             ["home: the configuration to start from"] if description.home else [])
 
 
-def _elements(description: Description) -> Iterator[str]:
+def _elements(description: Description) -> Iterator[Element]:
     links, joints = description.links, description.joints
     names = {*(link.name for link in links), *(f.name for f in description.frames)}
     joint_names = {joint.name for joint in joints}
     on_base = [number for number, joint in enumerate(joints, 1) if joint.parent == 0]
     root = on_base[0] if len(on_base) == 1 and _coincides(joints[on_base[0] - 1]) else 0
     base = links[root - 1].name if root else fresh("world", names)
-    yield _link(links[root - 1]) if root else f"<link name={quoteattr(base)}/>"
+    yield _link(links[root - 1]) if root else Element("link", name=base)
     frame_of = [base, *(link.name for link in links)]
     for number, (link, joint) in enumerate(zip(links, joints, strict=True), 1):
         if number == root:
@@ -125,23 +132,23 @@ def _elements(description: Description) -> Iterator[str]:
         axis = _urdf_axis(joint)
         if axis is not None:
             yield _link(link)
-            yield from _joint(joint, parent, link.name, place.before @ place.after, axis)
+            yield _joint(joint, parent, link.name, place.before @ place.after, axis)
             continue
         helper = fresh(f"{link.name}_axis", names)
         mount = fresh(f"{joint.name}_mount", joint_names)
         names.add(helper)
         joint_names.add(mount)
-        yield f"<link name={quoteattr(helper)}/>"
-        yield from _joint(joint, parent, helper, place.before,
-                          np.array(joint.type.axis or (0.0, 0.0, 1.0)))
+        yield Element("link", name=helper)
+        yield _joint(joint, parent, helper, place.before,
+                     np.array(joint.type.axis or (0.0, 0.0, 1.0)))
         yield _link(link)
-        yield from _joint(Joint(mount, Fixed()), helper, link.name, place.after, np.zeros(3))
+        yield _joint(Joint(mount, Fixed()), helper, link.name, place.after, np.zeros(3))
     for frame in description.frames:
         name = fresh(f"{frame.name}_fixed", joint_names)
         joint_names.add(name)
-        yield f"<link name={quoteattr(frame.name)}/>"
-        yield from _joint(Joint(name, Fixed()), frame_of[frame.link], frame.name, frame.pose,
-                          np.zeros(3))
+        yield Element("link", name=frame.name)
+        yield _joint(Joint(name, Fixed()), frame_of[frame.link], frame.name, frame.pose,
+                     np.zeros(3))
 
 
 def _coincides(joint: Joint) -> bool:
@@ -164,34 +171,36 @@ def _urdf_axis(joint: Joint) -> np.ndarray | None:
     return axis if after == Pose() else None
 
 
-def _link(link: Link) -> str:
-    name = quoteattr(link.name)
-    if not link.mass and not np.any(link.inertia):
-        return f"<link name={name}/>"
-    I = link.inertia
-    moments = " ".join(f'{key}="{I[i][j]!r}"' for key, i, j in (
-        ("ixx", 0, 0), ("ixy", 0, 1), ("ixz", 0, 2), ("iyy", 1, 1), ("iyz", 1, 2), ("izz", 2, 2)))
-    return (f'<link name={name}><inertial><origin xyz="{_numbers(link.com)}"/>'
-            f'<mass value="{float(link.mass)!r}"/><inertia {moments}/></inertial></link>')
+def _link(link: Link) -> Element:
+    element = Element("link", name=link.name)
+    if link.mass or np.any(link.inertia):
+        inertial = SubElement(element, "inertial")
+        SubElement(inertial, "origin", xyz=numbers(link.com))
+        SubElement(inertial, "mass", value=numbers([link.mass]))
+        SubElement(inertial, "inertia", {
+            f"i{'xyz'[i]}{'xyz'[j]}": repr(link.inertia[i][j]) for i in range(3)
+            for j in range(i, 3)})
+    return element
 
 
-def _joint(joint: Joint, parent: str, child: str, origin: Pose, axis: np.ndarray,
-           ) -> Iterator[str]:
-    kind = _type(joint)
-    yield f'<joint name={quoteattr(joint.name)} type="{kind}">'
-    yield f"  <parent link={quoteattr(parent)}/><child link={quoteattr(child)}/>"
-    yield f'  <origin xyz="{_numbers(origin.origin)}" rpy="{_numbers(roll_pitch_yaw(origin.R))}"/>'
+def _joint(joint: Joint, parent: str, child: str, origin: Pose, axis: np.ndarray) -> Element:
+    kind, friction, mimic = _type(joint), joint.friction, joint.mimic
+    element = Element("joint", name=joint.name, type=kind)
+    SubElement(element, "parent", link=parent)
+    SubElement(element, "child", link=child)
+    SubElement(element, "origin", xyz=numbers(origin.origin),
+               rpy=numbers(roll_pitch_yaw(origin.R)))
     if kind not in ("fixed", "floating"):
-        yield f'  <axis xyz="{_numbers(axis)}"/>'
-    if joint.friction != Friction():
-        yield (f'  <dynamics damping="{joint.friction.viscous!r}" '
-               f'friction="{joint.friction.coulomb!r}"/>')
+        SubElement(element, "axis", xyz=numbers(axis))
+    if friction != Friction():
+        SubElement(element, "dynamics", damping=repr(friction.viscous),
+                   friction=repr(friction.coulomb))
     if kind in ("revolute", "prismatic") or (kind != "fixed" and joint.limits != Limits()):
-        yield f"  <limit {_limits(joint.limits, kind)}/>"
-    if joint.mimic is not None:
-        yield (f'  <mimic joint={quoteattr(joint.mimic.joint)} '
-               f'multiplier="{joint.mimic.multiplier!r}" offset="{joint.mimic.offset!r}"/>')
-    yield "</joint>"
+        SubElement(element, "limit", _limits(joint.limits, kind))
+    if mimic is not None:
+        SubElement(element, "mimic", joint=mimic.joint, multiplier=repr(mimic.multiplier),
+                   offset=repr(mimic.offset))
+    return element
 
 
 def _type(joint: Joint) -> str:
@@ -206,13 +215,13 @@ def _type(joint: Joint) -> str:
     raise ValueError(f"joint {joint.name!r}: URDF has no {kind.name} joint")
 
 
-def _limits(limits: Limits, kind: str) -> str:
+def _limits(limits: Limits, kind: str) -> dict[str, str]:
     """Readers want numbers: one beyond all sense stands for none."""
     low, high, velocity, effort = (
-        float(min(max(x, -LARGEST), LARGEST))
+        repr(float(min(max(x, -LARGEST), LARGEST)))
         for x in (*limits.position, limits.velocity, limits.effort))
-    position = f'lower="{low!r}" upper="{high!r}" ' if kind in ("revolute", "prismatic") else ""
-    return f'{position}velocity="{velocity!r}" effort="{effort!r}"'
+    position = {"lower": low, "upper": high} if kind in ("revolute", "prismatic") else {}
+    return position | {"velocity": velocity, "effort": effort}
 
 
 def roll_pitch_yaw(R: np.ndarray) -> tuple[float, float, float]:
@@ -230,5 +239,6 @@ def roll_pitch_yaw(R: np.ndarray) -> tuple[float, float, float]:
     return roll, pitch, yaw
 
 
-def _numbers(values: Sequence[float] | np.ndarray) -> str:
+def numbers(values: Iterable[float]) -> str:
+    """Numbers as an attribute has them, none of them -0.0."""
     return " ".join(repr(float(value) + 0.0) for value in values)

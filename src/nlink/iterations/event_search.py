@@ -26,7 +26,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from nlink.iterations.text import State, equal, when
-from nlink.iterations.triggers import AT_REST, ENDS, SHORTEST, TOUCHING, Trigger
+from nlink.iterations.triggers import AT_REST, ENDS, PROBES, SHORTEST, TOUCHING, Trigger
 from nlink.scalars.functions import Scalar, less, less_equal, maximum, minimum, where
 
 if TYPE_CHECKING:
@@ -34,11 +34,9 @@ if TYPE_CHECKING:
 
 ORDINARY, PROBING, LANDING, LOOKING = 0.0, 1.0, 2.0, 3.0
 """What a step is: like any other; to narrow a bracket; to land; to a limit's lowest point."""
-PROBES = 20
-"""Tries after which a search bisects."""
 
 
-class Events:
+class EventHandling:
     """What an integration does about events.
 
     `given.watch(t, y)` gives all g, `given.limited(t, y)` the elements that limits bound, and

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nlink.iterations.event_search import Events
+from nlink.iterations.event_search import EventHandling
 from nlink.iterations.rules import inverse_root, larger, mean_root, smaller, tolerance
 from nlink.iterations.text import Column, Layout, State, equal, total, totals, when
 from nlink.scalars.functions import Scalar, less, less_equal, maximum, where
@@ -145,7 +145,7 @@ class Integration:
     """
 
     def __init__(self, method: Method, *, dense: bool, restores: bool = False,
-                 events: Events | None = None) -> None:
+                 events: EventHandling | None = None) -> None:
         self.method, self.dense, self.restores, self.events = method, dense, restores, events
         cells = {"t": 0.0, "h": 0.0, "fresh": 1.0, "steps": 0.0, "rejects": 0.0, "sweeps": 0.0,
                  **method.cells, **(events.cells if events else {})}

@@ -197,7 +197,7 @@ def reads(statement: Statement) -> list[Node]:
             return [truth, *(x for _, inside, outside in merged for x in (inside, outside))]
 
 
-class Given:
+class RecordedInputs:
     """What a recorded text is given: nodes for numbers, calls for programs."""
 
     def __init__(self, recorder: Recorder, programs: Mapping[str, int]) -> None:
@@ -237,9 +237,9 @@ def record(iteration: Iteration, programs: Mapping[str, int]) -> RecordedIterati
     """An iteration that may call `programs`, given with the number of cells that they give, 0
     for a column."""
     recorder = Recorder(iteration.layout, "step")
-    step = recorder.finish(iteration.step(recorder.start(), Given(recorder, programs)))
+    step = recorder.finish(iteration.step(recorder.start(), RecordedInputs(recorder, programs)))
     recorder = Recorder(iteration.layout, "output")
     state = recorder.start()
-    column = recorder.keep(iteration.output(state, Given(recorder, programs)))
+    column = recorder.keep(iteration.output(state, RecordedInputs(recorder, programs)))
     return RecordedIteration(iteration.layout, step, recorder.finish(state),
                              recorder.columns[column.index])

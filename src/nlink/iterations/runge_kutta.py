@@ -3,7 +3,7 @@
     K_i = f(t + c_i h, y + h sum_j a_ij K_j),   new = y + h sum_i b_i K_i,   K_s = f(t + h, new)
 
 K_0 = f(t, y) is there when a step begins, and K_s becomes the next K_0, so that an accepted
-step costs one evaluation a stage whatever the method. The size of the next step is SAFETY
+step costs one evaluation for each stage whatever the method. The size of the next step is SAFETY
 err^(-1/(q+1)) times that of the last, err being the error over the tolerance.
 """
 
@@ -48,8 +48,8 @@ class RungeKutta(OneStep):
         for row, node in zip(tableau.a[1:], tableau.c[1:], strict=True):
             K.append(given.rates(s.t + float(node) * h, s.y + h * weighted(row, K)))
         new = kept(given.restore(trial.time, s.y + h * weighted(tableau.b, K)))
-        if not self.adaptive:
-            error = total(not_finite(new))  # before the call: one pass with that of `new`
+        # before the call, this shares the pass that computes `new`
+        error = 0.0 if self.adaptive else total(not_finite(new))
         rate = given.rates(trial.time, new)
         if self.adaptive:
             error = self._error(s, [*K, rate], new, h, given)

@@ -30,7 +30,7 @@ class Tableau:
     name: str
     order: int
     a: tuple[tuple[Number, ...], ...]
-    """One row a stage: of the earlier stages (explicit), or of all (implicit)."""
+    """One row for each stage: of the earlier stages (explicit), or of all (implicit)."""
     b: tuple[Number, ...]
     c: tuple[Number, ...]
     errors: tuple[tuple[Number, ...], ...] = ()
@@ -79,7 +79,7 @@ def fraction_row(text: str) -> tuple[Fraction, ...]:
 
 
 def fraction_rows(text: str) -> tuple[tuple[Fraction, ...], ...]:
-    """Rows of fractions, a line each."""
+    """Rows of fractions, one on each line."""
     return tuple(map(fraction_row, text.strip("\n").split("\n")))
 
 

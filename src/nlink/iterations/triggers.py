@@ -12,6 +12,8 @@ ENDS = {"stop": 5.0, "limit": 6.0}
 AT_REST = 7.0
 TOUCHING = 1e-300
 """g of a limit that is touched from inside: positive, so that going out counts."""
+PROBES = 20
+"""Tries after which a search for an event bisects."""
 SHORTEST = 1e4
 """Flights between impacts shorter than so many times `least` are rest on the limit."""
 

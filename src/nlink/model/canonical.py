@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nlink.model.constraints import ASKEW
+from nlink.model.constraints import ANGLE_TOLERANCE
 from nlink.model.description import Description, Frame, Link, Loop
 from nlink.model.joints import Fixed, JointType
-from nlink.model.mechanism import NO_TURN, Attachment, Closure, Joint, Mechanism
+from nlink.model.mechanism import NO_TURN, Attachment, Closure, Mechanism, MovingJoint
 from nlink.model.pose import Pose
 from nlink.spatial import Matrix, RigidInertia, Symmetric, Turn, Vector
 
@@ -68,7 +68,7 @@ def canonical(description: Description) -> Mechanism:
     for body in bodies[1:]:
         joint = description.joints[body.link]
         nv = joint.type.nv
-        joints.append(Joint(
+        joints.append(MovingJoint(
             joint.type, *_seat(joint.type, bodies, body, sizes[body.number]),
             inertia=inertias[body.number],
             armature=(joint.armature,) * nv,
@@ -115,8 +115,8 @@ def _closure(bodies: list[_Body], places: Places, largest: float, loop: Loop) ->
     for body, pose in ends:
         if body:
             lengths[body] = max(lengths[body], math.hypot(*pose.origin))
-    size = max(*lengths.values(), ASKEW * largest) or 1.0
-    arms = (max(lengths.get(x, 0.0), ASKEW * size) for x in (one, other))
+    size = max(*lengths.values(), ANGLE_TOLERANCE * largest) or 1.0
+    arms = (max(lengths.get(x, 0.0), ANGLE_TOLERANCE * size) for x in (one, other))
     a, b = (_attachment(body, pose.seen_from(bodies[body].slide)) for body, pose in ends)
     return Closure(loop.constraint, a, b, size, (next(arms), next(arms)))
 

@@ -3,7 +3,7 @@
 A loop closes on two frames, `of` (a) and `on` (b), as a joint would that carries a on b. It is
 described by what it forbids. Seen from b, in axes E, frame a has the rotation R, the place x
 and the twist (w, v); a row of the constraint matrix Q is a wrench that the loop can transmit,
-and what it forbids is a twist on which that wrench does work [RK88 Part II; ERRATA]:
+and what it forbids is a twist on which that wrench does work [RK88 Part II]:
 
     Q (w, v) = 0,   Q (wd, vd) + Qdot (w, v) = 0,   f = Q^T lambda.
 """
@@ -18,7 +18,7 @@ from typing import ClassVar
 from nlink.scalars.functions import Scalar, cos, sign, sin
 from nlink.spatial import Matrix, Vector, Wrench
 
-ASKEW = 1e-5
+ANGLE_TOLERANCE = 1e-5
 """Directions that differ by less, in radians, are meant to be one: a file has five digits of pi."""
 
 X, Y, Z = Vector(1, 0, 0), Vector(0, 1, 0), Vector(0, 0, 1)
@@ -182,7 +182,7 @@ class Screw(Constraint):
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.pitch) and self.pitch):
-            raise ValueError(f"pitch: {self.pitch}, expected a finite number of metres a radian, "
+            raise ValueError(f"pitch: {self.pitch}, expected a finite number of metres per radian, "
                              "not 0")
 
     def rows(self, R: Matrix) -> tuple[Wrench, ...]:

@@ -15,6 +15,7 @@ from nlink.model.joints import Fixed, Free, JointType, Revolute
 from nlink.model.mimics import Mimic, leads
 from nlink.model.names import base_name, visible
 from nlink.model.pose import Mount, Placement, Pose
+from nlink.scalars.arrays import single
 
 Physical = Literal["warn", "error", "ignore"]
 Vector3 = tuple[float, float, float]
@@ -117,7 +118,7 @@ class Description:
         if len(self.links) != len(self.joints):
             raise ValueError(f"{len(self.links)} links and {len(self.joints)} joints, "
                              "expected one joint for each link")
-        _numbers("gravity", self.gravity, (3,))
+        single("gravity", self.gravity, (3,))
         _unique("frame", self._names)
         _unique("joint", [joint.name for joint in self.joints])
         for number, joint in enumerate(self.joints, 1):
@@ -129,7 +130,7 @@ class Description:
                 raise ValueError(f"frame {frame.name!r}: link {frame.link}, "
                                  f"expected 0 to {len(self.links)}")
         if self.home:
-            _numbers("home", self.home, (sum(joint.type.nq for joint in self.joints),))
+            single("home", self.home, (sum(joint.type.nq for joint in self.joints),))
         for link in self.links:
             _check_link(link)
         if self.physical != "ignore":
@@ -187,18 +188,6 @@ class Description:
             warnings.warn(message, NonPhysicalWarning, stacklevel=4)
 
 
-def _numbers(what: str, values: object, shape: tuple[int, ...]) -> np.ndarray:
-    try:
-        array = np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{what}: {values!r}, expected numbers of shape {shape}") from None
-    if array.shape != shape:
-        raise ValueError(f"{what}: shape {array.shape}, expected {shape}")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{what}: {values!r} contains a number that is not finite")
-    return array
-
-
 def _unique(what: str, names: Sequence[str]) -> None:
     seen: set[str] = set()
     for name in names:
@@ -238,8 +227,8 @@ def _check_link(link: Link) -> None:
     who = f"link {link.name!r}"
     if not (isinstance(link.mass, int | float) and math.isfinite(link.mass) and link.mass >= 0):
         raise ValueError(f"{who}: mass {link.mass}, expected a finite number >= 0")
-    _numbers(f"{who}: com", link.com, (3,))
-    inertia = _numbers(f"{who}: inertia", link.inertia, (3, 3))
+    single(f"{who}: com", link.com, (3,))
+    inertia = single(f"{who}: inertia", link.inertia, (3, 3))
     if np.abs(inertia - inertia.T).max() > 1e-9 * np.abs(inertia).max():
         raise ValueError(f"{who}: inertia is not symmetric")
 

@@ -21,7 +21,7 @@ NO_TURN = Turn("z", 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Joint:
+class MovingJoint:
     """A joint and the body it carries, in frames that lie on the joint.
 
     From the parent's frame: shift by p, the fixed turns (about z, then x), the joint's motion
@@ -131,7 +131,7 @@ class Mechanism:
     together.
     """
 
-    joints: tuple[Joint, ...]
+    joints: tuple[MovingJoint, ...]
     parents: tuple[int, ...]
     gravity: Vector
     base: Attachment
@@ -157,7 +157,7 @@ class Mechanism:
         return sum(closure.constraint.count for closure in self.closures)
 
     def split(self, values: Any, width: str) -> list[Coordinates]:
-        """A flat sequence as one tuple a joint; `width` is "nq" or "nv"."""
+        """A flat sequence as one tuple for each joint; `width` is "nq" or "nv"."""
         flat = iter(values)
         return [tuple(next(flat) for _ in range(getattr(joint.type, width)))
                 for joint in self.joints]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from nlink.model.mechanism import NO_TURN, Joint, Mechanism
+from nlink.model.mechanism import NO_TURN, Mechanism, MovingJoint
 from nlink.scalars.functions import Scalar, cos, sin
 from nlink.spatial import RigidInertia, Symmetric, Turn, Vector
 
@@ -40,7 +40,8 @@ def generic(mechanism: Mechanism, make: Make) -> Mechanism:
                    gravity=Vector(make("gx"), make("gy"), make("gz")))
 
 
-def _generic_seat(joint: Joint, symbol: Make, root: bool, first: bool, leaf: bool) -> Joint:
+def _generic_seat(joint: MovingJoint, symbol: Make, root: bool, first: bool, leaf: bool,
+                  ) -> MovingJoint:
     zero = (0,) * joint.type.nq
     if root:
         return replace(joint, p=Vector.zero(), fixed=(), last=NO_TURN, rise=0, zero=zero)

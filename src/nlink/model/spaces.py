@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 
 from nlink.model import quaternions
 from nlink.model.quaternions import normalized, quaternion_matrix, quaternion_rate
-from nlink.scalars.functions import Scalar, cos, sin
+from nlink.scalars.functions import Scalar, Scalars, cos, sin
 from nlink.spatial import Vector
 
 Coordinates: TypeAlias = tuple[Scalar, ...]
@@ -56,16 +55,16 @@ class Space(ABC):
                limits: Limits = UNBOUNDED) -> Coordinates: ...
 
     @abstractmethod
-    def normalize(self, q: Sequence[Scalar]) -> Coordinates: ...
+    def normalize(self, q: Scalars) -> Coordinates: ...
 
     @abstractmethod
-    def integrate(self, q: Sequence[Scalar], v: Sequence[Scalar]) -> Coordinates: ...
+    def integrate(self, q: Scalars, v: Scalars) -> Coordinates: ...
 
     @abstractmethod
-    def difference(self, q0: Sequence[Scalar], q1: Sequence[Scalar]) -> Coordinates: ...
+    def difference(self, q0: Scalars, q1: Scalars) -> Coordinates: ...
 
     @abstractmethod
-    def tangent(self, q: Sequence[Scalar], v: Sequence[Scalar]) -> Coordinates: ...
+    def tangent(self, q: Scalars, v: Scalars) -> Coordinates: ...
 
 
 @dataclass(frozen=True)
@@ -82,9 +81,8 @@ class Lines(Space):
 
     flat = True
 
-    @property
-    def nv(self) -> int:
-        return self.nq
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "nv", self.nq)
 
     @property
     def neutral(self) -> tuple[float, ...]:
@@ -95,16 +93,16 @@ class Lines(Space):
         span = within(limits, self.reach)
         return tuple(rng.uniform(*span, shape) for _ in range(self.nq))
 
-    def normalize(self, q: Sequence[Scalar]) -> Coordinates:
+    def normalize(self, q: Scalars) -> Coordinates:
         return tuple(q)
 
-    def integrate(self, q: Sequence[Scalar], v: Sequence[Scalar]) -> Coordinates:
+    def integrate(self, q: Scalars, v: Scalars) -> Coordinates:
         return tuple(x + y for x, y in zip(q, v, strict=True))
 
-    def difference(self, q0: Sequence[Scalar], q1: Sequence[Scalar]) -> Coordinates:
+    def difference(self, q0: Scalars, q1: Scalars) -> Coordinates:
         return tuple(y - x for x, y in zip(q0, q1, strict=True))
 
-    def tangent(self, q: Sequence[Scalar], v: Sequence[Scalar]) -> Coordinates:
+    def tangent(self, q: Scalars, v: Scalars) -> Coordinates:
         return tuple(v)
 
 
@@ -118,25 +116,28 @@ class Circle(Space):
 
     nq = 2
     nv = 1
-    neutral = (1.0, 0.0)
+
+    @property
+    def neutral(self) -> tuple[float, ...]:
+        return (1.0, 0.0)
 
     def random(self, rng: np.random.Generator, shape: tuple[int, ...] = (),
                limits: Limits = UNBOUNDED) -> Coordinates:
         angle = rng.uniform(*within(limits, math.pi), shape)
         return np.cos(angle), np.sin(angle)
 
-    def normalize(self, q: Sequence[Scalar]) -> Coordinates:
+    def normalize(self, q: Scalars) -> Coordinates:
         return normalized(tuple(q))
 
-    def integrate(self, q: Sequence[Scalar], v: Sequence[Scalar]) -> Coordinates:
+    def integrate(self, q: Scalars, v: Scalars) -> Coordinates:
         (c, s), (dc, ds) = q, (cos(v[0]), sin(v[0]))
         return normalized((c * dc - s * ds, s * dc + c * ds))
 
-    def difference(self, q0: Sequence[Scalar], q1: Sequence[Scalar]) -> Coordinates:
+    def difference(self, q0: Scalars, q1: Scalars) -> Coordinates:
         (a, b), (c, s) = q0, q1
         return (quaternions.angle(a * c + b * s, a * s - b * c),)
 
-    def tangent(self, q: Sequence[Scalar], v: Sequence[Scalar]) -> Coordinates:
+    def tangent(self, q: Scalars, v: Scalars) -> Coordinates:
         return -(q[1] * v[0]), q[0] * v[0]
 
 
@@ -147,24 +148,27 @@ class Rotations(Space):
 
     nq = 4
     nv = 3
-    neutral = (1.0, 0.0, 0.0, 0.0)
+
+    @property
+    def neutral(self) -> tuple[float, ...]:
+        return (1.0, 0.0, 0.0, 0.0)
 
     def random(self, rng: np.random.Generator, shape: tuple[int, ...] = (),
                limits: Limits = UNBOUNDED) -> Coordinates:
         q = rng.normal(size=(*shape, 4))
         return tuple(np.moveaxis(q / np.linalg.norm(q, axis=-1, keepdims=True), -1, 0))
 
-    def normalize(self, q: Sequence[Scalar]) -> Coordinates:
+    def normalize(self, q: Scalars) -> Coordinates:
         return normalized(tuple(q))
 
-    def integrate(self, q: Sequence[Scalar], v: Sequence[Scalar]) -> Coordinates:
+    def integrate(self, q: Scalars, v: Scalars) -> Coordinates:
         return normalized(quaternions.product(tuple(q), quaternions.exp(Vector(*v))))
 
-    def difference(self, q0: Sequence[Scalar], q1: Sequence[Scalar]) -> Coordinates:
+    def difference(self, q0: Scalars, q1: Scalars) -> Coordinates:
         back = quaternions.conjugate(tuple(q0))
         return quaternions.log(normalized(quaternions.product(back, tuple(q1)))).components
 
-    def tangent(self, q: Sequence[Scalar], v: Sequence[Scalar]) -> Coordinates:
+    def tangent(self, q: Scalars, v: Scalars) -> Coordinates:
         return quaternion_rate(tuple(q), Vector(*v))
 
 
@@ -175,26 +179,29 @@ class Placements(Space):
 
     nq = 7
     nv = 6
-    neutral = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+
+    @property
+    def neutral(self) -> tuple[float, ...]:
+        return (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
 
     def random(self, rng: np.random.Generator, shape: tuple[int, ...] = (),
                limits: Limits = UNBOUNDED) -> Coordinates:
         return (*Lines(3).random(rng, shape, limits), *Rotations().random(rng, shape))
 
-    def normalize(self, q: Sequence[Scalar]) -> Coordinates:
+    def normalize(self, q: Scalars) -> Coordinates:
         return (*q[:3], *normalized(tuple(q[3:])))
 
-    def integrate(self, q: Sequence[Scalar], v: Sequence[Scalar]) -> Coordinates:
+    def integrate(self, q: Scalars, v: Scalars) -> Coordinates:
         turn, velocity = Vector(*v[:3]), Vector(*v[3:])
         shift = quaternion_matrix(*q[3:]) @ quaternions.screw_shift(turn, velocity)
         return (*(Vector(*q[:3]) + shift).components, *Rotations().integrate(q[3:], v[:3]))
 
-    def difference(self, q0: Sequence[Scalar], q1: Sequence[Scalar]) -> Coordinates:
+    def difference(self, q0: Scalars, q1: Scalars) -> Coordinates:
         turn = Rotations().difference(q0[3:], q1[3:])
         shift = quaternion_matrix(*q0[3:]).T @ (Vector(*q1[:3]) - Vector(*q0[:3]))
         return (*turn, *quaternions.screw_velocity(Vector(*turn), shift).components)
 
-    def tangent(self, q: Sequence[Scalar], v: Sequence[Scalar]) -> Coordinates:
+    def tangent(self, q: Scalars, v: Scalars) -> Coordinates:
         position = quaternion_matrix(*q[3:]) @ Vector(*v[3:])
         return (*position.components, *quaternion_rate(tuple(q[3:]), Vector(*v[:3])))
 
@@ -209,17 +216,10 @@ class Product(Space):
 
     factors: tuple[Space, ...]
 
-    @cached_property
-    def nq(self) -> int:
-        return sum(space.nq for space in self.factors)
-
-    @cached_property
-    def nv(self) -> int:
-        return sum(space.nv for space in self.factors)
-
-    @cached_property
-    def flat(self) -> bool:
-        return all(space.flat for space in self.factors)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "nq", sum(space.nq for space in self.factors))
+        object.__setattr__(self, "nv", sum(space.nv for space in self.factors))
+        object.__setattr__(self, "flat", all(space.flat for space in self.factors))
 
     @property
     def neutral(self) -> tuple[float, ...]:
@@ -229,25 +229,25 @@ class Product(Space):
                limits: Limits = UNBOUNDED) -> Coordinates:
         return tuple(x for space in self.factors for x in space.random(rng, shape, limits))
 
-    def normalize(self, q: Sequence[Scalar]) -> Coordinates:
+    def normalize(self, q: Scalars) -> Coordinates:
         return tuple(x for space, own in self._parts(q, "nq") for x in space.normalize(own))
 
-    def integrate(self, q: Sequence[Scalar], v: Sequence[Scalar]) -> Coordinates:
+    def integrate(self, q: Scalars, v: Scalars) -> Coordinates:
         return tuple(x for (space, own), (_, rate) in zip(
             self._parts(q, "nq"), self._parts(v, "nv"), strict=True)
             for x in space.integrate(own, rate))
 
-    def difference(self, q0: Sequence[Scalar], q1: Sequence[Scalar]) -> Coordinates:
+    def difference(self, q0: Scalars, q1: Scalars) -> Coordinates:
         return tuple(x for (space, a), (_, b) in zip(
             self._parts(q0, "nq"), self._parts(q1, "nq"), strict=True)
             for x in space.difference(a, b))
 
-    def tangent(self, q: Sequence[Scalar], v: Sequence[Scalar]) -> Coordinates:
+    def tangent(self, q: Scalars, v: Scalars) -> Coordinates:
         return tuple(x for (space, own), (_, rate) in zip(
             self._parts(q, "nq"), self._parts(v, "nv"), strict=True)
             for x in space.tangent(own, rate))
 
-    def _parts(self, values: Sequence[Scalar], width: str) -> Iterator[tuple[Space, Coordinates]]:
+    def _parts(self, values: Scalars, width: str) -> Iterator[tuple[Space, Coordinates]]:
         """Each factor with its own part of the values."""
         flat = iter(values)
         for space in self.factors:

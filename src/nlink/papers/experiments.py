@@ -1,4 +1,4 @@
-"""The arms of the seed papers, their motions, and the runs the report asks for, each made once."""
+"""The arms of the papers, their motions, and the runs the report asks for, each made once."""
 
 from __future__ import annotations
 

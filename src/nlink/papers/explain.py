@@ -22,7 +22,7 @@ from nlink.algorithms.kinematics import twists
 from nlink.algorithms.matrices import composites, path
 from nlink.algorithms.sweep import Column, Unrolled
 from nlink.closed_forms.expressions import Symbolic
-from nlink.model.mechanism import Joint
+from nlink.model.mechanism import MovingJoint
 from nlink.model.parameters import named
 from nlink.programs.program import Port, Program
 from nlink.robot import Robot
@@ -202,7 +202,7 @@ def _between(driver: Unrolled, inner: int, outer: int) -> list[int]:
 
 def _gravity(driver: Unrolled, q: Column) -> Column:
     """The gravity vector in link axes."""
-    def outward(joint: Joint, parent: Vector, q):
+    def outward(joint: MovingJoint, parent: Vector, q):
         g = joint.transform(q).R.to_child(parent)
         return g, g
 
@@ -223,5 +223,5 @@ def _listed(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, (first, *rest)))
 
 
-def _axis(joint: Joint, k: int) -> str:
+def _axis(joint: MovingJoint, k: int) -> str:
     return f"the axis of {joint.type.name} joint {k + 1}"

@@ -1,7 +1,7 @@
 """The formulations of forward dynamics side by side: their sweeps and their operations.
 
 Both are measured: sweeps by running the text on a driver that notes them, operations on the
-traced graph of revolute chains, as laws in the number of joints.
+traced graph of revolute chains, as formulas in the number of joints.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from nlink.algorithms.catalogue import ALGORITHMS, Options, find
 from nlink.algorithms.sweep import Column, Unrolled
-from nlink.compute.complexity import Law, law
+from nlink.compute.complexity import CostFormula, cost_formula
+from nlink.formats.load import load_description
 from nlink.model.mechanism import Mechanism
 from nlink.robot import Robot
 
@@ -42,7 +43,7 @@ class Formulation:
     name: str
     formulation: str
     sweeps: tuple[str, ...]
-    law: Law
+    formula: CostFormula
 
     @property
     def arrows(self) -> str:
@@ -55,9 +56,9 @@ class Formulation:
 
     @property
     def data(self) -> dict[str, Any]:
-        count = self.law(6)
+        count = self.formula(6)
         return {"name": self.name, "formulation": self.formulation, "sweeps": list(self.sweeps),
-                "law": str(self.law), "six_joints": str(count), "source": self.source}
+                "formula": str(self.formula), "six_joints": str(count), "source": self.source}
 
 
 class _Noting(Unrolled):
@@ -96,13 +97,11 @@ def sweeps(robot: Robot, name: str, algorithm: str | None = None) -> tuple[str, 
 
 def formulations(name: str = "forward_dynamics") -> list[Formulation]:
     """All formulations of a name, the one with the fewest operations for six joints first."""
-    from nlink.formats.load import load_description
-
     robot = Robot(load_description("puma560", physical="ignore"))
     rows = [Formulation(name, algorithm, sweeps(robot, name, algorithm),
-                        law(name, algorithm, least=LEAST.get(name, 4)))
+                        cost_formula(name, algorithm, least=LEAST.get(name, 4)))
             for algorithm in ALGORITHMS[name]]
-    return sorted(rows, key=lambda row: row.law(6).total)
+    return sorted(rows, key=lambda row: row.formula(6).total)
 
 
 def table(name: str = "forward_dynamics") -> Table:
@@ -111,18 +110,19 @@ def table(name: str = "forward_dynamics") -> Table:
 
     rows = formulations(name)
     sources = "\n".join(f"{row.formulation}: {row.source}" for row in rows)
-    result = grid("formulation", "sweeps", "law for n revolute joints", "n = 6",
+    result = grid("formulation", "sweeps", "formula for n revolute joints", "n = 6",
                   title=f"{name}: formulations (> outward, < inward)", caption=sources,
-                  text=("law for n revolute joints",))
+                  text=("formula for n revolute joints",))
     for row in rows:
-        result.add_row(row.formulation, row.arrows, str(row.law), str(row.law(6)))
+        result.add_row(row.formulation, row.arrows, str(row.formula), str(row.formula(6)))
     return result
 
 
 def markdown(name: str = "forward_dynamics") -> str:
     """The comparison as a Markdown table; > is a sweep outward, < one inward."""
-    lines = ["| formulation | sweeps | law for n revolute joints | n = 6 | source |",
+    lines = ["| formulation | sweeps | formula for n revolute joints | n = 6 | source |",
              "|---|---|---|---|---|"]
-    lines += (f"| {row.formulation} | {row.arrows} | {row.law} | {row.law(6)} | {row.source} |"
+    lines += (f"| {row.formulation} | {row.arrows} | {row.formula} | {row.formula(6)} "
+              f"| {row.source} |"
               for row in formulations(name))
     return "\n".join(lines)

@@ -13,89 +13,52 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from rich.table import Table as RichTable
-
-from nlink.algorithms.catalogue import Algorithm, Options, find
-from nlink.compute.complexity import Polynomial, count, law
-from nlink.model.joints import Revolute
-from nlink.model.mechanism import NO_TURN, Attachment, Joint, Mechanism
-from nlink.model.parameters import generic
-from nlink.programs.tracing import trace
-from nlink.reports.terminal import grid
+from nlink.algorithms.catalogue import Algorithm, find
+from nlink.compute.complexity import Cost, CostFormula, Polynomial, cost_formula, count, count_chain
+from nlink.model.mechanism import Mechanism
+from nlink.reports.terminal import PrintedTable
 from nlink.robot import Robot, load
-from nlink.scalars.counting import Count, count_program
-from nlink.spatial import Matrix, RigidInertia, Turn, Vector
+from nlink.scalars.counting import Count
+from nlink.spatial import Turn
 
 LENGTHS = (6, 12)
 """The numbers of joints of the paper's Table 3."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """Multiplications and additions as laws in the number of joints."""
-
-    mul: Polynomial
-    add: Polynomial
-
-    @property
-    def total(self) -> Polynomial:
-        return _sum(self.mul, self.add)
-
-    def __str__(self) -> str:
-        return f"({self.mul})M ({self.add})A"
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(_sum(self.mul, other.mul), _sum(self.add, other.add))
-
-    def __sub__(self, other: Cost) -> Cost:
-        def less(a: Polynomial, b: Polynomial) -> Polynomial:
-            return Polynomial.through({n: int(a(n) - b(n)) for n in range(4, 10)})
-
-        return Cost(less(self.mul, other.mul), less(self.add, other.add))
-
-
-def _sum(a: Polynomial, b: Polynomial) -> Polynomial:
-    return Polynomial.through({n: int(a(n) + b(n)) for n in range(4, 10)})
-
-
-def _cost(mul: tuple[int, int], add: tuple[int, int]) -> Cost:
-    return Cost(Polynomial.of(*mul), Polynomial.of(*add))
-
-
 COMMON = {
-    "P": (_cost((101, -108), (94, -105)), _cost((51, -58), (53, -64))),
-    "G": (_cost((5, -1), (0, 0)), _cost((5, -1), (0, 0))),
-    "V+": (_cost((6, -12), (6, -12)), _cost((2, -4), (2, -4))),
-    "V": (_cost((16, -29), (9, -17)), _cost((8, -16), (5, -9))),
-    "z": (_cost((6, -12), (6, -12)), _cost((2, -4), (2, -4))),
-    "Psi": (_cost((44, -1), (19, -1)), _cost((12, -1), (5, -1))),
-    "b": (_cost((59, -43), (40, -27)), _cost((55, -53), (38, -35))),
-    "X": (_cost((18, -12), (0, 0)), _cost((18, -12), (0, 0))),
-    "lambda'": (_cost((159, -6), (171, -6)), _cost((95, -6), (113, -6))),
+    "P": (Cost.of((101, -108), (94, -105)), Cost.of((51, -58), (53, -64))),
+    "G": (Cost.of((5, -1), (0, 0)), Cost.of((5, -1), (0, 0))),
+    "V+": (Cost.of((6, -12), (6, -12)), Cost.of((2, -4), (2, -4))),
+    "V": (Cost.of((16, -29), (9, -17)), Cost.of((8, -16), (5, -9))),
+    "z": (Cost.of((6, -12), (6, -12)), Cost.of((2, -4), (2, -4))),
+    "Psi": (Cost.of((44, -1), (19, -1)), Cost.of((12, -1), (5, -1))),
+    "b": (Cost.of((59, -43), (40, -27)), Cost.of((55, -53), (38, -35))),
+    "X": (Cost.of((18, -12), (0, 0)), Cost.of((18, -12), (0, 0))),
+    "lambda'": (Cost.of((159, -6), (171, -6)), Cost.of((95, -6), (113, -6))),
 }
 """[Koz95] Table 2: recursions both forms share, (any axes, parallel or perpendicular axes)."""
 
 NORMALIZED = {
-    "theta'": (_cost((7, -10), (6, -10)), _cost((7, -11), (6, -11))),
-    "eps": (_cost((1, 0), (1, -1)), _cost((1, 0), (1, -1))),
-    "z+": (_cost((23, -4), (15, -8)), _cost((14, -3), (10, -7))),
-    "y": (_cost((158, -223), (162, -249)), _cost((134, -211), (140, -217))),
-    "C": (_cost((2, -1), (0, 0)), _cost((2, -1), (0, 0))),
-    "nu'": (_cost((0, 0), (1, 0)), _cost((0, 0), (1, 0))),
+    "theta'": (Cost.of((7, -10), (6, -10)), Cost.of((7, -11), (6, -11))),
+    "eps": (Cost.of((1, 0), (1, -1)), Cost.of((1, 0), (1, -1))),
+    "z+": (Cost.of((23, -4), (15, -8)), Cost.of((14, -3), (10, -7))),
+    "y": (Cost.of((158, -223), (162, -249)), Cost.of((134, -211), (140, -217))),
+    "C": (Cost.of((2, -1), (0, 0)), Cost.of((2, -1), (0, 0))),
+    "nu'": (Cost.of((0, 0), (1, 0)), Cost.of((0, 0), (1, 0))),
 }
 
 UNNORMALIZED = {
-    "theta'": (_cost((5, -8), (5, -8)), _cost((5, -9), (5, -9))),
-    "kappa": (_cost((0, 0), (1, -1)), _cost((0, 0), (1, -1))),
-    "z+": (_cost((21, -4), (13, -8)), _cost((13, -3), (9, -7))),
-    "y": (_cost((59, -83), (61, -89)), _cost((47, -71), (50, -78))),
-    "C": (_cost((0, 0), (0, 0)), _cost((0, 0), (0, 0))),
-    "xi'": (_cost((1, 0), (1, 0)), _cost((1, 0), (1, 0))),
+    "theta'": (Cost.of((5, -8), (5, -8)), Cost.of((5, -9), (5, -9))),
+    "kappa": (Cost.of((0, 0), (1, -1)), Cost.of((0, 0), (1, -1))),
+    "z+": (Cost.of((21, -4), (13, -8)), Cost.of((13, -3), (9, -7))),
+    "y": (Cost.of((59, -83), (61, -89)), Cost.of((47, -71), (50, -78))),
+    "C": (Cost.of((0, 0), (0, 0)), Cost.of((0, 0), (0, 0))),
+    "xi'": (Cost.of((1, 0), (1, 0)), Cost.of((1, 0), (1, 0))),
 }
 
 TOTALS = {
-    "normalized": (_cost((605, -462), (530, -448)), _cost((406, -381), (376, -359))),
-    "unnormalized": (_cost((500, -319), (426, -286)), _cost((314, -238), (284, -218))),
+    "normalized": (Cost.of((605, -462), (530, -448)), Cost.of((406, -381), (376, -359))),
+    "unnormalized": (Cost.of((500, -319), (426, -286)), Cost.of((314, -238), (284, -218))),
 }
 """The last rows of Table 2, as printed."""
 
@@ -155,86 +118,71 @@ AXES: dict[str, tuple[Axes, int]] = {
 
 @cache
 def counted(form: str, axes: str = "any axes", stage: str | None = None) -> Cost:
-    """The law of an algorithm for chains with such axes, or of one of its stages: finding the
+    """The formula of an algorithm for chains with such axes, or of one of its stages: finding the
     rates, and what is left.
 
     >>> counted("normalized").total(6) < published("normalized", 0).total(6)
     True
     """
     if stage is None:
-        return _law(find(ENTRIES[form]), axes)
+        return _formula(find(ENTRIES[form]), axes)
     prefix = "" if form == "normalized" else "unnormalized_"
-    rates = _law(find(f"rates_from_{prefix}quasi_velocities"), axes)
+    rates = _formula(find(f"rates_from_{prefix}quasi_velocities"), axes)
     return rates if stage == next(iter(STAGES)) else counted(form, axes) - rates
 
 
-def _law(algorithm: Algorithm, axes: str) -> Cost:
-    counts = {n: _chain(n, algorithm, AXES[axes][0]) for n in (6, 7, 8, 12)}
-    fits = []
-    for kind in (lambda c: c.mul + c.div + c.sqrt, lambda c: c.add):
-        fit = Polynomial.through({n: kind(counts[n]) for n in (6, 7, 8)})
-        if fit(12) != kind(counts[12]):
-            raise ArithmeticError(f"{algorithm.name}: no law in n for {axes}")
-        fits.append(fit)
-    return Cost(*fits)
-
-
-def _chain(n: int, algorithm: Algorithm, axes: Axes) -> Count:
-    element = Joint(Revolute(), Vector.zero(), (), NO_TURN, 0, (0,), RigidInertia.zero(),
-                    (0,), (0,), (0,))
-    here = Attachment(0, Matrix.identity(), Vector.zero())
-    chain = Mechanism((element,) * n, tuple(range(n)), Vector.zero(), here, (here,) * (n + 1))
-    return count_program(trace(algorithm, chain, Options((here,), chain.links),
-                               lift=lambda graph, m: axes(generic(m, graph.parameter))))
+def _formula(algorithm: Algorithm, axes: str) -> Cost:
+    change, _ = AXES[axes]
+    counts = {n: count_chain(n, algorithm, change=change) for n in (6, 7, 8, 12)}
+    return CostFormula.through(counts, f"{algorithm.name} for {axes}").cost
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
-    """A row of Table 3: all operations of a forward dynamics, as a law in n."""
+class PublishedMethod:
+    """A row of Table 3: all operations of a forward dynamics, as a formula in n."""
 
     name: str
-    law: Polynomial
+    formula: Polynomial
     printed: tuple[int, int] | None
     """For 6 and 12 joints, as the paper prints them; None if counted here."""
     note: str = ""
 
     @property
     def values(self) -> tuple[int, ...]:
-        return tuple(round(self.law(n)) for n in LENGTHS)
+        return tuple(round(self.formula(n)) for n in LENGTHS)
 
 
 TABLE_3 = (
-    Method("Articulated body (Featherstone 1987)", Polynomial.of(579, -526), (2948, 6422)),
-    Method("1st Walker and Orin (1982)", Polynomial.of("1/3", "261/2", "1183/6", -33),
-           (5920, 21701)),
-    Method("2nd Walker and Orin (1982)", Polynomial.of("1/3", "133/2", "1567/6", -33),
-           (4000, 13253)),
-    Method("3rd Walker and Orin (1982)", Polynomial.of("1/3", "43/2", "2149/6", -113),
-           (2882, 7857), "the law is printed with N^3/6; its values are those of N^3/3"),
-    Method("4th Walker and Orin (1982)", Polynomial.of("265/2", 207, -31), (5967, 21537),
-           "the law evaluates to 5981 and 21533"),
-    Method("Brandl et al. (1986)", Polynomial.of(470, -420), (2400, 5220)),
-    Method("Numerical solution (Kozlowski 1992)", Polynomial.of("1/3", "41/2", "2047/6", -395),
-           (2462, 7227)),
-    Method("Kalman filtering and smoothing (Kozlowski 1993)", Polynomial.of(477, -503),
-           (2359, 5221)),
-    Method("Normalized equations of motion", Polynomial.of(1135, -910), (5900, 12710)),
-    Method("Unnormalized equations of motion", Polynomial.of(926, -605), (4951, 10507)),
+    PublishedMethod("Articulated body (Featherstone 1987)", Polynomial.of(579, -526), (2948, 6422)),
+    PublishedMethod("1st Walker and Orin (1982)", Polynomial.of("1/3", "261/2", "1183/6", -33),
+                    (5920, 21701)),
+    PublishedMethod("2nd Walker and Orin (1982)", Polynomial.of("1/3", "133/2", "1567/6", -33),
+                    (4000, 13253)),
+    PublishedMethod("3rd Walker and Orin (1982)", Polynomial.of("1/3", "43/2", "2149/6", -113),
+                    (2882, 7857), "printed with N^3/6; its values are those of N^3/3"),
+    PublishedMethod("4th Walker and Orin (1982)", Polynomial.of("265/2", 207, -31), (5967, 21537),
+                    "the formula evaluates to 5981 and 21533"),
+    PublishedMethod("Brandl et al. (1986)", Polynomial.of(470, -420), (2400, 5220)),
+    PublishedMethod("Numerical solution (Kozlowski 1992)",
+                    Polynomial.of("1/3", "41/2", "2047/6", -395), (2462, 7227)),
+    PublishedMethod("Kalman filtering and smoothing (Kozlowski 1993)", Polynomial.of(477, -503),
+                    (2359, 5221)),
+    PublishedMethod("Normalized equations of motion", Polynomial.of(1135, -910), (5900, 12710)),
+    PublishedMethod("Unnormalized equations of motion", Polynomial.of(926, -605), (4951, 10507)),
 )
 """[Koz95] Table 3, as printed."""
 
 
 @cache
-def counted_methods() -> tuple[Method, ...]:
+def counted_methods() -> tuple[PublishedMethod, ...]:
     """What nlink counts for the methods of Table 3."""
-    rows = [Method(f"nlink, {form} equations of motion", counted(form).total, None,
-                   "to (qd, nud) or (qd, xid)") for form in ENTRIES]
+    rows = [PublishedMethod(f"nlink, {form} equations of motion", counted(form).total, None,
+                            "to (qd, nud) or (qd, xid)") for form in ENTRIES]
     for algorithm, note in (("diagonalized", "from qd and back to qdd by way of nud"),
                             ("diagonalized-xi", "from qd and back to qdd by way of xid"),
                             ("articulated", "the standard form")):
-        found = law("forward_dynamics", algorithm)
-        total = Polynomial.through({n: found(n).total for n in range(4, 10)})
-        rows.append(Method(f"nlink, {algorithm}", total, None, note))
+        total = cost_formula("forward_dynamics", algorithm).cost.total
+        rows.append(PublishedMethod(f"nlink, {algorithm}", total, None, note))
     return tuple(rows)
 
 
@@ -247,19 +195,19 @@ def customized(*names: str) -> dict[str, dict[str, Count]]:
 
 def data() -> dict[str, Any]:
     """Both tables, for JSON."""
-    def law_of(cost: Cost) -> dict[str, str]:
+    def formulas_of(cost: Cost) -> dict[str, str]:
         return {"mul": str(cost.mul), "add": str(cost.add), "total": str(cost.total)}
 
     return {
         "table_2": [
             {"form": form, "axes": axes, "stage": stage,
-             "published": law_of(published(form, column, rows)),
-             "counted": law_of(counted(form, axes, stage))}
+             "published": formulas_of(published(form, column, rows)),
+             "counted": formulas_of(counted(form, axes, stage))}
             for form in ENTRIES for axes, (_, column) in AXES.items()
             for stage, rows in ((None, None), *STAGES.items())],
         "table_2_notes": list(NOTES),
         "table_3": [
-            {"method": row.name, "law": str(row.law), "counted": row.printed is None,
+            {"method": row.name, "formula": str(row.formula), "counted": row.printed is None,
              "operations": dict(zip(map(str, LENGTHS), row.values, strict=True)),
              "printed": row.printed, "note": row.note}
             for row in (*TABLE_3, *counted_methods())],
@@ -281,7 +229,7 @@ def _rows_2() -> list[tuple[str, ...]]:
 
 
 def _rows_3() -> list[tuple[str, ...]]:
-    rows = [(row.name, str(row.law), *map(str, row.values), row.note)
+    rows = [(row.name, str(row.formula), *map(str, row.values), row.note)
             for row in (*TABLE_3, *counted_methods())]
     rows += [(f"nlink, {form}, {name}", "its zeros and ones folded",
               *(str(counts[form].total) if load(name).n == n else "" for n in LENGTHS), "")
@@ -293,30 +241,14 @@ HEAD_2 = ("form", "axes", "recursions", "published", "counted", "total")
 HEAD_3 = ("method", "operations", *(f"n = {n}" for n in LENGTHS), "note")
 
 
-def table_2() -> RichTable:
-    """Table 2 for a terminal: published operations beside counted ones."""
-    table = grid(*HEAD_2, title="[Koz95] Table 2: diagonalized equations of motion",
-                 text=("form", "axes", "recursions", "counted"), caption="\n".join(NOTES))
-    for row in _rows_2():
-        table.add_row(*row, style="bold" if row[2] == "all" else None)
-    return table
+def table_2() -> PrintedTable:
+    """Table 2: published operations beside counted ones."""
+    return PrintedTable("[Koz95] Table 2: diagonalized equations of motion", HEAD_2, _rows_2(),
+                        ("form", "axes", "recursions", "counted"), NOTES,
+                        strong=lambda row: row[2] == "all")
 
 
-def table_3() -> RichTable:
-    """Table 3 for a terminal."""
-    table = grid(*HEAD_3, title="[Koz95] Table 3: forward dynamics, all operations",
-                 text=("method", "operations", "note"))
-    for row in _rows_3():
-        table.add_row(*row, style="bold" if row[0].startswith("nlink") else None)
-    return table
-
-
-def markdown() -> str:
-    """Both tables for a page."""
-    parts = []
-    for source, head, rows in (("[Koz95] Table 2", HEAD_2, _rows_2()),
-                               ("[Koz95] Table 3", HEAD_3, _rows_3())):
-        lines = [f"**{source}**", "", f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-        lines += (f"| {' | '.join(row)} |" for row in rows)
-        parts.append("\n".join(lines))
-    return "\n\n".join((*parts, *(f"- {note}" for note in NOTES)))
+def table_3() -> PrintedTable:
+    """Table 3: all operations of a forward dynamics."""
+    return PrintedTable("[Koz95] Table 3: forward dynamics, all operations", HEAD_3, _rows_3(),
+                        ("method", "operations", "note"))

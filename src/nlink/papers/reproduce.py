@@ -1,4 +1,4 @@
-"""`nlink reproduce`: the experiments of the seed papers, run again, on one page.
+"""`nlink reproduce`: the experiments of the papers, run again, on one page.
 
 The papers print plots and a few sentences, no numbers, so what can be compared are the
 sentences: directions, times and orders of magnitude. The numbers beside each sentence and
@@ -102,7 +102,7 @@ class _Report:
         page.text(
             "S. K. Saha's RIDIM and RFDSIM ([Saha99], J. Appl. Mech. 66; [Saha03], Multibody "
             "System Dynamics 9) recomputed by nlink's recursions, and the operation counts of all "
-            "seed papers. The papers show plots without numbers; what can be checked are the "
+            "papers. They show plots without numbers; what can be checked are the "
             f"sentences they write about them: of {len(self.claims)}, {len(holds)} agree with "
             f"what was computed here and {len(fails)} do not.")
         page.heading("What does not agree, and why")
@@ -160,8 +160,8 @@ class _Report:
             drift = np.abs(run.energy - run.energy[0]).max() / kinetic
             page.text(f"RKF at tolerance 1e-10: {run.stats}; energy kept to {drift:.0e} of the "
                       f"largest kinetic energy. It is within 1e-3 of ABM at 1e-10 "
-                      f"{_first(_apart(run.q, abm.q) > 1e-3, run.t)}, and of DOP853 at 1e-13 "
-                      f"{_first(_apart(run.q, exact.q) > 1e-3, run.t)}.", "muted")
+                      f"{_first(_distance(run.q, abm.q) > 1e-3, run.t)}, and of DOP853 at 1e-13 "
+                      f"{_first(_distance(run.q, exact.q) > 1e-3, run.t)}.", "muted")
         planar, puma = self.arms["planar"].fall(t=0.2), self.arms["PUMA"].fall(t=0.5)
         stanford = self.arms["Stanford"].fall()
         theta, b3 = stanford.q[:, 1], stanford.q[:, 2]
@@ -216,8 +216,8 @@ class _Report:
         case = self.arms["Stanford"]
         rkf, abm = case.forced("rkf45", PAPER), case.forced("abm", PAPER)
         off = np.maximum(case.error(rkf), case.error(abm)) > LEFT
-        apart = _apart(rkf.q, abm.q, [0, 1, 3, 4, 5])
-        before, after = apart[~np.maximum.accumulate(off)].max(), apart.max()
+        distance = _distance(rkf.q, abm.q, [0, 1, 3, 4, 5])
+        before, after = distance[~np.maximum.accumulate(off)].max(), distance.max()
         return Claim("[Saha03] 4: RKF and ABM give similar plots",
                      f"angles of the Stanford arm differ by at most {before:.2g} rad "
                      f"{_first(off, rkf.t)}, later by up to {after:.2g} rad", after < LEFT,
@@ -298,14 +298,12 @@ class _Report:
         page.text("Published rows beside those of nlink, which are counted on the algorithms that "
                   "made the figures. M are multiplications and divisions, A additions and "
                   "subtractions, for one state of a revolute chain of n joints.")
-        for table in tables.tables():
-            page.markdown_tables(table.markdown())
-        page.heading("From how many joints O(n) takes fewer operations")
-        page.markdown_tables(tables.break_even_markdown())
-        page.markdown_tables(koz_tables.markdown())
+        for table in (*(t.printed() for t in tables.tables()), tables.break_even_table(),
+                      koz_tables.table_2(), koz_tables.table_3()):
+            page.printed_table(table)
 
 
-def _apart(a: np.ndarray, b: np.ndarray, joints: Sequence[int] | None = None) -> np.ndarray:
+def _distance(a: np.ndarray, b: np.ndarray, joints: Sequence[int] | None = None) -> np.ndarray:
     difference = np.abs(a - b)
     return difference.max(axis=1) if joints is None else difference[:, list(joints)].max(axis=1)
 

@@ -1,72 +1,72 @@
 """The complexity tables of [Saha99] and [Saha03], published rows beside counted ones.
 
 Published rows are as printed; where a printed number is wrong the row says so. Rows of nlink
-are counted on the traced algorithms for revolute chains of any length (`complexity.law`).
+are counted on the traced algorithms for revolute chains of any length (`complexity.cost_formula`).
 M are multiplications and divisions, A additions and subtractions, as in the papers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table as RichTable
-
 from nlink.algorithms.matrices import dense_solve
-from nlink.compute.complexity import INVERSE_DYNAMICS_TABLE, Law, Polynomial, Published, law
+from nlink.compute.complexity import (
+    INVERSE_DYNAMICS_TABLE,
+    Cost,
+    CostFormula,
+    Polynomial,
+    Published,
+    cost_formula,
+)
 from nlink.reports.plots import COLOURS, INK, MUTED, RULE, save
-from nlink.reports.terminal import grid
-from nlink.scalars.counting import Counted, Tally
+from nlink.reports.terminal import PrintedTable
+from nlink.scalars.counting import Count, Counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Cost = tuple[Polynomial, Polynomial]
-"""M and A as polynomials in the number of joints."""
 
 LENGTHS = (6, 10, 12)
 LONGEST = 60
 """Break-even points are looked for up to this number of joints."""
 
-WALKER_ORIN = (Polynomial.of("1/6", "23/2", "115/3", -47), Polynomial.of("1/6", 7, "233/6", -46))
-FEATHERSTONE = (Polynomial.of(199, -198), Polynomial.of(174, -173))
+WALKER_ORIN = Cost.of(("1/6", "23/2", "115/3", -47), ("1/6", 7, "233/6", -46))
+FEATHERSTONE = Cost.of((199, -198), (174, -173))
 
 PRINTED = {("Walker and Orin (1982)", 6): (633, 480)}
-"""Entries of the tables of forward dynamics that are not what their laws give."""
-PRINTED_NOTE = "480 additions for n = 6 are as printed; the law gives 475"
+"""Entries of the tables of forward dynamics that are not what their formulas give."""
+PRINTED_NOTE = "480 additions for n = 6 are as printed; the formula gives 475"
 
 SAHA99_TABLE_2 = (
-    Published("Saha (1997)", Polynomial.of(201, -335), Polynomial.of(193, -361)),
-    Published("Featherstone (1983)", *FEATHERSTONE),
-    Published("Walker and Orin (1982)", *WALKER_ORIN,
-              note=PRINTED_NOTE),
+    Published("Saha (1997)", Cost.of((201, -335), (193, -361))),
+    Published("Featherstone (1983)", FEATHERSTONE),
+    Published("Walker and Orin (1982)", WALKER_ORIN, PRINTED_NOTE),
 )
 """[Saha99] Table 2: the solution of I qdd = phi, phi given."""
 
 SAHA03_TABLE_I = (
-    Published("Saha (2003)", Polynomial.of(191, -284), Polynomial.of(187, -325),
+    Published("Saha (2003)", Cost.of((191, -284), (187, -325)),
               note="the counts of its steps add up to 192n-284 multiplications, not 191n-284"),
-    Published("Featherstone (1983)", *FEATHERSTONE),
-    Published("Valasek (1996)", Polynomial.of(226, -343), Polynomial.of(206, -345)),
-    Published("Brandl et al. (1986)", Polynomial.of(250, -222), Polynomial.of(220, -198)),
-    Published("Walker and Orin (1982)", *WALKER_ORIN,
-              note=PRINTED_NOTE),
+    Published("Featherstone (1983)", FEATHERSTONE),
+    Published("Valasek (1996)", Cost.of((226, -343), (206, -345))),
+    Published("Brandl et al. (1986)", Cost.of((250, -222), (220, -198))),
+    Published("Walker and Orin (1982)", WALKER_ORIN, PRINTED_NOTE),
 )
 """[Saha03] Table I: the same solution, five ways."""
 
-SAHA03 = Published("Saha (2003), corrected", Polynomial.of(192, -284), Polynomial.of(187, -325))
+SAHA03 = Published("Saha (2003), corrected", Cost.of((192, -284), (187, -325)))
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """An algorithm's cost: its law, and its counts (M, A) for some numbers of joints."""
+class CostRow:
+    """An algorithm's cost: its formula, and its counts (M, A) for some numbers of joints."""
 
     algorithm: str
-    law: str
+    formula: str
     counts: dict[int, tuple[int, int]]
     counted: bool
     """By nlink; else published."""
@@ -74,117 +74,75 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PaperTable:
     """A table of a paper with the rows of nlink below its own."""
 
     source: str
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[CostRow, ...]
 
     def data(self) -> dict[str, Any]:
         """For JSON."""
         return {"source": self.source, "title": self.title, "rows": [
-            {"algorithm": row.algorithm, "counted": row.counted, "law": row.law, "note": row.note,
+            {"algorithm": row.algorithm, "counted": row.counted, "formula": row.formula,
+             "note": row.note,
              "counts": {str(n): {"mul": m, "add": a} for n, (m, a) in row.counts.items()}}
             for row in self.rows]}
 
-    def rich(self) -> RichTable:
-        """For a terminal; notes go below, by number."""
-        numbers = self._notes()
-        columns = [f"n = {n}" for n in LENGTHS]
-        caption = "\n".join(f"({k}) {note}" for note, k in numbers.items())
-        table = grid("algorithm", "law", *columns, title=f"{self.source}: {self.title}",
-                     text=("algorithm", "law"), caption=caption or None)
-        for row in self.rows:
-            table.add_row(_marked(row, numbers), row.law, *(_cell(row, n) for n in LENGTHS),
-                          style="bold" if row.counted else None)
-        return table
-
-    def markdown(self) -> str:
-        """For a page."""
-        numbers = self._notes()
-        head = ["algorithm", "law", *(f"n = {n}" for n in LENGTHS)]
-        lines = [f"**{self.source}**: {self.title}", "", f"| {' | '.join(head)} |",
-                 f"|{'---|' * 2}{'---:|' * len(LENGTHS)}"]
-        for row in self.rows:
-            name = _marked(row, numbers)
-            cells = [f"**{name}**" if row.counted else name, row.law,
-                     *(_cell(row, n) for n in LENGTHS)]
-            lines.append(f"| {' | '.join(cells)} |")
-        if numbers:
-            lines += ["", *(f"({k}) {note}" for note, k in numbers.items())]
-        return "\n".join(lines)
-
-    def _notes(self) -> dict[str, int]:
-        notes = dict.fromkeys(row.note for row in self.rows if row.note)
-        return {note: k for k, note in enumerate(notes, 1)}
-
-
-def _marked(row: Row, numbers: dict[str, int]) -> str:
-    return f"{row.algorithm} ({numbers[row.note]})" if row.note else row.algorithm
-
-
-def _cell(row: Row, n: int) -> str:
-    mul, add = row.counts[n]
-    return f"{mul}M {add}A"
+    def printed(self) -> PrintedTable:
+        """For a terminal or a page; notes go below, by number."""
+        notes = list(dict.fromkeys(row.note for row in self.rows if row.note))
+        rows = [(f"{row.algorithm} ({notes.index(row.note) + 1})" if row.note else row.algorithm,
+                 row.formula, *(f"{mul}M {add}A" for mul, add in row.counts.values()))
+                for row in self.rows]
+        return PrintedTable(f"{self.source}: {self.title}",
+                            ("algorithm", "formula", *(f"n = {n}" for n in LENGTHS)), rows,
+                            ("algorithm", "formula"),
+                            [f"({k}) {note}" for k, note in enumerate(notes, 1)])
 
 
 @cache
 def composite_solve() -> Cost:
     """M and A of I qdd = phi by Walker and Orin: the inertia matrix, then a dense elimination."""
-    matrix = law("mass_matrix")
-    counts = {n: _count_dense_solve(n) for n in range(1, 7)}
-    mul = Polynomial.through({n: tally.mul + tally.div for n, tally in counts.items()})
-    add = Polynomial.through({n: tally.add for n, tally in counts.items()})
-    return _sum(_sum(matrix.mul, matrix.div), mul), _sum(matrix.add, add)
+    solve = CostFormula.through({n: _count_dense_solve(n) for n in range(1, 8)}, "dense_solve")
+    return cost_formula("mass_matrix").cost + solve.cost
 
 
-def _count_dense_solve(n: int) -> Tally:
-    tally = Tally()
+def _count_dense_solve(n: int) -> Count:
+    tally: Counter[str] = Counter()
     dense_solve([[Counted(tally)] * n for _ in range(n)], [Counted(tally)] * n)
-    return tally
-
-
-def _sum(a: Polynomial, b: Polynomial) -> Polynomial:
-    return Polynomial.through({n: int(a(n) + b(n)) for n in range(1, 7)})
-
-
-def _of_law(counted: Law) -> Cost:
-    """M, divisions included, and A."""
-    return _sum(counted.mul, counted.div), counted.add
+    return Count(**tally)
 
 
 @cache
-def tables() -> tuple[Table, ...]:
+def tables() -> tuple[PaperTable, ...]:
     """[Saha99] Tables 1 and 2 and [Saha03] Table I, ours below theirs."""
-    ridim = _counted("nlink", _of_law(law("inverse_dynamics")))
+    ridim = _counted("nlink", cost_formula("inverse_dynamics").cost)
     ours = (
-        _counted("nlink, U D U^T", _of_law(law("solve"))),
+        _counted("nlink, U D U^T", cost_formula("solve").cost),
         _counted("nlink, composite inertias", composite_solve()),
-        _counted("nlink, U D U^T, bias included", _of_law(law("forward_dynamics")),
+        _counted("nlink, U D U^T, bias included", cost_formula("forward_dynamics").cost,
                  "computes phi = tau - C qd - g too, which Saha's algorithms are given"),
     )
     return (
-        Table("[Saha99] Table 1", "inverse dynamics",
-              (*map(_published, INVERSE_DYNAMICS_TABLE), ridim)),
-        Table("[Saha99] Table 2", "forward dynamics",
-              (*(_published(row, PRINTED) for row in SAHA99_TABLE_2), *ours)),
-        Table("[Saha03] Table I", "forward dynamics",
-              (*(_published(row, PRINTED) for row in SAHA03_TABLE_I), *ours)),
+        PaperTable("[Saha99] Table 1", "inverse dynamics",
+                   (*map(_published, INVERSE_DYNAMICS_TABLE), ridim)),
+        PaperTable("[Saha99] Table 2", "forward dynamics",
+                   (*(_published(row, PRINTED) for row in SAHA99_TABLE_2), *ours)),
+        PaperTable("[Saha03] Table I", "forward dynamics",
+                   (*(_published(row, PRINTED) for row in SAHA03_TABLE_I), *ours)),
     )
 
 
 def _published(row: Published, printed: Mapping[tuple[str, int], tuple[int, int]] | None = None,
-               ) -> Row:
-    """As printed; what a paper did not print is evaluated from its law."""
-    counts = {n: (printed or {}).get((row.algorithm, n), row.at(n)) for n in LENGTHS}
-    return Row(row.algorithm, row.law, counts, False, row.note)
+               ) -> CostRow:
+    """As printed; what a paper did not print is evaluated from its formula."""
+    counts = {n: (printed or {}).get((row.algorithm, n), row.cost.at(n)) for n in LENGTHS}
+    return CostRow(row.algorithm, str(row.cost), counts, False, row.note)
 
 
-def _counted(name: str, cost: Cost, note: str = "") -> Row:
-    mul, add = cost
-    return Row(name, f"({mul})M ({add})A", {n: (int(mul(n)), int(add(n))) for n in LENGTHS}, True,
-               note)
+def _counted(name: str, cost: Cost, note: str = "") -> CostRow:
+    return CostRow(name, str(cost), {n: cost.at(n) for n in LENGTHS}, True, note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,16 +156,16 @@ class BreakEven:
 
     @property
     def multiplications(self) -> int | None:
-        return self._first(lambda cost, n: cost[0](n))
+        return self._first(self.cost.mul, self.against.mul)
 
     @property
     def operations(self) -> int | None:
-        return self._first(lambda cost, n: cost[0](n) + cost[1](n))
+        return self._first(self.cost.total, self.against.total)
 
-    def _first(self, size: Callable[[Cost, int], Fraction]) -> int | None:
+    @staticmethod
+    def _first(ours: Polynomial, theirs: Polynomial) -> int | None:
         """The least n from which the linear method stays below; None if beyond `LONGEST`."""
-        below = [size(self.cost, n) < size(self.against, n) for n in range(1, LONGEST + 1)]
-        last = max((n for n, cheaper in enumerate(below, 1) if not cheaper), default=0)
+        last = max((n for n in range(1, LONGEST + 1) if ours(n) >= theirs(n)), default=0)
         return last + 1 if last < LONGEST else None
 
     def data(self) -> dict[str, Any]:
@@ -220,33 +178,24 @@ def break_evens() -> tuple[BreakEven, ...]:
     """The papers' O(n) methods and ours, each against the O(n^3) method of its own kind."""
     walker = "Walker and Orin (1982)"
     return (
-        BreakEven("Saha (1997)", walker, (SAHA99_TABLE_2[0].mul, SAHA99_TABLE_2[0].add),
-                  WALKER_ORIN),
-        BreakEven(SAHA03.algorithm, walker, (SAHA03.mul, SAHA03.add), WALKER_ORIN),
+        BreakEven("Saha (1997)", walker, SAHA99_TABLE_2[0].cost, WALKER_ORIN),
+        BreakEven(SAHA03.algorithm, walker, SAHA03.cost, WALKER_ORIN),
         BreakEven("Featherstone (1983)", walker, FEATHERSTONE, WALKER_ORIN),
-        BreakEven("nlink, U D U^T", "nlink, composite inertias", _of_law(law("solve")),
+        BreakEven("nlink, U D U^T", "nlink, composite inertias", cost_formula("solve").cost,
                   composite_solve()),
         BreakEven("nlink, U D U^T, bias included", "nlink, composite inertias, bias included",
-                  _of_law(law("forward_dynamics")),
-                  _of_law(law("forward_dynamics", "composite"))),
+                  cost_formula("forward_dynamics").cost,
+                  cost_formula("forward_dynamics", "composite").cost),
     )
 
 
-def break_even_table() -> RichTable:
-    """For a terminal."""
-    table = grid("O(n)", "O(n^3)", "multiplications", "all operations", text=("O(n)", "O(n^3)"),
-                 title="From how many joints O(n) takes fewer operations")
-    for row in break_evens():
-        table.add_row(row.linear, row.cubic, *map(_number, (row.multiplications, row.operations)),
-                      style="bold" if row.linear.startswith("nlink") else None)
-    return table
-
-
-def break_even_markdown() -> str:
-    lines = ["| O(n) | O(n^3) | multiplications | all operations |", "|---|---|---:|---:|"]
-    lines += [f"| {row.linear} | {row.cubic} | {_number(row.multiplications)} "
-              f"| {_number(row.operations)} |" for row in break_evens()]
-    return "\n".join(lines)
+def break_even_table() -> PrintedTable:
+    """For a terminal or a page."""
+    rows = [(row.linear, row.cubic, *map(_number, (row.multiplications, row.operations)))
+            for row in break_evens()]
+    return PrintedTable("From how many joints O(n) takes fewer operations",
+                        ("O(n)", "O(n^3)", "multiplications", "all operations"), rows,
+                        ("O(n)", "O(n^3)"))
 
 
 def _number(n: int | None) -> str:
@@ -282,14 +231,14 @@ def _panel(panel: Any, pairs: Iterable[tuple[BreakEven, str]], longest: int, tit
     lengths = list(range(4, longest + 1))
     top = 0.0
     for pair, colour in pairs:
-        for name, (mul, add), style in ((pair.linear, pair.cost, "-"),
+        for name, cost, style in ((pair.linear, pair.cost, "-"),
                                         (pair.cubic, pair.against, (0, (4, 2)))):
-            values = [float(mul(n) + add(n)) for n in lengths]
+            values = [float(cost.total(n)) for n in lengths]
             panel.plot(lengths, values, color=colour, linestyle=style, linewidth=1.8, label=name)
             top = max(top, values[-1] if style == "-" else 0.0)
         n = pair.operations
         if n is not None and n <= longest:
-            at = float(pair.cost[0](n) + pair.cost[1](n))
+            at = float(pair.cost.total(n))
             panel.plot([n], [at], "o", color=colour, markersize=7, markeredgecolor="white")
             panel.annotate(f"n = {n}", (n, at), xytext=(6, -14), textcoords="offset points",
                            color=colour, fontsize=9.5, fontweight="bold")

@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 from nlink.programs.program import Port
+from nlink.scalars.arrays import DOUBLE, batch
 
 Flat = list[np.ndarray]
 Run = Callable[[Flat, Flat, int], None]
 """run(inputs, outputs, count): compute all states, from flat arrays into flat arrays."""
-
-DOUBLE = np.dtype(np.float64)
 
 
 def call(inputs: Sequence[Port], outputs: Sequence[Port], arrays: Sequence[Any],
@@ -32,7 +31,7 @@ def call(inputs: Sequence[Port], outputs: Sequence[Port], arrays: Sequence[Any],
     if len(arrays) != len(inputs):
         names = ", ".join(port.name for port in inputs)
         raise TypeError(f"{len(arrays)} arrays given, expected {len(inputs)} ({names})")
-    given = [_double(port, x) for port, x in zip(inputs, arrays, strict=True)]
+    given = [batch(port.name, x, port.shape) for port, x in zip(inputs, arrays, strict=True)]
     lead = _broadcast(inputs, given)
     count = math.prod(lead)
     results = [np.empty(lead + port.shape) if x is None else _checked_out(port, x, lead)
@@ -51,30 +50,6 @@ def call(inputs: Sequence[Port], outputs: Sequence[Port], arrays: Sequence[Any],
                 result[...] = target.reshape(result.shape)
     values = tuple(x if x.ndim else x[()] for x in results) if out is None else tuple(results)
     return values[0] if len(values) == 1 else values
-
-
-def _double(port: Port, x: Any) -> np.ndarray:
-    """The argument as native float64, its last dimensions those of the port."""
-    try:
-        array = np.asarray(x)
-    except ValueError:
-        raise ValueError(f"{port.name}: not a rectangular array of numbers, "
-                         f"expected {_expected(port)}") from None
-    if array.dtype != DOUBLE or not array.dtype.isnative:
-        if not np.can_cast(array.dtype, DOUBLE, "safe"):
-            raise TypeError(f"{port.name}: dtype {array.dtype} does not convert to float64 safely")
-        array = array.astype(DOUBLE)
-    core = len(port.shape)
-    if array.ndim < core or array.shape[array.ndim - core:] != port.shape:
-        hint = ""
-        if array.ndim > 1 and array.T.shape[array.ndim - core:] == port.shape:
-            hint = f"; did you mean {port.name}.T?"
-        raise ValueError(f"{port.name}: shape {array.shape}, expected {_expected(port)}{hint}")
-    return array
-
-
-def _expected(port: Port) -> str:
-    return f"({', '.join(['...', *map(str, port.shape)])})"
 
 
 def _broadcast(inputs: Sequence[Port], given: Sequence[np.ndarray]) -> tuple[int, ...]:

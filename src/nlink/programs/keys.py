@@ -59,7 +59,7 @@ def _flat(x: Any) -> Iterator[str | Node]:
     elif isinstance(x, np.generic):
         yield from _flat(x.item())
     elif isinstance(x, np.ndarray) and x.dtype.hasobject is False:
-        yield f"{x.dtype.str} {x.shape} {sha256(np.ascontiguousarray(x)).hexdigest()}"
+        yield f"{x.dtype.str} {x.shape} {sha256(x.tobytes()).hexdigest()}"
     elif isinstance(x, tuple | list):
         yield f"[{len(x)}"
         if all(type(y) in PLAIN for y in x):  # the same, faster

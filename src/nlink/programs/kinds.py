@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from nlink.model.mechanism import NO_TURN, Joint
-from nlink.programs.rolled_program import Parameter, Step, Write
+from nlink.model.mechanism import NO_TURN, MovingJoint
+from nlink.programs.rolled_program import Parameter, SweepStep, Write
 from nlink.scalars.graph import Graph, Node, evaluate, reachable, substitute
 from nlink.scalars.tree import leaves, map_leaves
 from nlink.spatial import Turn
@@ -25,7 +25,7 @@ class Kind:
     """For each parameter the values of all of this kind, in order."""
 
 
-def uniform(joint: Joint) -> Joint:
+def uniform(joint: MovingJoint) -> MovingJoint:
     """The same joint with its axis, which is z here, and its fixed turns written out, so that
     all joints of a type have one shape."""
     none = (NO_TURN, Turn("x", 1, 0), NO_TURN)
@@ -49,7 +49,7 @@ def _kind(things: list[Any]) -> Kind:
     """One of several joints or links, its numbers constants where all agree, else parameters."""
     graph = Graph()
     numbers: dict[str, np.ndarray] = {}
-    structure = "type" if isinstance(things[0], Joint) else "body"
+    structure = "type" if isinstance(things[0], MovingJoint) else "body"
     plain = [replace(thing, **{structure: None}) for thing in things]
     table = np.array([list(leaves(thing)) for thing in plain], dtype=float)
     column = iter(range(table.shape[1]))
@@ -66,7 +66,7 @@ def _kind(things: list[Any]) -> Kind:
 
 
 def tabulate(kind: Kind, sweeps: Sequence[tuple[list[Node], list[Node], list[Any]]],
-                   ) -> tuple[Iterator[Step], np.ndarray]:
+                   ) -> tuple[Iterator[SweepStep], np.ndarray]:
     """The steps of one kind on columns of a table, and that table."""
     nodes = [n for keeps, passes, _ in sweeps for n in (*keeps, *passes)]
     nodes += [node for _, _, writes in sweeps for _, _, node in writes]
@@ -79,7 +79,7 @@ def tabulate(kind: Kind, sweeps: Sequence[tuple[list[Node], list[Node], list[Any
     copies = iter(substitute(nodes, graph, replaced))
     kept = [(tuple(next(copies) for _ in keeps), tuple(next(copies) for _ in passes))
             for keeps, passes, _ in sweeps]
-    return (Step(keeps, passes, tuple(Write(slice, j, next(copies)) for slice, j, _ in writes))
+    return (SweepStep(keeps, passes, tuple(Write(slice, j, next(copies)) for slice, j, _ in writes))
             for (keeps, passes), (_, _, writes) in zip(kept, sweeps, strict=True)), table
 
 

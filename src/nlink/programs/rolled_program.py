@@ -1,4 +1,4 @@
-"""Programs that loop over joints: what the rolled driver makes of an algorithm.
+"""Programs that go from joint to joint: what the rolled driver makes of an algorithm.
 
 A `RolledProgram` is a sequence of sweeps over the joints of a mechanism, each a small graph for
 each kind of joint; its size does not grow with their number. The inputs of a step are typed
@@ -58,7 +58,7 @@ class OfParent:
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class ChildSum:
     """Sum k over the joint's children of what they passed in this inward sweep."""
 
     k: int
@@ -89,11 +89,11 @@ class Total:
     k: int
 
 
-Reference = Parameter | Element | Kept | OfParent | Sum | Cell | At | Total
+Reference = Parameter | Element | Kept | OfParent | ChildSum | Cell | At | Total
 """What an input of a step stands for: the name of its node."""
 
 
-class Order(Enum):
+class SweepOrder(Enum):
     """Which way a sweep goes, and over what."""
 
     OUTWARD = "joints, parents first"
@@ -107,7 +107,7 @@ class Order(Enum):
     @property
     def over(self) -> str:
         """The domain: joints, links or whole."""
-        return {Order.LINKS: "links", Order.WHOLE: "whole"}.get(self, "joints")
+        return {SweepOrder.LINKS: "links", SweepOrder.WHOLE: "whole"}.get(self, "joints")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SweepStep:
     """What one kind of joint or link does in one sweep, as expressions of references."""
 
     keeps: tuple[Node, ...] = ()
@@ -138,8 +138,8 @@ class Step:
 class Sweep:
     """One pass over the joints or links."""
 
-    order: Order
-    steps: tuple[Step, ...]
+    order: SweepOrder
+    steps: tuple[SweepStep, ...]
     """One for each kind."""
     base: tuple[float, ...] = ()
     """Outward: the values the base keeps."""
@@ -179,7 +179,7 @@ class RolledProgram:
         """Run by interpretation, on any scalar: the meaning the compiler must keep."""
         run = _Interpretation(self, arrays)
         for number, sweep in enumerate(self.sweeps):
-            if sweep.order not in (Order.PATH, Order.ANSWER):
+            if sweep.order not in (SweepOrder.PATH, SweepOrder.ANSWER):
                 run.sweep(number, sweep)
         return [run.outs[p.name] for p in self.outputs]
 
@@ -190,7 +190,7 @@ WHOLE = Domain((0,), (0,), np.empty((1, 0)), {})
 class _Expressions:
     """Nodes ready to be evaluated many times."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: SweepStep) -> None:
         self.results = (*step.keeps, *step.passes, *(write.value for write in step.writes))
         self.live = reachable(self.results)
 
@@ -230,14 +230,14 @@ class _Interpretation:
         width = max(len(step.passes) for step in sweep.steps)
         self.sums = [[0.0] * width for _ in self.kept]
         indices = range(1, 1 + (len(domain.parent) if upto is None else upto))
-        for i in reversed(indices) if order is Order.INWARD else indices:
-            if order is Order.COLUMNS:
+        for i in reversed(indices) if order is SweepOrder.INWARD else indices:
+            if order is SweepOrder.COLUMNS:
                 self.columns(number, i)
             else:
                 self.step(number, sweep, i)
-        if order is Order.INWARD:
+        if order is SweepOrder.INWARD:
             self.totals |= {Total(number, k): x for k, x in enumerate(self.sums[0])}
-        elif order is Order.LINKS:
+        elif order is SweepOrder.LINKS:
             for kept, sums in zip(self.kept, self.sums, strict=True):
                 kept |= {(number, k): x for k, x in enumerate(sums)}
 
@@ -247,7 +247,7 @@ class _Interpretation:
         step, up = sweep.steps[domain.kind[i - 1]], domain.parent[i - 1]
         values = self.values(number, domain, i)
         for k in range(len(step.keeps)):
-            if sweep.order is Order.WHOLE:
+            if sweep.order is SweepOrder.WHOLE:
                 self.totals[Cell(number, k)] = next(values)
             else:
                 self.kept[i][number, k] = next(values)
@@ -280,7 +280,7 @@ class _Interpretation:
             while i:
                 self.step(number + 1, path, i)
                 i = self.joints.parent[i - 1]
-            if answer and answer[0].order is Order.ANSWER:
+            if answer and answer[0].order is SweepOrder.ANSWER:
                 self.sweep(number + 2, answer[0], j)
         self.column = {}
 
@@ -288,6 +288,7 @@ class _Interpretation:
         """How many elements apart neighbours along the axis of a slice are."""
         port = next(p for p in (*self.program.inputs, *self.program.outputs)
                     if p.name == slice.port)
+        assert slice.axis is not None  # all of a port is not in the table of starts
         return port.stride(slice.axis)
 
     def values(self, number: int, domain: Domain, i: int) -> Iterator[Scalar]:
@@ -301,7 +302,7 @@ class _Interpretation:
                     return self.kept[i][sweep, k]
                 case OfParent(sweep, k):
                     return self.kept[domain.parent[i - 1]][sweep, k]
-                case Sum(k):
+                case ChildSum(k):
                     return self.sums[i][k]
                 case At(sweep, k, joint):
                     return self.kept[joint][sweep, k]
@@ -309,7 +310,7 @@ class _Interpretation:
 
         return self.steps[number][domain.kind[i - 1]](read)
 
-    def write(self, domain: Domain, i: int, step: Step, values: Iterator[Scalar]) -> None:
+    def write(self, domain: Domain, i: int, step: SweepStep, values: Iterator[Scalar]) -> None:
         for write, x in zip(step.writes, values, strict=True):
             start = self.start(domain, write.slice, i)
             if self.column and write.slice.axis is not None:

@@ -1,8 +1,8 @@
-"""The rolled driver: each step is traced once per kind of joint, and loops do the rest.
+"""The rolled driver: each step is traced once for each kind of joint, and repeated.
 
 Joints of one type are one kind. A number that all joints of a kind share is a constant in
 its step; every other becomes a parameter, and what parameters alone determine is computed
-here, off-line, into a table with one row a joint. Values that go from sweep to sweep are
+here, off-line, into a table with one row for each joint. Values that go from sweep to sweep are
 numbered slots. Compile time does not grow with the number of joints.
 """
 
@@ -22,16 +22,16 @@ from nlink.programs.program import Port
 from nlink.programs.rolled_program import (
     At,
     Cell,
+    ChildSum,
     Domain,
     Element,
     Kept,
     OfParent,
-    Order,
     RolledProgram,
     Slice,
-    Step,
-    Sum,
     Sweep,
+    SweepOrder,
+    SweepStep,
     Total,
 )
 from nlink.programs.tracing import blocks, ports
@@ -46,7 +46,7 @@ class NotRolled(Exception):
 class RolledColumn:
     """A column of the rolled driver: it has a value for each kind, and no joint of its own."""
 
-    values: Sequence[Any]
+    values: tuple[Any, ...]
 
     def _refuse(self, *_: object) -> NoReturn:
         raise NotRolled("takes the values of single joints, not by the driver's `at`")
@@ -62,7 +62,7 @@ class Slots(RolledColumn):
 
 
 @dataclass(frozen=True, slots=True)
-class Given(RolledColumn):
+class GivenColumn(RolledColumn):
     """A column known without a sweep: input ports, constants and functions of other columns."""
 
     values: tuple[Any, ...]
@@ -101,7 +101,7 @@ class _Split(Exception):
 class _Traced:
     """A sweep as it was traced: nodes of each kind, before parameters are tabulated."""
 
-    order: Order
+    order: SweepOrder
     keeps: list[list[Node]]
     passes: list[list[Node]]
     base: tuple[float, ...] = ()
@@ -139,7 +139,7 @@ class Rolled:
     def __getattr__(self, name: str) -> NoReturn:
         raise NotRolled(f"asks for {name}, which the rolled driver does not have")
 
-    def over(self, order: Order) -> list[Kind]:
+    def over(self, order: SweepOrder) -> list[Kind]:
         """The kinds of what a sweep goes over."""
         if order.over == "links":
             return self.link_kinds
@@ -152,27 +152,27 @@ class Rolled:
         for k, kind in enumerate(kinds):
             block = own[numbers.index(k)]
             values.append(tuple(kind.graph.input(Element(slice, x - block[0])) for x in block))
-        return OfLinks(tuple(values)) if links else Given(tuple(values))
+        return OfLinks(tuple(values)) if links else GivenColumn(tuple(values))
 
-    def each(self, step: Callable[..., Any], *columns: Any) -> Given:
-        return Given(tuple(step(kind.one, *row) for kind, row in self._rows(columns)))
+    def each(self, step: Callable[..., Any], *columns: Any) -> GivenColumn:
+        return GivenColumn(tuple(step(kind.one, *row) for kind, row in self._rows(columns)))
 
-    def same(self, value: Any) -> Given:
+    def same(self, value: Any) -> GivenColumn:
         nodes = [self.whole.graph.lift(x) for x in leaves(value)]
         known = {j: node.value for j, node in enumerate(nodes) if node.op == "const"}
         number = len(self.sweeps)
         if len(known) < len(nodes):
-            self.sweeps.append(_Traced(Order.WHOLE, [nodes], [[]]))
-        return Given(tuple(_read(kind.graph, value, known, [Cell(number, j)
-                                                            for j in range(len(nodes))])
-                           for kind in self.kinds))
+            self.sweeps.append(_Traced(SweepOrder.WHOLE, [nodes], [[]]))
+        return GivenColumn(tuple(_read(kind.graph, value, known, [Cell(number, j)
+                                                                  for j in range(len(nodes))])
+                                 for kind in self.kinds))
 
-    def structure(self, values: Sequence[Hashable]) -> Given:
+    def structure(self, values: Sequence[Hashable]) -> GivenColumn:
         found: dict[int, Hashable] = {}
         for kind, value in zip(self.kind, values, strict=True):
             if found.setdefault(kind, value) != value:
                 raise _Split(values)
-        return Given(tuple(found[k] for k in range(len(self.kinds))))
+        return GivenColumn(tuple(found[k] for k in range(len(self.kinds))))
 
     def at(self, column: RolledColumn, body: int) -> Any:
         column = self._kept(column)
@@ -180,7 +180,7 @@ class Rolled:
         return self._elsewhere(value, self.whole.graph, lambda kept: At(kept.sweep, kept.k, body))
 
     def outward(self, step: Callable[..., tuple[Any, Any]], base: Any, *columns: Any) -> Slots:
-        return self._outward(Order.OUTWARD, step, base, self._rows(columns))
+        return self._outward(SweepOrder.OUTWARD, step, base, self._rows(columns))
 
     def inward(self, step: Callable[..., tuple[Any, Any]], zero: Any, *columns: Any,
                ) -> tuple[Slots, Any]:
@@ -188,11 +188,11 @@ class Rolled:
         slots = range(len(list(leaves(zero))))
         passed, results = [], []
         for kind, row in self._rows(columns):
-            total = _read(kind.graph, zero, {}, [Sum(j) for j in slots])
+            total = _read(kind.graph, zero, {}, [ChildSum(j) for j in slots])
             up, result = step(kind.one, total, *row)
             passed.append([kind.graph.lift(x) for x in leaves(up)])
             results.append(result)
-        kept = self._keep(_Traced(Order.INWARD, [[] for _ in self.kinds], passed), results)
+        kept = self._keep(_Traced(SweepOrder.INWARD, [[] for _ in self.kinds], passed), results)
         return kept, _read(self.whole.graph, zero, {}, [Total(number, j) for j in slots])
 
     def from_links(self, links: Sequence[Attachment], step: Callable[..., Any], zero: Any,
@@ -202,7 +202,7 @@ class Rolled:
         for kind, value in zip(self.link_kinds, found, strict=True):
             passed.append([kind.graph.lift(x) for x in leaves(value)])
         number = len(self.sweeps)
-        self.sweeps.append(_Traced(Order.LINKS, [[] for _ in passed], passed))
+        self.sweeps.append(_Traced(SweepOrder.LINKS, [[] for _ in passed], passed))
         return Slots(tuple(
             _read(kind.graph, zero, {}, [Kept(number, j) for j in range(len(passed[0]))])
             for kind in self.kinds))
@@ -211,7 +211,7 @@ class Rolled:
                  *columns: Any) -> OfLinks:
         found = self._over_links(links, step, base, columns)
         nothing: list[list[Node]] = [[] for _ in found]
-        self.sweeps.append(_Traced(Order.LINKS, nothing, nothing))
+        self.sweeps.append(_Traced(SweepOrder.LINKS, nothing, nothing))
         return OfLinks(tuple(found), len(self.sweeps) - 1)
 
     def _over_links(self, links: Sequence[Attachment], step: Callable[..., Any], base: Any,
@@ -241,7 +241,7 @@ class Rolled:
             starts.append([value for value, _ in found])
             own.append([elements for _, elements in found])
             like = found[0][0] if found else like
-        refs = [Sum(j) for j in range(len(list(leaves(like))))]
+        refs = [ChildSum(j) for j in range(len(list(leaves(like))))]
         passed, results = [], []
         for kind, row in self._rows(columns):
             value, result = step(kind.one, _read(kind.graph, like, {}, refs), *row)
@@ -255,10 +255,10 @@ class Rolled:
             flat = [kind.graph.lift(x) for row in rows for x in row]
             keeps.append(flat + [kind.graph.const(0)] * (
                 width * (width + len(refs)) - len(flat)))
-        self.sweeps.append(_Traced(Order.COLUMNS, keeps, [[] for _ in keeps]))
+        self.sweeps.append(_Traced(SweepOrder.COLUMNS, keeps, [[] for _ in keeps]))
         path = [[kind.graph.lift(x) for x in (*rows, *[0] * (width - len(rows)))]
                 for kind, (rows, _) in zip(self.kinds, results, strict=True)]
-        self.sweeps.append(_Traced(Order.PATH, path, passed))
+        self.sweeps.append(_Traced(SweepOrder.PATH, path, passed))
         seen = tuple(tuple(kind.graph.input(Kept(number + 1, k)) for k in range(kind.one.type.nv))
                      for kind in self.kinds)
         return RolledPairs(number, tuple(own), tuple(results), seen)
@@ -269,10 +269,10 @@ class Rolled:
             raise NotRolled("answers to columns later than right after them")
         rows = [(kind, [seen, *row])
                 for (kind, row), seen in zip(self._rows(columns), pairs.seen, strict=True)]
-        answers = self._outward(Order.ANSWER, step, base, rows)
+        answers = self._outward(SweepOrder.ANSWER, step, base, rows)
         return RolledPairs(pairs.sweep, (), tuple((rows, rows) for rows in answers.values))
 
-    def _outward(self, order: Order, step: Callable[..., tuple[Any, Any]], base: Any,
+    def _outward(self, order: SweepOrder, step: Callable[..., tuple[Any, Any]], base: Any,
                  rows: list[tuple[Kind, list[Any]]]) -> Slots:
         number = len(self.sweeps)
         if any(isinstance(x, Node) for x in leaves(base)):
@@ -296,7 +296,7 @@ class Rolled:
     def _rows(self, columns: Sequence[RolledColumn]) -> list[tuple[Kind, list[Any]]]:
         """Each kind with the values that its step gets."""
         for column in columns:
-            if not isinstance(column, Given | Slots):
+            if not isinstance(column, GivenColumn | Slots):
                 raise NotRolled(f"gives a step a {type(column).__name__} for a column of joints")
         return [(kind, [column.values[k] for column in columns])
                 for k, kind in enumerate(self.kinds)]
@@ -344,7 +344,7 @@ class Rolled:
                 self._write_pairs(port, value)
             case OfLinks(values, number) if own and "links" in shape and number is not None:
                 self._write_blocks(port, shape, own, number, values)
-            case Given(values) | Slots(values) if own and "links" not in shape:
+            case GivenColumn(values) | Slots(values) if own and "links" not in shape:
                 self._write_column(port, shape, own, values)
             case RolledColumn() | RolledPairs():
                 raise NotRolled(f"gives a {type(value).__name__} for the output {port.name} "
@@ -355,7 +355,7 @@ class Rolled:
                     raise NotRolled(f"gives {len(nodes)} values of the whole mechanism for the "
                                     f"output {port.name} of {port.size}")
                 writes = [(Slice(port.name, None), k, node) for k, node in enumerate(nodes)]
-                self.sweeps.append(_Traced(Order.WHOLE, [[]], [[]], writes=[writes]))
+                self.sweeps.append(_Traced(SweepOrder.WHOLE, [[]], [[]], writes=[writes]))
 
     def _write_column(self, port: Port, shape: Shape, own: Sequence[Sequence[int]],
                       values: Sequence[Any]) -> None:
@@ -364,12 +364,12 @@ class Rolled:
                  for kind, value in zip(self.kinds, values, strict=True)]
         names = {n.name for row in nodes for n in reachable(row) if n.op == "input"}
         last = max((name.sweep for name in names if isinstance(name, Kept | Cell)), default=0)
-        joint = (Order.OUTWARD, Order.INWARD)
+        joint = (SweepOrder.OUTWARD, SweepOrder.INWARD)
         number = next((k for k, sweep in enumerate(self.sweeps) if k >= last
                        and sweep.order in joint), len(self.sweeps))
         if number == len(self.sweeps):
             nothing: list[list[Node]] = [[] for _ in self.kinds]
-            self.sweeps.append(_Traced(Order.OUTWARD, nothing, nothing))
+            self.sweeps.append(_Traced(SweepOrder.OUTWARD, nothing, nothing))
         # what that sweep keeps is at hand: reading it back becomes the value itself
         for kind, row, keeps in zip(self.kinds, nodes, self.sweeps[number].keeps, strict=True):
             at_hand = {kind.graph.input(Kept(number, slot)).index: node
@@ -381,7 +381,7 @@ class Rolled:
                       values: Sequence[Any]) -> None:
         """The block of each joint or link, by one sweep."""
         order = self.sweeps[number].order
-        numbers = self.link_kind if order is Order.LINKS else self.kind
+        numbers = self.link_kind if order is SweepOrder.LINKS else self.kind
         writes = self._writes(number)
         slice = Slice(port.name, _axis(shape))
         for k, (kind, value) in enumerate(zip(self.over(order), values, strict=True)):
@@ -487,12 +487,12 @@ def _read(graph: Graph, like: Any, known: dict[int, float], names: Sequence[Hash
                           for j, name in enumerate(names)))
 
 
-def _tabulate(driver: Rolled) -> tuple[list[list[Step]], dict[str, np.ndarray]]:
+def _tabulate(driver: Rolled) -> tuple[list[list[SweepStep]], dict[str, np.ndarray]]:
     """Replace, kind by kind, what is off-line by columns of one table of numbers.
 
     Returns the steps of each sweep, and the tables of what the sweeps go over.
     """
-    steps: list[list[Step]] = [[] for _ in driver.sweeps]
+    steps: list[list[SweepStep]] = [[] for _ in driver.sweeps]
     tables: dict[str, np.ndarray] = {}
     for over in dict.fromkeys(sweep.order.over for sweep in driver.sweeps):
         sweeps = [n for n, sweep in enumerate(driver.sweeps) if sweep.order.over == over]

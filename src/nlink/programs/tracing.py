@@ -15,7 +15,7 @@ from nlink.algorithms.matrices import dense
 from nlink.algorithms.sweep import Pairs, PerJoint, Unrolled
 from nlink.model.mechanism import Mechanism
 from nlink.programs.program import Port, Program
-from nlink.scalars.functions import Scalar
+from nlink.scalars.functions import Scalar, Scalars
 from nlink.scalars.graph import Graph, Node
 from nlink.scalars.tree import leaves
 
@@ -59,7 +59,7 @@ def _blocks(widths: tuple[int, ...], shape: tuple[int, ...], axis: int) -> Block
 
 
 def run(algorithm: Algorithm, mechanism: Mechanism, options: Options,
-        values: Sequence[Sequence[Scalar]]) -> list[Scalar]:
+        values: Sequence[Scalars]) -> list[Scalar]:
     """The text on any scalar: flat inputs in port order (without f_ext if not given)."""
     results = run_text(algorithm, mechanism, options, values)
     return [x for (_, shape), value in zip(algorithm.outputs, results, strict=True)
@@ -67,7 +67,7 @@ def run(algorithm: Algorithm, mechanism: Mechanism, options: Options,
 
 
 def run_text(algorithm: Algorithm, mechanism: Mechanism, options: Options,
-             values: Sequence[Sequence[Scalar]]) -> Sequence[Any]:
+             values: Sequence[Scalars]) -> Sequence[Any]:
     """What the text gives for each output, as it gives it."""
     columns: list[Any] = []
     for (_, shape), flat in zip_longest(algorithm.inputs, values):
@@ -109,4 +109,3 @@ def trace(algorithm: Algorithm, mechanism: Mechanism, options: Options, *,
     results: tuple[Node, ...] = tuple(
         graph.lift(x) for x in run(algorithm, mechanism, options, values))
     return Program(algorithm.name, inputs, outputs, results)
-

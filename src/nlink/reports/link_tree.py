@@ -20,7 +20,7 @@ PLAIN = str.maketrans({"├": "|", "└": "`", "│": "|", "─": "-"})
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LinkRow:
     """A link and what holds it, as text."""
 
     link: str
@@ -33,8 +33,8 @@ class Row:
 
 
 def link_tree(robot: Robot, width: int | None = None) -> list[str]:
-    """A heading, one line a link, a legend; within `width`, if given, columns are left out but
-    no name is cut short.
+    """A heading, one line for each link, a legend; within `width`, if given, columns are left
+    out but no name is cut short.
 
     >>> import nlink
     >>> print(*link_tree(nlink.load("planar3"))[:-1], sep="\\n")
@@ -45,7 +45,7 @@ def link_tree(robot: Robot, width: int | None = None) -> list[str]:
     link3  joint3  revolute z  2     1
     """
     rows = list(_rows(robot))
-    names = [field.name for field in fields(Row)]
+    names = [field.name for field in fields(LinkRow)]
     table = dict(zip(names, zip(*(astuple(row) for row in rows), strict=True), strict=True))
     widths = {name: max(len(name), *map(len, cells)) + 2 for name, cells in table.items()
               if any(cells)}
@@ -65,7 +65,7 @@ def _line(widths: dict[str, int], cells: Iterable[str]) -> str:
     return "  ".join(padded).rstrip()
 
 
-def _rows(robot: Robot) -> Iterator[Row]:
+def _rows(robot: Robot) -> Iterator[LinkRow]:
     """The base, then links outward. A chain is not indented, only branches are, so that a long
     arm stays a column; massless links on fixed joints at the tips are frames of their carrier."""
     children = robot.description.children
@@ -85,14 +85,14 @@ def _rows(robot: Robot) -> Iterator[Row]:
             waiting += [(k, f"{below}├─ ", f"{below}│  ") for k in bodies[-2::-1]]
 
 
-def _row(robot: Robot, number: int, branch: str, place: str, frames: str) -> Row:
+def _row(robot: Robot, number: int, branch: str, place: str, frames: str) -> LinkRow:
     if not number:
-        return Row(visible(robot.frames[0]), frames=frames)
+        return LinkRow(visible(robot.frames[0]), frames=frames)
     link, joint = robot.links[number - 1], robot.joints[number - 1]
     kind = f"{joint.type.name} {_axis(joint.type.axis)}".strip()
-    return Row(branch + visible(link.name), visible(joint.name), kind, place,
-               f"{link.mass:.4g}" if link.mass else "-",
-               _range(joint.limits.position) if joint.type.nv else "", frames)
+    return LinkRow(branch + visible(link.name), visible(joint.name), kind, place,
+                   f"{link.mass:.4g}" if link.mass else "-",
+                   _range(joint.limits.position) if joint.type.nv else "", frames)
 
 
 def _coordinates(robot: Robot) -> list[str]:

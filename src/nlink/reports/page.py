@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nlink.reports.plots import STYLES, inline_svg
+from nlink.reports.terminal import PrintedTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,33 +81,24 @@ class Page:
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "figures",
               ) -> None:
         """A table; verdicts are coloured, and rows of nlink stand out."""
-        wordy = [any(not _NUMBER.fullmatch(row[k].strip("*")) for row in rows if k < len(row))
+        wordy = [any(not _NUMBER.fullmatch(row[k]) for row in rows if k < len(row))
                  for k in range(len(head))]
         names = "".join(f'<th{" class=words" if words else ""}>{html.escape(name)}</th>'
                         for name, words in zip(head, wordy, strict=True))
         body = []
         for row in rows:
-            ours = ' class="ours"' if row[0].strip("*").startswith("nlink") else ""
+            ours = ' class="ours"' if row[0].startswith("nlink") else ""
             cells = "".join(map(_cell, row, wordy))
             body.append(f"<tr{ours}>{cells}</tr>")
         self.parts.append(f'<div class="wide"><table class="{kind}"><thead><tr>{names}</tr></thead>'
                           f"<tbody>{''.join(body)}</tbody></table></div>")
 
-    def markdown_tables(self, text: str) -> None:
-        """The tables and paragraphs of plain Markdown; a paragraph that starts bold is a title."""
-        lines = text.strip().splitlines()
-        while lines:
-            line = lines.pop(0).strip()
-            if line.startswith("|"):
-                block = [line]
-                while lines and lines[0].startswith("|"):
-                    block.append(lines.pop(0))
-                cells = [[x.strip() for x in row.strip().strip("|").split("|")] for row in block]
-                self.table(cells[0], cells[2:])
-            elif line.startswith("**"):
-                self.heading(line.replace("**", ""))
-            elif line:
-                self.text(line.lstrip("#- "), "muted")
+    def printed_table(self, table: PrintedTable) -> None:
+        """A table with its title above and its notes below."""
+        self.heading(table.title)
+        self.table(table.head, table.rows)
+        for note in table.notes:
+            self.text(note, "muted")
 
     def panels(self, figures: Sequence[Figure], caption: str, keys: Sequence[str] = ()) -> None:
         """Small figures side by side, as many as there is room for, with one legend."""
@@ -128,7 +120,7 @@ class Page:
 
 
 def _cell(text: str, words: bool) -> str:
-    mark, body = " class=words" if words else "", html.escape(text.replace("**", ""))
+    mark, body = " class=words" if words else "", html.escape(text)
     for verdict in ("agrees", "differs"):
         if text == verdict or text.startswith(f"{verdict}:"):
             body = f'<b class="{verdict}">{verdict}</b>{body.removeprefix(verdict)}'

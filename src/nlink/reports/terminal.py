@@ -6,7 +6,8 @@ import csv
 import json
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,26 @@ def grid(*columns: str, title: str | None = None, text: Iterable[str] = (),
         table.add_column(name, justify="left" if name in words else "right",
                          no_wrap=name not in words)
     return table
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedTable:
+    """A table of a paper, ours beside theirs, for a console or for `Page.printed_table`."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: Sequence[Sequence[str]]
+    text: tuple[str, ...]
+    """The columns that are words."""
+    notes: Sequence[str] = ()
+    strong: Callable[[Sequence[str]], bool] = lambda row: row[0].startswith("nlink")
+
+    def __rich__(self) -> Table:
+        table = grid(*self.head, title=self.title, text=self.text,
+                     caption="\n".join(self.notes) or None)
+        for row in self.rows:
+            table.add_row(*row, style="bold" if self.strong(row) else None)
+        return table
 
 
 def print_json(value: Any) -> None:

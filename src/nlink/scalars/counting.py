@@ -53,31 +53,18 @@ def count_program(program: Program) -> Count:
     return Count(**kinds)
 
 
-@dataclass
-class Tally:
-    """Operations performed so far."""
-
-    mul: int = 0
-    add: int = 0
-    div: int = 0
-    sqrt: int = 0
-    trig: int = 0
-    sign: int = 0
-    compare: int = 0
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Counted:
     """A scalar that counts; `offline` ones are parameters and cost nothing among themselves.
 
-    >>> tally = Tally()
+    >>> tally = Counter()
     >>> x, p = Counted(tally), Counted(tally, offline=True)
     >>> _ = x * 0 + x * 1 + x * (p * p)
-    >>> tally.mul, tally.add
+    >>> tally["mul"], tally["add"]
     (1, 1)
     """
 
-    tally: Tally = field(repr=False)
+    tally: Counter[str] = field(repr=False)
     offline: bool = False
 
     __array_ufunc__ = None
@@ -87,7 +74,7 @@ class Counted:
             return NotImplemented
         offline = all(x.offline for x in (self, *others) if isinstance(x, Counted))
         if kind and not offline:
-            setattr(self.tally, kind, getattr(self.tally, kind) + 1)
+            self.tally[kind] += 1
         return Counted(self.tally, offline)
 
     def apply_primitive(self, row: Primitive, *arguments: Any) -> Counted:

@@ -7,11 +7,11 @@ written by users import these names from `nlink`; docs/adding-a-scalar.md has a 
 
 from __future__ import annotations
 
-from nlink.scalars.primitives import Scalar, divide, on
+from nlink.scalars.primitives import Scalar, Scalars, divide, on
 
-__all__ = ["Scalar", "abs", "atan2", "clip", "cos", "divide", "exp", "float_bits", "floor",
-           "from_float_bits", "less", "less_equal", "literal", "log", "maximum", "minimum", "pow",
-           "sign", "sin", "sqrt", "tanh", "where"]
+__all__ = ["Scalar", "Scalars", "abs", "atan2", "clip", "cos", "divide", "exp", "float_bits",
+           "floor", "from_float_bits", "less", "less_equal", "literal", "log", "maximum", "minimum",
+           "pow", "sign", "sin", "sqrt", "tanh", "where"]
 
 
 def literal(x: Scalar) -> float | None:

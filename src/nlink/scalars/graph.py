@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import operator as python
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -44,7 +44,7 @@ class Graph:
         self._rows: dict[str, Primitive | Table] = {}  # tables live as long as what reads them
 
     def _node(self, key: tuple, op: str, args: tuple[Node, ...] = (), *,
-              value: float = math.nan, name: Hashable = "", offline: bool = True,
+              value: float = math.nan, name: Any = "", offline: bool = True,
               is_truth: bool = False) -> Node:
         node = self._table.get(key)
         if node is None:
@@ -61,8 +61,8 @@ class Graph:
         value = float(value) + 0.0
         return self._node(("const", value if value == value else "nan"), "const", value=value)
 
-    def input(self, name: Hashable) -> Node:
-        """A value known when the program runs; its name is a string or a typed reference."""
+    def input(self, name: Any) -> Node:
+        """A value known when the program runs; its name is a string or another value."""
         return self._node(("input", name), "input", name=name, offline=False)
 
     def parameter(self, name: str) -> Node:
@@ -271,7 +271,7 @@ class Node:
     op: str
     args: tuple[Node, ...]
     value: float
-    name: Hashable
+    name: Any
     offline: bool
     is_truth: bool
 

@@ -1,6 +1,6 @@
 """Tables: functions given by their values, which any scalar can look up.
 
-A table is one more primitive of the graph, so a law may depend on a thousand waypoints and
+A table is one more primitive of the graph, so a controller may depend on a thousand waypoints and
 stay as small as if there were two: a kernel loads the value, whatever the table's size.
 
 >>> steps = Table([1.0, 4.0, 9.0])
@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from nlink.scalars.arrays import single
 from nlink.scalars.primitives import Scalar, c_number
 
 PREFIX = "table_"
@@ -34,9 +35,9 @@ class Table:
     counts = None
 
     def __init__(self, values: Any) -> None:
-        self.values = np.array(values, dtype=float)
-        if self.values.ndim != 1 or not len(self.values):
-            raise ValueError(f"values: shape {self.values.shape}, expected (k,), k >= 1")
+        self.values = single("values", values, (None,), finite=False)
+        if not len(self.values):
+            raise ValueError("values: none, expected at least one")
         self.values.flags.writeable = False
         self.name = PREFIX + sha256(self.values.tobytes()).hexdigest()[:32]
         self.c = f"nlink_{self.name}({{}})"

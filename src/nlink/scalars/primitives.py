@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import operator
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ import numpy as np
 Scalar = Any
 """Anything with + - * / and the functions of `nlink.scalars.functions`; see
 docs/adding-a-scalar.md."""
+Scalars = Sequence[Scalar] | np.ndarray
 
 _NUMBERS = (float, int, np.bool_)
 _MANY = (np.ndarray, list, tuple)

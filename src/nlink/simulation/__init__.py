@@ -1,4 +1,4 @@
-"""Simulation: methods as data, compiled loops, control laws, ensembles, results."""
+"""Simulation: methods as data, compiled steps, controllers, ensembles, results."""
 
 from __future__ import annotations
 

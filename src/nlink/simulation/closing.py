@@ -42,18 +42,18 @@ def closed_start(robot: Robot, y0: Array) -> tuple[Array, Array]:
     """Initial states, projected to closed ones, and which of them stay open; if none closes, a
     sentence. States that are not finite are left alone.
     """
-    nq, apart = robot.nq, np.zeros(len(y0), dtype=bool)
+    nq, unclosed = robot.nq, np.zeros(len(y0), dtype=bool)
     if not robot.mechanism.closures:
-        return y0, apart
+        return y0, unclosed
     loops, finite = robot.loops, np.isfinite(y0).all(axis=1)
     near = finite & (np.abs(loops.error(y0[:, :nq])) <= OPEN * loops.scale).all(axis=1)
     q, qd = y0[near, :nq], y0[near, nq:]
     for _ in range(PROJECTIONS):
         q, qd = loops.project(q, qd)
-    apart[:] = finite & ~near
-    apart[near] = ~loops.closed(q)  # nan is no closed state either
-    if finite.any() and apart[finite].all():
-        given = loops.widest(y0[finite, :nq])
+    unclosed[:] = finite & ~near
+    unclosed[near] = ~loops.closed(q)  # nan is no closed state either
+    if finite.any() and unclosed[finite].all():
+        given = loops.describe_opening(y0[finite, :nq])
         if near.any():
             raise ValueError(f"q0: the loop {given} and does not close from there, expected loops "
                              "that can; axes meant to be parallel may be askew")
@@ -61,5 +61,5 @@ def closed_start(robot: Robot, y0: Array) -> tuple[Array, Array]:
                          "robot.loops.assemble(q0) finds one")
     y = y0.copy()
     y[near] = np.concatenate([q, qd], axis=1)
-    y[apart] = y0[apart]
-    return y, apart
+    y[unclosed] = y0[unclosed]
+    return y, unclosed

@@ -1,9 +1,9 @@
-"""Control laws: tau = law(t, q, qd), on any scalar, so that they can be traced into a kernel.
+"""Controllers: tau = controller(t, q, qd), on any scalar, so that they can be traced into a kernel.
 
-A law of your own is any function of (t, q, qd) written with + - * / ** and the functions of
+A controller of your own is any function of (t, q, qd) written with + - * / ** and the functions of
 nlink (sin, clip, where, ...); q and qd are arrays that it can index and scale.
 
-The laws here act on joints with motors alone, and of a mechanism with loops they want closed
+The controllers here act on joints with motors alone, and of a mechanism with loops they want closed
 configurations. Those that need the forces of a motion take them from the tree, on every joint;
 they refuse robots that have joints without motors.
 """
@@ -46,7 +46,7 @@ def expect_motors(robot: Robot) -> None:
     if idle:
         help = "; robot.loops.inverse_dynamics has the forces of motors alone" if loops else ""
         raise ValueError(f"robot: {robot.name} has no motor on {', '.join(idle)}, expected one on "
-                         f"every joint that moves: this law acts on all of them{help}")
+                         f"every joint that moves: this controller acts on all of them{help}")
 
 
 def expect_closed(robot: Robot, desired: Callable[[Scalar], Motion]) -> None:
@@ -58,13 +58,13 @@ def expect_closed(robot: Robot, desired: Callable[[Scalar], Motion]) -> None:
               [desired(0.0)[0]])
     q = np.array(wanted, dtype=float)
     if not robot.loops.closed(q).all():
-        raise ValueError(f"desired: the loop {robot.loops.widest(q)}, expected closed "
+        raise ValueError(f"desired: the loop {robot.loops.describe_opening(q)}, expected closed "
                          "configurations; robot.loops.assemble(q) finds one")
 
 
 @dataclass(frozen=True)
 class _Tracking:
-    """What laws share that compare a robot with a desired motion."""
+    """What controllers share that compare a robot with a desired motion."""
 
     robot: Robot
     desired: Desired
@@ -74,7 +74,7 @@ class _Tracking:
     def __post_init__(self) -> None:
         if not self.robot.mechanism.space.flat:
             raise ValueError(f"robot: {self.robot.name} has {self.robot.nq} coordinates and "
-                             f"{self.robot.n} rates; this law needs as many of both")
+                             f"{self.robot.n} rates; this controller needs as many of both")
         if not callable(self.desired):
             object.__setattr__(self, "desired", Rest(self.desired))
         for name in ("kp", "kd"):

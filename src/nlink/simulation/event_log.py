@@ -92,9 +92,8 @@ class EventLog:
     def _gather(self) -> None:
         self.rows, self._fresh = np.concatenate([self.rows, *self._fresh]), []
 
-    def read(self, path: Path, records: Array, sums: Array | None, *, repair: bool) -> None:
-        """What the directory holds of events that the records know, and whose sums are known if
-        the run is not an older one's."""
+    def read(self, path: Path, records: Array, sums: Array, *, repair: bool) -> None:
+        """What the directory holds of events that the records know, and whose sums are known."""
         file = path / EVENTS
         data = file.read_bytes() if file.exists() else b""
         rows = np.frombuffer(data, self.rows.dtype, len(data) // self.rows.dtype.itemsize)
@@ -103,7 +102,7 @@ class EventLog:
         self.rows = rows[rows["ordinal"] < records["events"][rows["trajectory"]]].copy()
         self._saved = len(self.rows)
         np.add.at(self.sums, self.rows["trajectory"], self._sums(self.rows))
-        if sums is not None and not np.array_equal(self.sums, sums):
+        if not np.array_equal(self.sums, sums):
             raise ValueError(f"{EVENTS}: events were changed, or are missing")
         if repair and len(data) != self.rows.nbytes:
             write_bytes(file, self.rows.tobytes())
@@ -117,9 +116,8 @@ class EventLog:
         rows = self.rows[np.lexsort((self.rows["ordinal"], self.rows["trajectory"]))]
         q, rates = (np.ascontiguousarray(rows["y"][:, part]) for part in (
             slice(0, robot.nq), slice(robot.nq, None)))
-        qd = rates
-        if velocity != "qd":
-            name = VELOCITIES[velocity].rates
+        qd, name = rates, VELOCITIES[velocity].rates
+        if name is not None:
             qd = robot.compute(name, q, rates) if variation is None else variation.taken(
                 rows["trajectory"]).compute(robot, name, q[:, None], rates[:, None])[:, 0]
         return Events(tuple(names), rows["trajectory"].copy(), rows["t"].copy(),

@@ -1,6 +1,6 @@
 """Events: zeros of functions g(t, q, qd) along a trajectory, and the limits of joints.
 
-`simulate(events=..., limits=...)` watches them inside the compiled loop; see
+`simulate(events=..., limits=...)` watches them within the compiled steps; see
 `nlink.iterations.event_search` for how they are located.
 """
 
@@ -32,7 +32,7 @@ MOST = 128
 
 @dataclass(frozen=True)
 class Event:
-    """A zero of g(t, q, qd), a function written like a control law.
+    """A zero of g(t, q, qd), a function written like a controller.
 
     It counts where g changes its sign in the direction "rising", "falling" or "both". A
     terminal one ends its trajectory.
@@ -78,7 +78,7 @@ def watched(robot: Robot, events: Any, limits: str) -> tuple[Watched, ...]:
     action = LIMITS[limits]
     if action == "bounce" and robot.request("forward_dynamics").rolled:
         raise ValueError(f"limits: 'bounce' for {len(robot.mechanism.joints)} joints, expected "
-                         "a robot that is not computed by loops over its joints")
+                         "a robot whose code is not rolled")
     if action is not None:
         found += _limits(robot, action)
     if action == "bounce":
@@ -189,8 +189,8 @@ class Events:
 
     def within(self, begin: int, end: int) -> Events:
         """Those of trajectories begin to end - 1, which count from 0 there."""
-        some = self._only((self.trajectory >= begin) & (self.trajectory < end))
-        return replace(some, trajectory=some.trajectory - begin)
+        those = self._only((self.trajectory >= begin) & (self.trajectory < end))
+        return replace(those, trajectory=those.trajectory - begin)
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{name}: {n}" for name, n in zip(self.names, np.bincount(

@@ -1,4 +1,4 @@
-"""Figures of runs: joint motions over time, one panel a joint."""
+"""Figures of runs: joint motions over time, one panel for each joint."""
 
 from __future__ import annotations
 

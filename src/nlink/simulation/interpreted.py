@@ -1,4 +1,4 @@
-"""Integration with Python in the loop: laws that cannot be traced, and SciPy's stiff methods."""
+"""Integration that calls Python in every step: what cannot be traced, and SciPy's stiff methods."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ def _trajectory(problem: Problem, system: System, k: int, bounds: dict[str, Any]
     """One of them: its outputs, its events, and how it ended."""
     y, times, table = problem.initial[k], problem.times, problem.table
     end = {"t": times[0], "steps": 0, "rejects": 0, "evaluations": 0, "log": []}
-    if problem.apart[k] or not (np.isfinite(y).all() and np.isfinite(problem.own[k]).all()):
-        why = "not closed" if problem.apart[k] else "not finite"
+    if problem.unclosed[k] or not (np.isfinite(y).all() and np.isfinite(problem.own[k]).all()):
+        why = "not closed" if problem.unclosed[k] else "not finite"
         return end | {"out": _only(y, times), "status": STATUS[why]}
     for number, each in enumerate(system.watched):
         if each.trigger.bounds and each.g(0.0, y, None) < 0:  # outside a limit, that is the end
             return end | {"out": _only(y, times), "status": STATUS["limit reached"],
                           "log": [(times[0], number, y)]}
-    f = Counted(rates(problem, system, None if table is None else table[k % len(table)],
-                      problem.own[k]))
+    f = CountedCalls(rates(problem, system, None if table is None else table[k % len(table)],
+                           problem.own[k]))
     method = problem.method
     if isinstance(method, SciPyMethod):
         method = method.started(problem.step, bounds["largest"])
@@ -74,7 +74,7 @@ def _only(y: Array, times: Array) -> Array:
 
 
 @dataclass
-class Counted:
+class CountedCalls:
     """A function that knows how often it was called."""
 
     function: Callable[..., Array]
@@ -152,16 +152,16 @@ def rates(problem: Problem, system: System, table: Array | None, own: Array,
 
 
 def _forces(problem: Problem) -> Any:
-    law = problem.controller
-    if law is None:
+    controller = problem.controller
+    if controller is None:
         return problem.forces()
 
     def forces(t: Array, q: Array, qd: Array, *own: Array) -> Array:
         flat_q, flat_qd = (x.reshape(-1, len(t), x.shape[-1]) for x in (q, qd))
         rows = own[0].reshape(len(flat_q), own[0].shape[-1]).tolist() if own else [[]] * len(flat_q)
-        laws = [problem.varied.controller(law, row) for row in rows]
+        controllers = [problem.varied.controller(controller, row) for row in rows]
         tau = [[each(float(t[i]), a[i], b[i]) for i in range(len(t))]
-               for each, a, b in zip(laws, flat_q, flat_qd, strict=True)]
+               for each, a, b in zip(controllers, flat_q, flat_qd, strict=True)]
         return np.array(tau, dtype=float).reshape(qd.shape)
 
     return forces

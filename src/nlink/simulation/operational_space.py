@@ -1,6 +1,6 @@
 """Control in operational space [Khatib 87]: a frame moves as if it were a unit mass.
 
-With the task's acceleration a = xdd_d + kd (xd_d - xd) + kp e, Khatib's law is
+With the task's acceleration a = xdd_d + kd (xd_d - xd) + kp e, Khatib's controller is
 
     tau = J^T F + bias + N^T tau0,   F = Lambda (a - Jdot qd),   N^T = 1 - J^T Lambda J M^-1
 
@@ -58,8 +58,8 @@ class OperationalSpace:
 
     def __post_init__(self) -> None:
         if self.robot.description.loops:
-            raise ValueError(f"robot: {self.robot.name} has loops, expected a tree: this law "
-                             "knows nothing of what loops carry")
+            raise ValueError(f"robot: {self.robot.name} has loops, expected a tree: this "
+                             "controller knows nothing of what loops carry")
         expect_motors(self.robot)
         rows = 3 if self.orientation is None else 6
         if self.robot.n < rows:

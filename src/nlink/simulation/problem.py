@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from nlink.iterations.integration import Method
 from nlink.iterations.methods import METHODS
 from nlink.robot import expect_robot
+from nlink.scalars.arrays import batch
 from nlink.simulation.closing import closed_start
 from nlink.simulation.scipy_methods import SCIPY
 from nlink.simulation.system import Controller
@@ -38,7 +39,7 @@ class Problem:
     lead: tuple[int, ...]
     y0: Array
     """(count, nq + n)"""
-    apart: Array
+    unclosed: Array
     """(count,): whose loops do not close, so that they never start."""
     times: Array
     controller: Controller | None
@@ -59,9 +60,10 @@ class Problem:
         expect_robot(robot)
         method = _method(method)
         times = _times(t, every)
-        q = _state("q0", robot.neutral if q0 is None else q0, robot.nq)
-        qd = _state("qd0", np.zeros(robot.n) if qd0 is None else qd0, robot.n)
-        table = None if tau is None or callable(tau) else _table(tau, len(times), robot.n)
+        q = batch("q0", robot.neutral if q0 is None else q0, (robot.nq,))
+        qd = batch("qd0", np.zeros(robot.n) if qd0 is None else qd0, (robot.n,))
+        table = None if tau is None or callable(tau) else np.array(batch(
+            "tau", tau, (len(times), robot.n), ": joint forces at each output time"))
         controller = tau if callable(tau) else None
         variation = Variation.of(robot, controller, vary)
         shapes = {"q0": q.shape[:-1], "qd0": qd.shape[:-1],
@@ -87,8 +89,8 @@ class Problem:
         if step is None and fixed:
             step = _interval(every)
         size = 0.0 if step is None else step
-        y0, apart = closed_start(robot, _unit(robot, y0))
-        return Problem(robot, lead, y0, apart, times, controller, table, method,
+        y0, unclosed = closed_start(robot, _unit(robot, y0))
+        return Problem(robot, lead, y0, unclosed, times, controller, table, method,
                        _velocity(robot, velocity, method), float(size),
                         None if variation is None else variation.spread(lead))
 
@@ -156,31 +158,6 @@ def _interval(every: float) -> float:
     if not (np.isfinite(every) and every > 0):
         raise ValueError(f"every: {every}, expected a positive number of seconds")
     return float(every)
-
-
-def _state(name: str, values: ArrayLike, size: int) -> Array:
-    array = _numbers(name, values, f"(..., {size})")
-    if array.ndim < 1 or array.shape[-1] != size:
-        raise ValueError(f"{name}: shape {array.shape}, expected (..., {size})")
-    return array
-
-
-def _table(tau: Any, outputs: int, n: int) -> Array:
-    shape = f"(..., {outputs}, {n}): joint forces at each output time"
-    table = _numbers("tau", tau, shape)
-    if table.ndim < 2 or table.shape[-2:] != (outputs, n):
-        raise ValueError(f"tau: shape {table.shape}, expected {shape}")
-    return table
-
-
-def _numbers(name: str, values: ArrayLike, shape: str) -> Array:
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise ValueError(f"{name}: rows of several lengths, expected {shape}") from None
-    if not np.can_cast(array.dtype, np.float64, "safe"):
-        raise TypeError(f"{name}: dtype {array.dtype} does not convert to float64 safely")
-    return array.astype(float)
 
 
 def _unit(robot: Robot, y: Array) -> Array:

@@ -74,9 +74,8 @@ class Run:
     @cached_property
     def qd(self) -> Array:
         """Joint rates."""
-        if self.velocity == "qd":
-            return self.rates
-        return self._compute(VELOCITIES[self.velocity].rates, self.q, self.rates)
+        name = VELOCITIES[self.velocity].rates
+        return self.rates if name is None else self._compute(name, self.q, self.rates)
 
     @property
     def events(self) -> Events:
@@ -181,8 +180,8 @@ class Run:
                 f"{len(self.t)} outputs, {self.method}, {self.stats}{end}>")
 
     def plot(self, path: str | Path, *, title: str = "", what: str = "q") -> Path:
-        """Draw q, qd or tau into a .png, .svg or .pdf, one panel a joint; an ensemble's first few
-        trajectories. What is "loops" are their opening and their forces, of the first
+        """Draw q, qd or tau into a .png, .svg or .pdf, one panel for each joint; an ensemble's
+        first few trajectories. What is "loops" are their opening and their forces, of the first
         trajectory."""
         from nlink.simulation.figures import run_figure, save
 

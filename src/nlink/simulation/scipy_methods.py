@@ -21,6 +21,8 @@ class SciPyMethod(OneStep):
     """One trajectory's solver."""
 
     interpolates, evaluations, compiles, closes = True, 0, False, False
+    first: float
+    largest: float
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -53,15 +53,15 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     A batch of states is an ensemble: any leading shape, each trajectory with its own steps and
     its own failure. States are given every `every` seconds, or at the times t if t is a sequence.
 
-    `tau` is None (free fall), a control law (see `nlink.simulation.controllers`, or any function
+    `tau` is None (free fall), a controller (see `nlink.simulation.controllers`, or any function
     of t, q, qd written with `nlink.sin` and friends, which becomes part of the machine code;
     `traced=False` calls it as ordinary Python), or joint forces on the output times, linear
     in between, (..., times, n).
 
     `vary` gives trajectories numbers of their own, (..., how many), which broadcast with q0:
     "payload" (masses held in the last frame, or a `nlink.simulation.Payload`), "viscous",
-    "coulomb" and "armature" of the joints, "kp" and "kd" of the bundled laws, and "p", which a
-    law of yours gets as law(t, q, qd, p). One kernel serves them all.
+    "coulomb" and "armature" of the joints, "kp" and "kd" of the bundled controllers, and "p", which
+    one of yours gets as controller(t, q, qd, p). One kernel serves them all.
 
     `method` is "rkf45", "dopri5", "verner65", "dop853", "rkf78" or "abm" (error control by rtol
     and atol, `step` being the first step), "rk4", "symplectic" or "semi_implicit" (fixed `step`,
@@ -71,12 +71,12 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     a table.
 
     `velocity` is what is integrated besides q: "qd", or the quasi-velocities "nu" or "xi" of
-    [Koz95], to which rtol and atol then apply (`Run.rates`). q0, qd0, laws and `Run.qd` stay as
-    they are. "nu" needs a positive definite mass matrix.
+    [Koz95], to which rtol and atol then apply (`Run.rates`). q0, qd0, controllers and `Run.qd` stay
+    as they are. "nu" needs a positive definite mass matrix.
 
-    `events` are functions of t, q, qd written like a law, or `nlink.Event` objects, one, several
-    or a mapping of names to them: where one changes its sign, `Run.events` says when, and the
-    state. What comes and goes within a step is not seen: `max_step` says how long one may be.
+    `events` are functions of t, q, qd written like a controller, or `nlink.Event` objects, one,
+    several or a mapping of names to them: where one changes its sign, `Run.events` says when, and
+    the state. What comes and goes within a step is not seen: `max_step` says how long one may be.
 
     `limits` is what the position limits of joints do: "ignore", "stop" (the trajectory ends
     there) or "bounce" (an impulse on the joint turns its rate round, times `restitution`).
@@ -153,7 +153,7 @@ def _compiled(problem: Problem, system: System, limits: dict[str, Any], threads:
     records["own"] = own
     records["next"], records["t"], records["h"] = 1, problem.times[0], problem.step
     records["y"] = problem.initial
-    records["status"][problem.apart] = STATUS["not closed"]
+    records["status"][problem.unclosed] = STATUS["not closed"]
     head = {"method": method.name, "lead": problem.lead, "t": problem.times,
             "velocity": system.velocity.name, "closing": system.closing,
             "evaluations": method.evaluations, "stages": method.stages,
@@ -264,7 +264,7 @@ def _bar(progress: bool | Callable[[float], None] | None,
 
 
 def _controller_kernel(system: System) -> Callable[..., Array]:
-    """tau(t, q, qd) of a traced law, or tau(t, q, qd, own), over any leading shape."""
+    """tau(t, q, qd) of a traced controller, or tau(t, q, qd, own), over any leading shape."""
     from nlink.backends.llvm.loading import load_kernel
 
     kernel = load_kernel(system.controller_program())

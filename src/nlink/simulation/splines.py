@@ -23,6 +23,7 @@ import numpy as np
 
 from nlink.formats.files import MAX_BYTES, read_text
 from nlink.formats.state_rows import is_number
+from nlink.scalars.arrays import single
 from nlink.scalars.functions import Scalar, sign
 from nlink.scalars.lookup import Table
 from nlink.simulation.trajectories import Motion
@@ -55,24 +56,21 @@ class Spline:
     _tables: tuple[Any, ...] = field(default=(), init=False, repr=False)
 
     def __post_init__(self) -> None:
-        t, q = np.array(self.t, dtype=float), np.array(self.q, dtype=float)
-        if t.ndim != 1 or not 2 <= len(t) <= MOST:
+        t = single("t", self.t, (None,))
+        if not 2 <= len(t) <= MOST:
             raise ValueError(f"t: shape {t.shape}, expected 2 to {MOST} times")
-        if not np.isfinite(t).all() or (np.diff(t) <= 0).any():
+        if (np.diff(t) <= 0).any():
             raise ValueError("t: expected increasing, finite times")
-        if q.ndim != 2 or len(q) != len(t) or not q.shape[1]:
-            raise ValueError(f"q: shape {q.shape}, expected ({len(t)}, n): a row for each time")
-        if not np.isfinite(q).all():
-            raise ValueError("q: expected finite numbers")
+        q = single("q", self.q, (len(t), None), ": a row for each time")
+        if not q.shape[1]:
+            raise ValueError("q: no columns, expected one for each coordinate")
         if self.ends not in ENDS:
             raise ValueError(f"ends: {self.ends!r}, expected one of {', '.join(ENDS)}")
         rates = np.zeros((2, q.shape[1]))
         if self.rates is not None:
             if self.ends != "clamped":
                 raise ValueError("rates: only with ends='clamped'")
-            rates = np.array(self.rates, dtype=float)
-            if rates.shape != (2, q.shape[1]) or not np.isfinite(rates).all():
-                raise ValueError(f"rates: shape {rates.shape}, expected {(2, q.shape[1])}, finite")
+            rates = single("rates", self.rates, rates.shape)
         cells = math.ceil(1.5 * (t[-1] - t[0]) / np.diff(t).min())
         if cells > CELLS:
             raise ValueError(f"t: the shortest interval is {np.diff(t).min():g} of "

@@ -23,26 +23,25 @@ import secrets
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nlink.formats.dh import parse_toml
 from nlink.formats.files import name_beside, write_bytes, write_text
 from nlink.iterations.integration import STATUS
+from nlink.robot import Robot
 from nlink.simulation import checks
 from nlink.simulation.event_log import EVENTS, EventLog
 from nlink.simulation.run import Run, Stats
 from nlink.simulation.variation import Variation
 
-if TYPE_CHECKING:
-    from nlink.robot import Robot
-
 Array = np.ndarray
 
 BLOCK = 2**25
 """Bytes of states that are worked on at a time when they go to disk."""
-HEAD = ("robot", "digest", "lead", "t", "start", "evaluations", "stages", "method")
+HEAD = ("robot", "digest", "source", "check", "lead", "t", "start", "evaluations", "stages",
+        "method", "nq", "velocity", "closing", "vary", "forces", "events", "record")
 """What is known of every run under way."""
 
 
@@ -120,7 +119,7 @@ class Store:
                    records["t"].reshape(lead), Stats(steps, rejects, evaluations),
                    head["method"], head["velocity"], forces, variation,
                    self.log.events(robot, head["events"], head["velocity"], variation),
-                   head.get("closing", "project"))
+                   head["closing"])
 
     def statistics(self) -> tuple[Array, Array, Array]:
         """Steps, rejected steps and evaluations of each trajectory."""
@@ -403,16 +402,13 @@ def check_array(name: str, array: Any, shape: tuple[int, ...]) -> None:
 
 
 def checked_head(where: str, head: dict[str, Any]) -> dict[str, Any]:
-    """What a file says of its run, with what older versions left out."""
+    """What a file says of its run."""
     missing = [key for key in HEAD if key not in head]
     if missing:
         raise ValueError(f"{where} has no {', '.join(missing)}")
     head = head | {"t": np.array(head["t"], float)}
-    if "check" in head and head["check"] != checks.head_sum(head):
+    if head["check"] != checks.head_sum(head):
         raise ValueError(f"{where} was changed")
-    head = {"velocity": "qd", "vary": None, "forces": False, "events": ()} | head
-    if "nq" not in head:
-        head["nq"] = stored_robot(head["robot"]).nq
     t, lead = head["t"], head["lead"]
     if t.ndim != 1 or len(t) < 2 or not (np.isfinite(t).all() and (np.diff(t) > 0).all()):
         raise ValueError(f"{where}: t, expected at least two increasing, finite times")
@@ -429,8 +425,6 @@ def shaped(x: Any, lead: tuple[int, ...]) -> Any:
 
 
 def stored_robot(text: str) -> Robot:
-    from nlink.robot import Robot
-
     return Robot(parse_toml(text, physical="ignore"))
 
 
@@ -443,7 +437,7 @@ def read_records(path: Path, raw: Array, head: dict[str, Any], kind: np.dtype | 
         raise ValueError(f"nq {head['nq']}, expected {robot.nq} for {robot.name}")
     records, sums = checks.unseal(raw, head, kind)
     log = EventLog(len(records), size, len(head["events"]))
-    log.read(path, records, sums["events"] if "check" in head else None, repair=repair)
+    log.read(path, records, sums["events"], repair=repair)
     return records, sums, log
 
 
@@ -458,8 +452,8 @@ def create(records: Array, head: dict[str, Any], path: Path | None, log: EventLo
         return kind.create(records, head, log, path)
     try:
         found = kind.read_head(path)
-        if found["digest"] == head["digest"] and found.get("source") == head["source"]:
-            if found.get("check") != head["check"]:
+        if found["digest"] == head["digest"] and found["source"] == head["source"]:
+            if found["check"] != head["check"]:
                 raise ValueError("what is said of the run was changed")
             store = kind.open(path, head, records.dtype, repair=True)
             store.verify()

@@ -1,8 +1,8 @@
-"""A robot under a control law as a system of first order: ydot = f(t, y), traced.
+"""A robot under a controller as a system of first order: ydot = f(t, y), traced.
 
 The state is y = (q, qd) with qdot the tangent of the space of q (a quaternion's rate for
-spherical and free joints) and qdd from forward dynamics; the law's tau = law(t, q, qd) is
-traced into the same graph, so that it shares sines, poses and whatever else it has in
+spherical and free joints) and qdd from forward dynamics; tau = controller(t, q, qd) is traced
+into the same graph, so that it shares sines, poses and whatever else it has in
 common with the dynamics.
 
 The state may hold other velocities than qd (`velocities`): momenta for the symplectic method,
@@ -20,7 +20,7 @@ import numpy as np
 
 from nlink.backends.llvm.rates import RolledRates
 from nlink.backends.llvm.threads import MAKING
-from nlink.iterations.event_search import Events
+from nlink.iterations.event_search import EventHandling
 from nlink.iterations.integration import Integration, Method
 from nlink.iterations.recording import RecordedIteration, record
 from nlink.iterations.text import Shape
@@ -28,7 +28,7 @@ from nlink.programs.keys import key
 from nlink.programs.program import Port, Program
 from nlink.programs.rolled_program import RolledProgram
 from nlink.programs.tracing import run
-from nlink.scalars.functions import Scalar
+from nlink.scalars.functions import Scalar, Scalars
 from nlink.scalars.graph import Graph, Node
 from nlink.simulation.events import Margin, Watched
 from nlink.simulation.variation import NOTHING, Varied
@@ -46,12 +46,13 @@ Closing = Literal["project", "drift"] | float
 this rate (1/s)."""
 
 Controller = Callable[..., Any]
-"""tau = law(t, q, qd), or law(t, q, qd, p) with parameters that vary, written with + - * / and
-the functions of nlink."""
+"""tau = controller(t, q, qd), or controller(t, q, qd, p) with parameters that vary, written with
++ - * / and the functions of nlink."""
 
-def apply(robot: Robot, name: str, *columns: Sequence[Scalar],
+
+def apply(robot: Robot, name: str, *columns: Scalars,
           algorithm: str | None = None, frame: int | str = -1) -> list[Scalar]:
-    """An algorithm of a robot on any scalars: floats, or nodes inside a law being traced.
+    """An algorithm of a robot on any scalars: floats, or nodes inside a controller being traced.
 
     >>> import nlink
     >>> apply(nlink.load("planar3"), "gravity_torque", [0.0, 0.0, 0.0])
@@ -60,7 +61,7 @@ def apply(robot: Robot, name: str, *columns: Sequence[Scalar],
     return perform(robot.request(name, algorithm=algorithm, frame=frame), *columns)
 
 
-def perform(request: Request, *columns: Sequence[Scalar]) -> list[Scalar]:
+def perform(request: Request, *columns: Scalars) -> list[Scalar]:
     """What a request asks for, on any scalars."""
     inputs, _ = request.ports
     if len(columns) != len(inputs):
@@ -74,18 +75,18 @@ def perform(request: Request, *columns: Sequence[Scalar]) -> list[Scalar]:
     return run(request.algorithm, mechanism, request.options, columns)
 
 
-def evaluate_controller(law: Controller, t: Scalar, q: Sequence[Scalar] | np.ndarray,
-                 qd: Sequence[Scalar] | np.ndarray, n: int) -> list[Scalar]:
-    """tau of a law, checked: one number a rate."""
-    robot = getattr(law, "robot", None)
+def evaluate_controller(controller: Controller, t: Scalar, q: Sequence[Scalar] | np.ndarray,
+                        qd: Sequence[Scalar] | np.ndarray, n: int) -> list[Scalar]:
+    """tau of a controller, checked: one number for each rate."""
+    robot = getattr(controller, "robot", None)
     if robot is not None and (robot.nq, robot.n) != (len(q), len(qd)):
-        raise ValueError(f"tau: a control law for {robot.name}, of {robot.nq} coordinates and "
+        raise ValueError(f"tau: a controller for {robot.name}, of {robot.nq} coordinates and "
                          f"{robot.n} rates, expected one for {len(q)} and {len(qd)}")
     kind = object if isinstance(t, Node) else float
-    tau = law(t, np.array(q, dtype=kind), np.array(qd, dtype=kind))
+    tau = controller(t, np.array(q, dtype=kind), np.array(qd, dtype=kind))
     values = list(np.asarray(tau, dtype=object).ravel())
     if len(values) != n:
-        raise ValueError(f"tau: the control law gave {len(values)} values, expected {n}")
+        raise ValueError(f"tau: the controller gave {len(values)} values, expected {n}")
     return values
 
 
@@ -95,7 +96,7 @@ _KEYS: WeakKeyDictionary[Robot, dict[str, str]] = WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class System:
-    """What is integrated: a robot, a law (None is free fall), or forces held in a table."""
+    """What is integrated: a robot, a controller (None is free fall), or forces held in a table."""
 
     robot: Robot
     controller: Controller | None = None
@@ -123,7 +124,7 @@ class System:
         """What a driver runs: a method, around the programs of this system."""
         # held values, and states that must be closed, want a stop at every output
         dense = method.interpolates and not (method.compiles and self.table) and not self.projects
-        events = Events([each.trigger for each in self.watched]) if self.watched else None
+        events = EventHandling([each.trigger for each in self.watched]) if self.watched else None
         return Integration(method, dense=dense, restores=self.restores, events=events)
 
     def recorded(self, method: Method) -> RecordedIteration:
@@ -148,7 +149,7 @@ class System:
             programs["impact"] = self.impact_program()
         return programs
 
-    def _part(self, name: str, function: Callable[..., Sequence[Scalar]], inputs: int | None = None,
+    def _part(self, name: str, function: Callable[..., Scalars], inputs: int | None = None,
               gives: str = "column") -> Program:
         """A program of t, y and u."""
         graph, count = Graph(), self.shape.inputs if inputs is None else inputs
@@ -175,10 +176,10 @@ class System:
 
     def recipe(self) -> str:
         """A digest of all programs that are integrated."""
-        law = None if self.controller is None else key(self.controller_program())
+        control = None if self.controller is None else key(self.controller_program())
         watch = key(self.watch_program()) if self.watched else None
         limits = [(each.g, each.rate) for each in self.watched if each.trigger.bounds]
-        here = repr((law, self.table, self.velocity, self.algorithm, self.closing, self.varied,
+        here = repr((control, self.table, self.velocity, self.algorithm, self.closing, self.varied,
                      [each.trigger for each in self.watched], watch, limits, self.restitution))
         known = _KEYS.setdefault(self.robot, {})
         if here not in known:
@@ -186,7 +187,7 @@ class System:
         return known[here]
 
     def controller_program(self) -> Program:
-        """The law alone: tau from t, q, qd and what varies."""
+        """The controller alone: tau from t, q, qd and what varies."""
         graph, robot = Graph(), self.robot
         t = graph.input("t[0]")
         q = [graph.input(f"q[{k}]") for k in range(robot.nq)]
@@ -197,7 +198,7 @@ class System:
         ports = [Port("t", (1,)), Port("q", (robot.nq,)), Port("qd", (robot.n,))]
         if own:
             ports.append(Port("own", (len(own),)))
-        return Program("law", tuple(ports), (Port("tau", (robot.n,)),),
+        return Program("controller", tuple(ports), (Port("tau", (robot.n,)),),
                        tuple(graph.lift(x) for x in tau))
 
     def watch_program(self) -> Program:
@@ -214,7 +215,7 @@ class System:
         """The state after an impact, of y before it and of which limit it is."""
         return self._part("impact", lambda t, y, u: self.after_impact(y, u), len(self.watched))
 
-    def after_impact(self, y: Sequence[Scalar], acts: Sequence[Scalar]) -> list[Scalar]:
+    def after_impact(self, y: Scalars, acts: Scalars) -> list[Scalar]:
         """The state after an impact on one of the limits that are watched, for which `acts` is
         1, else 0. The joint, e in the space of rates, is on its limit, and an impulse on it
         has turned its rate round: qd' = qd - (1 + restitution) (e . qd) / (e . M^-1 e) M^-1 e.
@@ -237,8 +238,8 @@ class System:
         after = [v + x * impulse for v, x in zip(qd, c, strict=True)]
         return [*q, *self.velocity.from_rates(self._perform(robot.mechanism), q, after)]
 
-    def joint_rates(self, y: Sequence[Scalar], mechanism: Mechanism | None = None,
-                    ) -> tuple[Sequence[Scalar], Sequence[Scalar]]:
+    def joint_rates(self, y: Scalars, mechanism: Mechanism | None = None,
+                    ) -> tuple[Scalars, Scalars]:
         """q and qd of a state."""
         q, v = y[:self.robot.nq], y[self.robot.nq:]
         perform = self._perform(mechanism or self.robot.mechanism)
@@ -246,7 +247,7 @@ class System:
 
     def _perform(self, mechanism: Mechanism) -> Callable[..., list[Scalar]]:
         """Algorithms on a mechanism, by name; the one that makes the state change as asked for."""
-        def run(name: str, *columns: Sequence[Scalar]) -> list[Scalar]:
+        def run(name: str, *columns: Scalars) -> list[Scalar]:
             request = (self.request() if name == self.velocity.motion
                        else self.robot.request(name))
             return perform(replace(request, mechanism=mechanism), *columns)
@@ -269,7 +270,7 @@ class System:
         space = robot.mechanism.space
         velocity = space.tangent(q, qd)
 
-        def part(name: str, values: Sequence[Scalar]) -> Program:
+        def part(name: str, values: Scalars) -> Program:
             return Program(name, (Port("t", (1,)), Port("y", (shape.size,)),
                                   Port("u", (shape.inputs,))), (Port("ydot", (len(values),)),),
                            tuple(graph.lift(x) for x in values))
@@ -281,8 +282,8 @@ class System:
                 "velocity", velocity), loops)
         return part("rates", (*velocity, *self.change(mechanism, q, rates, qd, tau)))
 
-    def change(self, mechanism: Mechanism, q: Sequence[Scalar], v: Sequence[Scalar],
-               qd: Sequence[Scalar], tau: Sequence[Scalar]) -> Sequence[Scalar]:
+    def change(self, mechanism: Mechanism, q: Scalars, v: Scalars, qd: Scalars,
+               tau: Scalars) -> Scalars:
         """dv/dt of the velocities that the state holds."""
         drag = [x for joint, own in zip(mechanism.joints, mechanism.split(qd, "nv"), strict=True)
                 for x in joint.friction(own)]
@@ -302,7 +303,7 @@ class System:
 
         return self._part("restore", values)
 
-    def _forces(self, graph: Graph, t: Node, q: Sequence[Scalar], qd: Sequence[Scalar],
+    def _forces(self, graph: Graph, t: Node, q: Scalars, qd: Scalars,
                 own: list[Node]) -> list[Scalar]:
         n = self.robot.n
         if self.table:

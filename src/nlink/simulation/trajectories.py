@@ -9,20 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from nlink.scalars.arrays import single
 from nlink.scalars.functions import Scalar, cos, sin
 
 Motion = tuple[tuple[Scalar, ...], tuple[Scalar, ...], tuple[Scalar, ...]]
-
-
-def _numbers(name: str, values: Any) -> tuple[float, ...]:
-    array = np.asarray(values, dtype=float)
-    if array.ndim != 1 or not np.isfinite(array).all():
-        raise ValueError(f"{name}: {values!r}, expected a sequence of finite numbers")
-    return tuple(array.tolist())
 
 
 @dataclass(frozen=True)
@@ -32,7 +25,7 @@ class Rest:
     q: Sequence[float] | np.ndarray
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "q", _numbers("q", self.q))
+        object.__setattr__(self, "q", tuple(single("q", self.q, (None,)).tolist()))
 
     def __call__(self, t: Scalar) -> Motion:
         zeros = (0.0,) * len(self.q)
@@ -49,7 +42,8 @@ class Between:
 
     def __post_init__(self) -> None:
         for name in ("start", "end"):
-            object.__setattr__(self, name, _numbers(name, getattr(self, name)))
+            object.__setattr__(self, name, tuple(
+                single(name, getattr(self, name), (None,)).tolist()))
         if len(self.start) != len(self.end):
             raise ValueError(f"end: {len(self.end)} numbers, expected {len(self.start)} "
                              "as in start")

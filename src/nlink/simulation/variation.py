@@ -1,6 +1,6 @@
 """What differs between the trajectories of an ensemble besides their initial states.
 
-Payloads, friction, gains and the parameters of a law are numbers of a trajectory's own. They
+Payloads, friction, gains and the parameters of a controller are numbers of a trajectory's own. They
 enter the machine code as inputs, so one kernel serves the whole ensemble, each lane of a
 vector with its own mechanism.
 """
@@ -19,6 +19,7 @@ from nlink.model.joints import Free, Spherical
 from nlink.model.mechanism import Mechanism
 from nlink.programs.program import Port, Program
 from nlink.programs.tracing import run
+from nlink.scalars.arrays import batch
 from nlink.scalars.functions import Scalar
 from nlink.scalars.graph import Graph
 from nlink.spatial import RigidInertia, Symmetric, Vector
@@ -32,8 +33,8 @@ JOINTS = ("viscous", "coulomb", "armature")
 """Numbers of each rate of a joint."""
 PAYLOAD = ("payload", "com", "inertia")
 GAINS = ("kp", "kd")
-LAW = "p"
-NAMES = ("payload", *JOINTS, *GAINS, LAW)
+PARAMETERS = "p"
+NAMES = ("payload", *JOINTS, *GAINS, PARAMETERS)
 
 
 @dataclass(frozen=True)
@@ -87,18 +88,18 @@ class Varied:
             joints[at.body - 1] = replace(carrier, inertia=carrier.inertia + body)
         return replace(mechanism, joints=tuple(joints))
 
-    def controller(self, law: Callable[..., Any], p: Sequence[Scalar]) -> Callable[..., Any]:
-        """A control law with the numbers p: gains in place of its own, or its last argument."""
+    def controller(self, controller: Callable[..., Any], p: Sequence[Scalar]) -> Callable[..., Any]:
+        """A controller with the numbers p: gains in place of its own, or its last argument."""
         own = self.split(p)
         gains = {name: tuple(own[name]) for name in GAINS if name in own}
         if gains:
-            law = copy.copy(law)
+            controller = copy.copy(controller)
             for name, values in gains.items():
-                object.__setattr__(law, name, values)
-        if LAW not in own:
-            return law
-        values = np.array(own[LAW], dtype=object if _symbolic(own[LAW]) else float)
-        return lambda t, q, qd: law(t, q, qd, values)
+                object.__setattr__(controller, name, values)
+        if PARAMETERS not in own:
+            return controller
+        values = np.array(own[PARAMETERS], dtype=object if _symbolic(own[PARAMETERS]) else float)
+        return lambda t, q, qd: controller(t, q, qd, values)
 
 
 NOTHING = Varied()
@@ -112,7 +113,7 @@ class Variation:
     values: Array
 
     @classmethod
-    def of(cls, robot: Robot, law: Any, vary: Mapping[str, Any] | None) -> Variation | None:
+    def of(cls, robot: Robot, controller: Any, vary: Mapping[str, Any] | None) -> Variation | None:
         """The argument `vary` of `simulate`, checked."""
         if not vary:
             return None
@@ -126,9 +127,9 @@ class Variation:
             payload = given if isinstance(given, Payload) else Payload(given)
             frame = payload.frame
             arrays |= _payload(robot, payload)
-        for name in (*JOINTS, *GAINS, LAW):
+        for name in (*JOINTS, *GAINS, PARAMETERS):
             if name in vary:
-                arrays[name] = _rows(name, vary[name], _width(name, robot, law))
+                arrays[name] = _rows(name, vary[name], _width(name, robot, controller))
         if "armature" in arrays:
             _rotors(robot, arrays["armature"])
         try:
@@ -189,15 +190,13 @@ def _payload(robot: Robot, payload: Payload) -> dict[str, Array]:
     at = robot.request("pose", frame=payload.frame).frame
     if at.body == 0:
         raise ValueError(f"vary: payload at frame {payload.frame!r}, expected one that moves")
-    mass = _numbers("payload", payload.mass)
+    mass = batch("vary: payload", payload.mass, ())
     _not_negative("payload", mass)
     arrays = {"payload": mass[..., None]}
     if payload.com is not None:
         arrays["com"] = _rows("com", payload.com, 3)
     if payload.inertia is not None:
-        J = _numbers("inertia", payload.inertia)
-        if J.shape[-2:] != (3, 3):
-            raise ValueError(f"vary: inertia of shape {J.shape}, expected (..., 3, 3)")
+        J = batch("vary: inertia", payload.inertia, (3, 3))
         _inertias(J)
         arrays["inertia"] = np.stack([J[..., i, j] for i, j in (
             (0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))], axis=-1)
@@ -229,37 +228,30 @@ def _rotors(robot: Robot, armature: Array) -> None:
                              "axis to axis, expected one number three times")
 
 
-def _width(name: str, robot: Robot, law: Any) -> int | None:
+def _width(name: str, robot: Robot, controller: Any) -> int | None:
     """How many numbers a trajectory has under a name; None if any."""
     if name in JOINTS:
         return robot.n
-    if law is None:
-        raise ValueError(f"vary: {name!r} needs a control law as tau")
-    if name == LAW:
+    if controller is None:
+        raise ValueError(f"vary: {name!r} needs a controller as tau")
+    if name == PARAMETERS:
         return None
-    own = getattr(law, name, None)
+    own = getattr(controller, name, None)
     if not isinstance(own, tuple):
-        raise ValueError(f"vary: {name!r}, but tau is a law without this gain, expected one of "
-                         "nlink.simulation's, or 'p' for a law(t, q, qd, p)")
+        raise ValueError(f"vary: {name!r}, but tau is a controller without this gain, expected one "
+                         "of nlink.simulation's, or 'p' for a controller(t, q, qd, p)")
     return len(own)
 
 
 def _rows(name: str, given: ArrayLike, width: int | None) -> Array:
     """(..., width) from an array whose last dimension may be one."""
-    x = _numbers(name, given)
+    x = batch(f"vary: {name}", given, ())
     if x.ndim < 1 or (width is not None and x.shape[-1] not in (1, width)):
         expected = "k" if width is None else f"{width}) or (..., 1"
-        raise ValueError(f"vary: {name} of shape {x.shape}, expected (..., {expected})")
+        raise ValueError(f"vary: {name}: shape {x.shape}, expected (..., {expected})")
     if name in JOINTS:
         _not_negative(name, x)
     return x if width is None else np.broadcast_to(x, (*x.shape[:-1], width))
-
-
-def _numbers(name: str, given: ArrayLike) -> Array:
-    try:
-        return np.asarray(given, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"vary: {name} {given!r}, expected numbers") from None
 
 
 def _not_negative(name: str, x: Array) -> None:

@@ -11,12 +11,11 @@ Controllers, events and limits see qd whatever is integrated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from nlink.scalars.functions import Scalar
+from nlink.scalars.functions import Scalar, Scalars
 
-Column = Sequence[Scalar]
 Perform = Callable[..., list[Scalar]]
 """perform(name of an algorithm, *columns), for one mechanism."""
 
@@ -33,14 +32,14 @@ class JointRates:
     motion: str = "forward_dynamics"
     """The algorithm of (q, v, tau) whose last output is dv/dt."""
 
-    def to_rates(self, perform: Perform, q: Column, v: Column) -> Column:
+    def to_rates(self, perform: Perform, q: Scalars, v: Scalars) -> Scalars:
         return v if self.rates is None else perform(self.rates, q, v)
 
-    def from_rates(self, perform: Perform, q: Column, qd: Column) -> Column:
+    def from_rates(self, perform: Perform, q: Scalars, qd: Scalars) -> Scalars:
         return qd if self.velocities is None else perform(self.velocities, q, qd)
 
-    def derivative(self, perform: Perform, q: Column, v: Column, qd: Column, tau: Column,
-                   drag: Column) -> Column:
+    def derivative(self, perform: Perform, q: Scalars, v: Scalars, qd: Scalars, tau: Scalars,
+                   drag: Scalars) -> Scalars:
         """dv/dt; `drag` are the forces of friction at qd."""
         return perform(self.motion, q, v, tau)[-len(v):]
 
@@ -52,12 +51,12 @@ class Momenta(JointRates):
     name: str = "p"
     rates: str | None = "solve"
 
-    def from_rates(self, perform: Perform, q: Column, qd: Column) -> Column:
+    def from_rates(self, perform: Perform, q: Scalars, qd: Scalars) -> Scalars:
         M, n = perform("mass_matrix", q), len(qd)
         return [sum((M[i * n + j] * qd[j] for j in range(n)), 0.0) for i in range(n)]
 
-    def derivative(self, perform: Perform, q: Column, v: Column, qd: Column, tau: Column,
-                   drag: Column) -> Column:
+    def derivative(self, perform: Perform, q: Scalars, v: Scalars, qd: Scalars, tau: Scalars,
+                   drag: Scalars) -> Scalars:
         n, C, g = len(v), perform("coriolis_matrix", q, qd), perform("gravity_torque", q)
         return [tau[k] - drag[k] - g[k] + sum((C[i * n + k] * qd[i] for i in range(n)), 0.0)
                 for k in range(n)]

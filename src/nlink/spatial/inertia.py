@@ -182,9 +182,9 @@ class Pivot:
     inverse: Scalar
     K: Wrench
 
-    def bear(self, f: Wrench, t: Scalar = 0) -> tuple[Scalar, Wrench]:
-        """Of a wrench that a body needs, with a joint force t: u = t - S . f, by which this rate
-        fails to bear it, and what is left to the rates before it, f + K u.
+    def eliminate(self, f: Wrench, t: Scalar = 0) -> tuple[Scalar, Wrench]:
+        """Eliminate this rate from a wrench f that a body needs, with a joint force t: the
+        unbalanced u = t - S . f, and what is left to the rates before it, f + K u.
 
         Along an exact axis nothing but t is left.
         """

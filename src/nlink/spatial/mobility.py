@@ -13,7 +13,7 @@ from nlink.spatial.vector import Matrix, Symmetric, Vector
 
 
 @dataclass(frozen=True, slots=True)
-class Mobility:
+class SpatialMobility:
     """The acceleration a wrench at the frame's origin causes, a symmetric 6x6 form.
 
     angular = A n + C^T f, linear = C n + B f for a moment n and a force f.
@@ -28,7 +28,8 @@ class Mobility:
         return cls(Symmetric.zero(), Matrix.zero(), Symmetric.zero())
 
     @classmethod
-    def from_rows(cls, rows: tuple[tuple[Scalar, ...], ...] | list[list[Scalar]]) -> Mobility:
+    def from_rows(cls, rows: tuple[tuple[Scalar, ...], ...] | list[list[Scalar]],
+                  ) -> SpatialMobility:
         """From a 6x6 table, of which one triangle of each diagonal block is read."""
         return cls(Symmetric.from_rows([row[:3] for row in rows[:3]]),
                    Matrix.from_rows([row[:3] for row in rows[3:]]),
@@ -46,25 +47,25 @@ class Mobility:
         angular = self.A @ n + Vector(C.x.dot(force), C.y.dot(force), C.z.dot(force))
         return Twist(angular, C @ n + self.B @ force)
 
-    def shift(self, d: Vector) -> Mobility:
+    def shift(self, d: Vector) -> SpatialMobility:
         """Of the point at d instead of the origin.
 
         A twist shifts as a wrench does the other way, v + w x d against n + r x f, so this is
         the shift of an articulated inertia with its blocks in other places.
         """
         I = ArticulatedInertia(self.B, self.C, self.A).shift(-d)
-        return Mobility(I.M, I.H, I.J)
+        return SpatialMobility(I.M, I.H, I.J)
 
-    def to_child(self, X: Transform) -> Mobility:
+    def to_child(self, X: Transform) -> SpatialMobility:
         """phi^T Om phi: of a child that is fixed in this body, in its own frame."""
         m, R = self.shift(X.p), X.R
-        return Mobility(R.to_child(m.A), R.to_child(m.C), R.to_child(m.B)).shift(X.r)
+        return SpatialMobility(R.to_child(m.A), R.to_child(m.C), R.to_child(m.B)).shift(X.r)
 
-    def rotate(self, R: Matrix) -> Mobility:
+    def rotate(self, R: Matrix) -> SpatialMobility:
         """In axes turned by R."""
-        return Mobility(self.A.rotate(R), self.C.rotate(R), self.B.rotate(R))
+        return SpatialMobility(self.A.rotate(R), self.C.rotate(R), self.B.rotate(R))
 
-    def release(self, pivot: Pivot) -> Mobility:
+    def release(self, pivot: Pivot) -> SpatialMobility:
         """(1 - S K^T) Om (1 - K S^T) + S D^-1 S^T: one more free rate, [RK88, 4.22] as a form.
 
         Along a coordinate axis S only that row and column change.
@@ -74,7 +75,7 @@ class Mobility:
             end = y.dot(pivot.K) + pivot.inverse
             half = (pivot.S * (end * 0.5) - y).components
             s = pivot.S.components
-            return Mobility.from_rows([
+            return SpatialMobility.from_rows([
                 [x + a * p + q * b for x, b, p in zip(row, s, half, strict=True)]
                 for row, a, q in zip(self.rows, s, half, strict=True)])
         rest = pivot.K.replace(pivot.axis, 0)
@@ -85,4 +86,4 @@ class Mobility:
         rows = [list(row) for row in self.rows]
         for i in range(6):
             rows[i][k] = rows[k][i] = column[i]
-        return Mobility.from_rows(rows)
+        return SpatialMobility.from_rows(rows)

@@ -113,7 +113,6 @@ class Matrix:
         return Matrix(
             Vector(xx, yx, bottom.x), Vector(xy, yy, bottom.y), Vector(right.x, right.y, bottom.z))
 
-
     def rotate(self, R: Matrix) -> Matrix:
         """R H R^T: the columns of R H, then its rows turned in the same way."""
         turned = Matrix(R @ self.x, R @ self.y, R @ self.z)

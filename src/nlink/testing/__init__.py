@@ -6,7 +6,7 @@
 True
 """
 
-from nlink.testing.check import CheckReport, Row, check
+from nlink.testing.check import CheckReport, CheckRow, check
 from nlink.testing.closed import close_at_random, random_arms, random_closed_robot
 from nlink.testing.laws import LAWS, Law
 from nlink.testing.mechanisms import random_description, random_robot, robots
@@ -16,9 +16,9 @@ from nlink.testing.samples import Samples, samples
 __all__ = [
     "LAWS",
     "CheckReport",
+    "CheckRow",
     "Finding",
     "Law",
-    "Row",
     "Samples",
     "check",
     "close_at_random",

@@ -16,7 +16,7 @@ from nlink.testing.samples import Samples, samples
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CheckRow:
     """One law on one robot."""
 
     law: str
@@ -35,7 +35,7 @@ class CheckReport:
 
     robot: str
     states: int
-    rows: tuple[Row, ...]
+    rows: tuple[CheckRow, ...]
     findings: tuple[Finding, ...]
 
     @property
@@ -99,5 +99,5 @@ def check(robot: Robot, seed: int = 0, states: int = 16, *,
     return CheckReport(robot.name, states, tuple(rows), findings(tree, x, engine))
 
 
-def _row(law: Law, robot: Robot, x: Samples, engine: Engine | None) -> Row:
-    return Row(law.name, law.statement, law(robot, x, engine), law.bound(robot))
+def _row(law: Law, robot: Robot, x: Samples, engine: Engine | None) -> CheckRow:
+    return CheckRow(law.name, law.statement, law(robot, x, engine), law.bound(robot))

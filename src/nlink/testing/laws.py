@@ -51,7 +51,7 @@ class Law:
 
     name: str
     statement: str
-    residual: Callable[[Robot, Samples, Engine], float]
+    residual: Callable[[Robot, Samples, Engine | None], float]
     tolerance: float
     """The residual allowed, in multiples of eps and of the number of rates."""
     applies: Callable[[Robot], bool] = lambda robot: True
@@ -252,7 +252,7 @@ def formulations_agree(robot: Robot, x: Samples, engine: Engine | None) -> float
     return worst(found)
 
 
-def batch_is_loop(robot: Robot, x: Samples, engine: Engine | None) -> float:
+def batch_is_one_by_one(robot: Robot, x: Samples, engine: Engine | None) -> float:
     """Bit for bit: zero if each state alone gives what it gives in the batch, else one."""
     for algorithm in _algorithms(robot, x):
         compute = runner(robot, algorithm, x, engine)
@@ -358,7 +358,7 @@ LAWS: tuple[Law, ...] = (
     Law("formulations", "every algorithm = the default one", formulations_agree, 50, _few,
         thorough=True),
     Law("engines", "every engine = python", engines_agree, 50, _few_that_move, thorough=True),
-    Law("batch", "batch = loop, bit for bit", batch_is_loop, 0, thorough=True),
+    Law("batch", "batch = one by one, bit for bit", batch_is_one_by_one, 0, thorough=True),
     Law("toml", "read(write(robot)) = robot", toml_is_lossless, 0),
 )
 """Every law; `Law.applies` tells which robots it is for."""

@@ -7,7 +7,7 @@ import numpy as np
 from nlink.algorithms.catalogue import CLOSED
 from nlink.algorithms.object_form import held_object
 from nlink.compute.engines import Engine
-from nlink.model.constraints import ASKEW
+from nlink.model.constraints import ANGLE_TOLERANCE
 from nlink.robot import Robot
 from nlink.testing.laws import Law
 from nlink.testing.samples import (
@@ -110,7 +110,7 @@ def _spread(robot: Robot, x: Samples) -> Array:
 
 
 LOOP_LAWS: tuple[Law, ...] = (
-    Law("closure", "error(q) = 0 in assembled states", loops_close, ASKEW / EPS),
+    Law("closure", "error(q) = 0 in assembled states", loops_close, ANGLE_TOLERANCE / EPS),
     Law("loop jacobian", "J = d error / dq", jacobian_is_error_derivative, 1e-9 / EPS),
     Law("loop velocity", "d error / dt = J qd", velocity_is_jacobian_times_rates, 50),
     Law("loop rate", "d/dt (J qd) = J qdd + Jdot qd", acceleration_is_velocity_rate, 1e-9 / EPS),

@@ -79,7 +79,7 @@ def elements_of_the_elimination(case: Case) -> None:
         A = A[:k - 1, :k - 1] - np.outer(multipliers, A[k - 1, :k - 1])
         for i in range(1, k):
             for j in range(1, i + 1):
-                rotor = o.bodies.armature[i - 1] * (i == j)
+                rotor = o.rotors[i - 1] * (i == j)
                 close(o.p(i) @ o.Mhat(i, k) @ o.B(i, j) @ o.p(j) + rotor, A[i - 1, j - 1], size,
                       condition=case.condition)
 
@@ -88,7 +88,7 @@ def articulated_vectors(case: Case) -> None:
     o = case.o
     for k in case.bodies:
         close(o.psi_hat(k), o.Mhat(k) @ o.p(k))
-        close(o.mhat(k), o.p(k) @ o.psi_hat(k) + o.bodies.armature[k - 1])
+        close(o.mhat(k), o.p(k) @ o.psi_hat(k) + o.rotors[k - 1])
         for i in case.ancestors(k):
             close(o.psi_hat(i, k), o.B(k, i).T @ o.psi_hat(k))
 
@@ -99,7 +99,7 @@ def normalized_vectors(case: Case) -> None:
         close(o.psi(k), o.psi_hat(k) / o.mhat(k))
         for i in case.ancestors(k):
             close(o.psi(i, k), o.psi_hat(i, k) / o.mhat(k))
-        if not o.bodies.armature[k - 1]:
+        if not o.rotors[k - 1]:
             close(o.p(k) @ o.psi(k), 1.0)
 
 
@@ -197,7 +197,7 @@ def articulation_transformation(case: Case) -> None:
 def factors_from_articulated_masses(case: Case) -> None:
     o = case.o
     for j in case.bodies:
-        close(o.D(j), o.p(j) @ o.Mhat(j) @ o.p(j) + o.bodies.armature[j - 1])
+        close(o.D(j), o.p(j) @ o.Mhat(j) @ o.p(j) + o.rotors[j - 1])
         for i in case.ancestors(j):
             close(o.U(i, j), o.p(i) @ o.B(j, i).T @ o.Mhat(j) @ o.p(j) / o.mhat(j),
                   np.abs(o.psi(i, j)).max())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from denoc_cases import Case, close
 
-from nlink.papers.operators.state import tilde
+from nlink.papers.operators.origins import tilde
 
 
 def tilde_block(w: np.ndarray) -> np.ndarray:
@@ -21,8 +21,8 @@ def axis(p: np.ndarray) -> np.ndarray:
 
 def twist_is_angular_and_mass_centre_velocity(case: Case) -> None:
     o = case.o
-    close(o.t.reshape(o.n, 6)[:, 3:], case.rate(lambda x: x.bodies.centre), np.abs(case.qd).max())
-    turning = case.rate(lambda x: x.bodies.mass)[:, :3, :3]
+    close(o.t.reshape(o.n, 6)[:, 3:], case.rate(lambda x: x.links.origin), np.abs(case.qd).max())
+    turning = case.rate(lambda x: x.links.M)[:, :3, :3]
     for i in case.bodies:
         w, I = tilde(o.t[6 * i - 6:6 * i - 3]), o.M(i)[:3, :3]
         close(turning[i - 1], w @ I - I @ w, np.abs(w).max() * np.abs(I).max())
@@ -53,7 +53,7 @@ def stacks_are_rows_of_blocks(case: Case) -> None:
 def wrench_is_rate_of_momentum(case: Case) -> None:
     o = case.o
     momentum = case.rate(lambda x: x.M @ x.t)
-    weight = o.M @ np.tile(np.concatenate([np.zeros(3), o.bodies.gravity]), o.n)
+    weight = o.M @ np.tile(np.concatenate([np.zeros(3), o.links.gravity]), o.n)
     close(o.w(case.qdd), momentum - weight, np.abs(weight).max())
 
 
@@ -74,7 +74,7 @@ def velocities_across_a_revolute_joint(case: Case) -> None:
         w, w_j = t[i - 1, :3], t[parent - 1, :3]
         close(w, w_j + case.qd[i - 1] * p[:3])
         d = np.cross(p[3:], p[:3])  # from the axis to C_i
-        r = o.bodies.centre[i - 1] - d - o.bodies.centre[parent - 1]
+        r = o.links.origin[i - 1] - d - o.links.origin[parent - 1]
         v = t[parent - 1, 3:] + np.cross(w_j, r) + np.cross(w, d)
         close(t[i - 1, 3:], v, np.abs(w).max() * np.abs(r).max())
         close(o.B(i, parent)[3:, :3], tilde(-d - r))
@@ -95,7 +95,7 @@ def propagation_of_revolute_joints(case: Case) -> None:
             close(np.linalg.norm(p[:3]), 1.0)
             close(p[:3] @ p[3:], 0.0, np.abs(p).max())
     for i, j in case.pairs:
-        c = o.bodies.centre[j - 1] - o.bodies.centre[i - 1]
+        c = o.links.origin[j - 1] - o.links.origin[i - 1]
         close(o.B(i, j), np.block([[np.eye(3), np.zeros((3, 3))], [tilde(c), np.eye(3)]]))
 
 
@@ -147,7 +147,7 @@ def constraint_wrenches_do_no_work(case: Case) -> None:
 
 def complement_projects_newton_euler(case: Case) -> None:
     o = case.o
-    rotors = o.bodies.armature * case.qdd
+    rotors = o.rotors * case.qdd
     close(o.N.T @ (o.M @ o.tdot(case.qdd) + o.Mdot @ o.t) + rotors, case.tau,
           np.abs(o.w(case.qdd)).max())
 
@@ -158,12 +158,13 @@ def equations_of_motion(case: Case) -> None:
     close(o.I @ case.qdd + o.C @ case.qd, case.tau - gravity, np.abs(case.tau).max(),
           np.abs(gravity).max())
     close(o.I.dense(), (o.N.T @ o.M @ o.N + o.armature).dense())
-    close(o.C.dense(), (o.N.T @ (o.M @ o.Ndot + o.Mdot @ o.N)).dense())
+    close(o.C.dense(), (o.N.T @ (o.M @ o.Ndot + o.Mdot @ o.N)).dense(),
+          np.abs(o.Mtilde_prime.dense()).max())
 
 
 def twist_rate_is_that_of_the_twist(case: Case) -> None:
     o = case.o
-    lift = np.tile(np.concatenate([np.zeros(3), -o.bodies.gravity]), o.n)
+    lift = np.tile(np.concatenate([np.zeros(3), -o.links.gravity]), o.n)
     close(o.tdot(case.qdd) - lift, case.rate(lambda x: x.t), np.abs(o.tdot(case.qdd)).max())
     close(o.Ndot.dense(), case.rate(lambda x: x.N.dense()), np.abs(o.t).max())
 
@@ -274,7 +275,7 @@ def joint_forces_from_transmitted_wrenches(case: Case) -> None:
     for i in case.bodies:
         carried = sum((o.B(k, i).T @ f[k - 1] for k in o.children(i)), np.zeros(6))
         close(f[i - 1], w[i - 1] + carried, np.abs(f).max())
-    rotors = o.bodies.armature * case.qdd
+    rotors = o.rotors * case.qdd
     close([o.p(i) @ f[i - 1] for i in case.bodies] + rotors, case.tau, np.abs(f).max())
 
 
@@ -282,7 +283,7 @@ def recursive_inverse_dynamics_with_gravity(case: Case) -> None:
     """RIDIM in the papers' recursions, with nu the true twist."""
     o, n = case.o, case.o.n
     nu, xi = np.zeros((n + 1, 6)), np.zeros((n + 1, 6))
-    xi[0] = np.concatenate([np.zeros(3), -o.bodies.gravity])
+    xi[0] = np.concatenate([np.zeros(3), -o.links.gravity])
     for i, parent in enumerate(o.parents, 1):
         B, Bdot = (o.B(i, parent), o.Bdot(i, parent)) if parent else (np.eye(6), np.zeros((6, 6)))
         rate = o.p(i) * case.qd[i - 1]
@@ -292,5 +293,5 @@ def recursive_inverse_dynamics_with_gravity(case: Case) -> None:
     for i in reversed(case.bodies):
         gamma[i] = o.M(i) @ xi[i] + o.Mdot(i) @ nu[i] + sum(
             (o.B(k, i).T @ gamma[k] for k in o.children(i)), np.zeros(6))
-    rotors = o.bodies.armature * case.qdd
+    rotors = o.rotors * case.qdd
     close([o.p(i) @ gamma[i] for i in case.bodies] + rotors, case.tau, np.abs(gamma).max())

@@ -10,12 +10,12 @@ import sympy as sp
 
 import nlink
 from nlink.closed_forms.harmonics import Harmonics
-from nlink.closed_forms.ratios import Factors, Ratio
+from nlink.closed_forms.ratios import Divisors, Ratio
 from nlink.closed_forms.simplification import closed_form, inputs, symbol_name
 from nlink.scalars.graph import evaluate
 from nlink.spatial import Vector
 
-FACTORS = Factors()
+FACTORS = Divisors()
 MAKE = Ratio.maker(FACTORS)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import nlink
 from nlink.closed_forms.harmonics import Harmonics
-from nlink.closed_forms.ratios import Factors, Ratio, divide_exactly
+from nlink.closed_forms.ratios import Divisors, Ratio, divide_exactly
 
 NAMES = ("a", "b", "q")
 
@@ -41,7 +41,7 @@ def test_a_quotient_times_the_divisor_is_the_dividend(f, g):
 
 
 def scalars() -> list[Ratio]:
-    make = Ratio.maker(Factors())
+    make = Ratio.maker(Divisors())
     return [make(Harmonics.symbol(name)) for name in NAMES]
 
 

@@ -1,15 +1,17 @@
-"""The complexity tables of the papers: printed numbers, laws, and ours."""
+"""The complexity tables of the papers: printed numbers, formulas, and ours."""
 
 from __future__ import annotations
 
+import html
 import json
 import re
 
 import pytest
 from rich.console import Console
 
-from nlink.compute.complexity import law
+from nlink.compute.complexity import cost_formula
 from nlink.papers import saha_tables as tables
+from nlink.reports.page import Page
 
 PRINTED = {
     ("[Saha99] Table 1", 6): {
@@ -44,7 +46,7 @@ STEPS_OF_SAHA03 = {
 """What the braces say: M = a n + b, A = c n + d."""
 
 
-def by_name(source: str) -> dict[str, tables.Row]:
+def by_name(source: str) -> dict[str, tables.CostRow]:
     table = next(table for table in tables.tables() if table.source == source)
     return {row.algorithm: row for row in table.rows}
 
@@ -59,31 +61,32 @@ def test_published_rows_are_as_printed(source, n):
 
 def test_the_misprint_of_walker_and_orin():
     row = tables.SAHA99_TABLE_2[-1]
-    assert row.at(6) == (633, 475)
+    assert row.cost.at(6) == (633, 475)
     assert "475" in row.note
 
 
-def test_the_steps_of_saha03_add_up_to_the_corrected_law():
+def test_the_steps_of_saha03_add_up_to_the_corrected_formula():
     totals = [sum(column) for column in zip(*STEPS_OF_SAHA03.values(), strict=True)]
-    assert f"({totals[0]}n{totals[1]:+})M" == f"({tables.SAHA03.mul})M"
-    assert f"({totals[2]}n{totals[3]:+})A" == f"({tables.SAHA03.add})A"
+    assert f"({totals[0]}n{totals[1]:+})M" == f"({tables.SAHA03.cost.mul})M"
+    assert f"({totals[2]}n{totals[3]:+})A" == f"({tables.SAHA03.cost.add})A"
 
 
 @pytest.mark.parametrize("source", ["[Saha99] Table 2", "[Saha03] Table I"])
 def test_rows_of_nlink_are_as_counted(source):
     rows = by_name(source)
     for n in tables.LENGTHS:
-        for name, counted in (("nlink, U D U^T", law("solve")(n)),
-                              ("nlink, U D U^T, bias included", law("forward_dynamics")(n))):
+        for name, what in (("nlink, U D U^T", "solve"),
+                           ("nlink, U D U^T, bias included", "forward_dynamics")):
+            counted = cost_formula(what)(n)
             assert rows[name].counts[n] == (counted.mul + counted.div, counted.add)
 
 
 def test_composite_solve_and_bias_cost_no_less_than_sharing_them():
-    whole, bias = law("forward_dynamics", "composite"), law("bias")
-    mul, add = tables.composite_solve()
+    whole, bias = cost_formula("forward_dynamics", "composite"), cost_formula("bias")
+    solve = tables.composite_solve()
     for n in range(4, 12):
-        assert whole(n).mul + whole(n).div <= mul(n) + bias(n).mul
-        assert whole(n).add <= add(n) + bias(n).add + n  # tau - bias
+        assert whole(n).mul + whole(n).div <= solve.mul(n) + bias(n).mul
+        assert whole(n).add <= solve.add(n) + bias(n).add + n  # tau - bias
 
 
 def test_break_even_points():
@@ -97,28 +100,29 @@ def test_break_even_points():
 def test_a_break_even_point_is_where_the_sign_changes():
     for row in tables.break_evens():
         n = row.operations
-        (m, a), (other_m, other_a) = row.cost, row.against
-        assert m(n) + a(n) < other_m(n) + other_a(n)
-        assert m(n - 1) + a(n - 1) >= other_m(n - 1) + other_a(n - 1)
+        ours, theirs = row.cost.total, row.against.total
+        assert ours(n) < theirs(n)
+        assert ours(n - 1) >= theirs(n - 1)
 
 
 def test_every_form_has_every_row():
     console = Console(width=160, record=True, file=None)
     with console.capture() as captured:
         for table in tables.tables():
-            console.print(table.rich())
+            console.print(table.printed())
         console.print(tables.break_even_table())
     data = json.loads(json.dumps(tables.data()))
-    markdown = "\n".join(table.markdown() for table in tables.tables())
+    page = Page("tables")
+    for table in (*(t.printed() for t in tables.tables()), tables.break_even_table()):
+        page.printed_table(table)
+    text = html.unescape(page.html())
     for table in data["tables"]:
         for row in table["rows"]:
             assert row["algorithm"] in captured.get()
-            assert row["algorithm"] in markdown
-            assert row["law"] in markdown
+            assert row["algorithm"] in text
+            assert row["formula"] in text
     for row in data["break_even"]:
-        assert row["linear"] in tables.break_even_markdown()
-    widths = {line.count("|") for line in markdown.splitlines() if line.startswith("| ")}
-    assert len(widths) == 1
+        assert row["linear"] in text
     assert not re.search(r"\((\d)\).*\(\1\).*\(\1\)", captured.get())
 
 

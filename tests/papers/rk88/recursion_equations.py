@@ -11,7 +11,7 @@ import numpy as np
 from operator_equations import I, Sides, equation
 from rk88_cases import Case
 
-from nlink.papers.operators.state import tilde
+from nlink.papers.operators.origins import tilde
 
 
 def parent_of(c: Case, x: np.ndarray, k: int) -> np.ndarray:

@@ -9,7 +9,7 @@ import pytest
 import nlink
 from nlink.formats.bridges import to_pinocchio
 from nlink.spatial import Matrix, Rotation, Symmetric, Transform, Turn, Vector
-from nlink.spatial.mobility import Mobility
+from nlink.spatial.mobility import SpatialMobility
 from nlink.testing import random_robot
 
 EPS = np.finfo(float).eps
@@ -119,8 +119,9 @@ def test_mobility_shifts_and_turns_as_a_form():
     rng = np.random.default_rng(0)
     W = rng.normal(size=(6, 6))
     W = W @ W.T
-    Om = Mobility(Symmetric.from_rows(W[:3, :3].tolist()), Matrix.from_rows(W[3:, :3].tolist()),
-                  Symmetric.from_rows(W[3:, 3:].tolist()))
+    Om = SpatialMobility(Symmetric.from_rows(W[:3, :3].tolist()),
+                         Matrix.from_rows(W[3:, :3].tolist()),
+                         Symmetric.from_rows(W[3:, 3:].tolist()))
     assert np.array(Om.rows) == pytest.approx(W)
     angle, p, r = 0.7, Vector(0.1, -0.2, 0.3), Vector(0, 0, 0.5)
     X = Transform(p, Rotation((Turn("z", np.cos(angle), np.sin(angle)),)), r)

@@ -1,4 +1,4 @@
-"""The loop over a batch, around the functions `block` and `one` of any kernel.
+"""A batch of states by the functions `block` and `one` of any kernel.
 
     void nlink_batch(void **ports, int64_t *strides, int64_t count, void *data, void *scratch)
 
@@ -27,18 +27,18 @@ def emit_batch(ports: Sequence[Port], target: Target) -> str:
                 for b, s in zip(bases, strides, strict=True)]
 
     def one_by_one(begin: str, end: str, after: str) -> None:
-        """Loop over states begin..end - 1, then go to a label."""
-        before, loop, body = f.label, f.fresh("loop"), f.fresh("body")
+        """The states begin..end - 1, then go to a label."""
+        before, head, body = f.label, f.fresh("head"), f.fresh("body")
         state, advanced = f"%{f.fresh('state')}", f"%{f.fresh('next')}"
-        f.go(loop)
-        f.begin(loop)
+        f.go(head)
+        f.begin(head)
         f.do(f"{state} = phi i64 [ {begin}, %{before} ], [ {advanced}, %{body} ]")
         f.branch(f.let(f"icmp slt i64 {state}, {end}"), body, after)
         f.begin(body)
         arguments = "".join(f"ptr {p}, " for p in at(state))
         f.do(f"call void @one({arguments}ptr %data, ptr %scratch)")
         f.do(f"{advanced} = add i64 {state}, 1")
-        f.go(loop)
+        f.go(head)
 
     f.branch(f.let(f"icmp slt i64 %count, {width}"), "few", "many")
     f.begin("few")

@@ -17,7 +17,6 @@ import hashlib
 import hmac
 import os
 import stat
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -49,16 +48,12 @@ def _place() -> Path | str:
     try:
         if chosen is not None:
             return Path(chosen).expanduser()
-        home = Path.home()
+        from platformdirs import user_cache_path  # slow to import
+
+        place = user_cache_path("nlink", appauthor=False)
     except RuntimeError:
         return "no home directory" if chosen is None else f"NLINK_CACHE={chosen} has no such user"
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA")
-        return (Path(base) if base else home / "AppData" / "Local") / "nlink" / "Cache"
-    if sys.platform == "darwin":
-        return home / "Library" / "Caches" / "nlink"
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base and Path(base).is_absolute() else home / ".cache") / "nlink"
+    return place if place.is_absolute() else "no home directory"
 
 
 @dataclass(frozen=True, slots=True)

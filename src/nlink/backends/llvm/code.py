@@ -10,7 +10,7 @@ graph there are four fused ones, each a single rounding where the host can do it
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ class Instruction:
     op: str
     args: tuple[int, ...] = ()
     value: float = 0.0
-    name: Hashable = ""
+    name: Any = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Code:
 
 
 @dataclass(slots=True)
-class Writer:
+class CodeWriter:
     """Code under construction: equal instructions are written once."""
 
     instructions: list[Instruction] = field(default_factory=list)
@@ -128,7 +128,7 @@ def reorder(code: Code, order: Sequence[int]) -> Code:
 
 def rename(code: Code, leaves: Mapping[Any, Instruction]) -> Code:
     """The same code on other inputs: each name is replaced by an input or a constant."""
-    writer, place = Writer(), list[int]()
+    writer, place = CodeWriter(), list[int]()
     for i in code.instructions:
         leaf = leaves[i.name] if i.op == "input" else None
         place.append(writer.write(

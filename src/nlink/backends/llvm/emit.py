@@ -15,7 +15,7 @@ from typing import Any
 from nlink.backends.llvm.code import Code, lower
 from nlink.backends.llvm.ir import Function, Lanes, Target
 from nlink.backends.llvm.lookup_code import integer_parts, look_up
-from nlink.backends.llvm.memory import Reader, Rows, Writer
+from nlink.backends.llvm.memory import LaneRows, Reader, RowWriter
 from nlink.backends.llvm.passes import optimize
 from nlink.backends.llvm.sincos import SinCos, sincos
 from nlink.programs.program import Port, Program
@@ -84,9 +84,9 @@ def parameters(ports: Sequence[Port], *, width: int) -> str:
     return ", ".join([*parts, "ptr noalias %data", "ptr noalias %scratch"])
 
 
-def port_rows(lanes: Lanes, ports: Sequence[Port], first: int = 0) -> dict[str, Rows]:
+def port_rows(lanes: Lanes, ports: Sequence[Port], first: int = 0) -> dict[str, LaneRows]:
     """The rows of ports that are parameters from number `first` on."""
-    return {port.name: Rows(lanes, f"%p{k}", f"%s{k}") for k, port in enumerate(ports, first)}
+    return {port.name: LaneRows(lanes, f"%p{k}", f"%s{k}") for k, port in enumerate(ports, first)}
 
 
 def finish(lanes: Lanes, signature: str, large: Sequence[str], prefix: str = "") -> str:
@@ -119,14 +119,14 @@ def emit_program(program: Program, target: Target) -> str:
         lanes = Lanes(Function(), width, target.fma)
         sources = port_rows(lanes, program.inputs)
         readers = {p.name: Reader(sources[p.name], p.size) for p in program.inputs}
-        writers = {name: Writer(r) for name, r
+        writers = {name: RowWriter(r) for name, r
                    in port_rows(lanes, program.outputs, len(program.inputs)).items()}
 
         def read(name: str, readers: dict[str, Reader] = readers) -> str:
             port, k = split_name(name)
             return readers[port].read(k)
 
-        def done(k: int, value: str, writers: dict[str, Writer] = writers) -> None:
+        def done(k: int, value: str, writers: dict[str, RowWriter] = writers) -> None:
             port, element = where[k]
             writers[port].write(element, value)
 

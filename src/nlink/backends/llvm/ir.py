@@ -228,5 +228,3 @@ class Lanes:
         f, n = self.function, self.width
         word = f.let(f"bitcast {self.truth} {condition} to i{n}")
         return f.let(f"icmp ne i{n} {word}, 0")
-
-

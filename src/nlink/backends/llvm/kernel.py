@@ -20,14 +20,15 @@ import numpy as np
 
 from nlink.backends.llvm import native
 from nlink.backends.llvm import threads as team
-from nlink.programs.calling import DOUBLE, Flat, call
+from nlink.programs.calling import Flat, call
 from nlink.programs.program import Port
+from nlink.scalars.arrays import DOUBLE
 
 if TYPE_CHECKING:
     from nlink.backends.llvm.host import Image
 
 BATCH = "nlink_batch"
-"""The symbol of the loop over a batch, see `batch`."""
+"""The symbol of the function that computes a batch, see `batch`."""
 
 _ALIGNMENT = 64
 

@@ -19,9 +19,9 @@ from nlink.backends.llvm.integrator import DOUBLES, ENTRY, HEAD, POINTERS, WORDS
 from nlink.backends.llvm.ir import MODULE_TAIL, Function, Target, number
 from nlink.backends.llvm.kernel import Compiled
 from nlink.backends.llvm.rates import RolledRates, emit_rates, straight
-from nlink.backends.llvm.rolled import loop
+from nlink.backends.llvm.repetition import repeat
 from nlink.backends.llvm.sincos import large_reduction
-from nlink.backends.llvm.statements import Memory, Writer
+from nlink.backends.llvm.statements import Memory, StatementWriter
 from nlink.iterations.recording import RecordedIteration
 from nlink.iterations.text import Shape
 
@@ -46,8 +46,11 @@ def compile_iteration(iteration: RecordedIteration,
     target = Target(width, host().target.fma)
     machine = Machine(iteration, shape, target, dense=dense)
     rates = emit_rates(programs["rates"], target)
-    others = [straight(program, name, target) for name, program in programs.items()
-              if name != "rates"]
+    others = []
+    for name, program in programs.items():
+        if name != "rates":
+            assert not isinstance(program, RolledRates), name
+            others.append(straight(program, name, target))
     text = "\n".join([large_reduction(fma=target.fma), rates.text, *others, machine.function(),
                       MODULE_TAIL])
     split = -(-machine.scratch // 64) * 64
@@ -69,7 +72,7 @@ class Machine:
         self.spent, self.scratch = self.counter + 8, self.counter + 16
         self.record = 8 * (len(HEAD) + self.memory.kept + shape.own)
         self.f = Function()
-        self.writer = Writer(self.f, target, self.memory, {}, "")
+        self.writer = StatementWriter(self.f, target, self.memory, {}, "")
         self.block = self.writer.block
 
     def function(self) -> str:
@@ -82,7 +85,7 @@ class Machine:
         given |= {"share": block.const(1.0 / self.shape.size),
                   "coordinates": block.const(float(self.shape.coordinates))}
         # no lane has a process, and idle lanes compute with zeros
-        loop(f, self.counter // self.memory.row, [], lambda k, _: f.store(
+        repeat(f, self.counter // self.memory.row, [], lambda k, _: f.store(
             block.real, block.const(0.0), f.offset("%scratch", self.row_of(k))) or [])
         for word in (self.counter, self.spent):
             f.store("i64", "0", "%scratch", word)
@@ -104,14 +107,14 @@ class Machine:
         self.writer.given = given | {name: self.load(name) for name in ("due", "stop")}
         self.writer.active = active
         self.writer.write(self.iteration.step)
-        self.attend(given)
+        self.finish_step(given)
         f.go("main")
         f.begin("end")
         f.do("ret void")
         return f.define(f"void @{ENTRY}(ptr noalias %words) "
                         f"alignstack({max(16, self.memory.row)})")
 
-    def attend(self, given: Mapping[str, str]) -> None:
+    def finish_step(self, given: Mapping[str, str]) -> None:
         """What a step leaves to the machine: outputs that are due, log entries, ends."""
         f, block = self.f, self.block
         ended = block.compare("one", self.load("status"), block.const(0.0))
@@ -147,7 +150,7 @@ class Machine:
 
     def each_lane(self, body: Callable[[str], None]) -> None:
         """Lanes one by one; body(pointer to the lane's place in the scratch memory)."""
-        loop(self.f, self.target.width, [], lambda k, _: body(
+        repeat(self.f, self.target.width, [], lambda k, _: body(
             self.f.offset("%scratch", self.f.let(f"shl i64 {k}, 3"))) or [])
 
     def if_active(self, place: str, body: Callable[[], None]) -> None:
@@ -183,7 +186,7 @@ class Machine:
             f.store("double", f.load("double", source), target)
             return []
 
-        loop(f, count, [], one)
+        repeat(f, count, [], one)
 
     def fill(self) -> None:
         """Idle lanes take the processes that wait, in order."""
@@ -289,7 +292,7 @@ class Machine:
             self.if_true(f"fcmp ogt double {mark}, {number(0.0)}", lambda: write(k))
             return []
 
-        loop(f, len(self.layout.marks), [], look)  # marks are cells side by side
+        repeat(f, len(self.layout.marks), [], look)  # marks are cells side by side
         self.put(place, "marked", number(0.0), "double")
 
     def retire(self, place: str, status: str) -> None:

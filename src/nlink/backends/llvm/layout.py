@@ -19,16 +19,16 @@ from nlink.programs.program import Port
 from nlink.programs.rolled_program import (
     At,
     Cell,
+    ChildSum,
     Domain,
     Kept,
     OfParent,
-    Order,
     Parameter,
     Reference,
     RolledProgram,
     Slice,
-    Step,
-    Sum,
+    SweepOrder,
+    SweepStep,
     Total,
     Write,
 )
@@ -55,7 +55,7 @@ class StepCode:
 class SweepPlan:
     """One sweep with everything that is not needed left out."""
 
-    order: Order
+    order: SweepOrder
     steps: tuple[StepCode, ...]
     carried: tuple[int, ...]
     """Values handed from joint to joint in registers: kept ones outward, sums inward."""
@@ -71,7 +71,7 @@ class SweepPlan:
 
     @property
     def outward(self) -> bool:
-        return self.order in (Order.OUTWARD, Order.ANSWER)
+        return self.order in (SweepOrder.OUTWARD, SweepOrder.ANSWER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Records:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class SweepLayout:
     """A rolled program ready to be emitted."""
 
     count: int
@@ -116,10 +116,10 @@ class Layout:
         return (self.count + 1) * self.slots + len(self.cells)
 
 
-def plan(program: RolledProgram, *, fma: bool) -> Layout:
+def plan(program: RolledProgram, *, fma: bool) -> SweepLayout:
     """Decide what a rolled program computes, keeps and where."""
     serial = all(up == i for i, up in enumerate(program.joints.parent))
-    needed = _Needed(program)
+    needed = _LiveValues(program)
     sweeps = []
     for number, sweep in enumerate(program.sweeps):
         steps = tuple(needed.code(number, kind, fma=fma) for kind in range(len(sweep.steps)))
@@ -128,9 +128,10 @@ def plan(program: RolledProgram, *, fma: bool) -> Layout:
         chained = [k for k in own if (number, True) in needed.readers.get((number, k), ())]
         register_only = {k for k in own
                          if needed.readers.get((number, k), set()) <= {(number, True)}}
-        outward_chain = serial and sweep.order in (Order.OUTWARD, Order.ANSWER)
-        inward_chain = sweep.order is Order.PATH or (serial and sweep.order is Order.INWARD)
-        on_joints = sweep.order not in (Order.WHOLE, Order.COLUMNS)
+        outward_chain = serial and sweep.order in (SweepOrder.OUTWARD, SweepOrder.ANSWER)
+        inward_chain = (sweep.order is SweepOrder.PATH
+                        or (serial and sweep.order is SweepOrder.INWARD))
+        on_joints = sweep.order not in (SweepOrder.WHOLE, SweepOrder.COLUMNS)
         sweeps.append(SweepPlan(
             sweep.order, steps,
             carried=tuple(chained if outward_chain else total if inward_chain else ()),
@@ -139,20 +140,20 @@ def plan(program: RolledProgram, *, fma: bool) -> Layout:
             sums=tuple(() if inward_chain else total),
             base=sweep.base,
             totals=tuple(k for s, k in needed.totals if s == number),
-            starts=needed.starts(number) if sweep.order is Order.COLUMNS else ()))
+            starts=needed.starts(number) if sweep.order is SweepOrder.COLUMNS else ()))
     kept_slot, sum_slot, slots = _slots(sweeps, needed.readers)
-    names: list[Cell | Total | int] = sorted(needed.cells, key=lambda cell: (cell.sweep, cell.k))
-    names += [Total(*total) for total in sorted(needed.totals)]
+    cells = sorted(needed.cells, key=lambda cell: (cell.sweep, cell.k))
+    names: list[Cell | Total | int] = [*cells, *(Total(*x) for x in sorted(needed.totals))]
     width = max(program.joints.rates, default=0)
     names += range(width * max((len(sweep.starts) for sweep in sweeps), default=0))
-    return Layout(len(program.joints.parent), serial, tuple(sweeps), slots, kept_slot, sum_slot,
-                  {name: k for k, name in enumerate(names)},
-                  _records(program, program.joints, "joints"),
-                  _records(program, program.links, "links"),
-                  _cleared(program, serial), _operations(program, sweeps))
+    return SweepLayout(len(program.joints.parent), serial, tuple(sweeps), slots, kept_slot,
+                       sum_slot, {name: k for k, name in enumerate(names)},
+                       _records(program, program.joints, "joints"),
+                       _records(program, program.links, "links"),
+                       _cleared(program, serial), _operations(program, sweeps))
 
 
-class _Needed:
+class _LiveValues:
     """Kept values and sums that some output depends on: a fixed point from the outputs."""
 
     def __init__(self, program: RolledProgram) -> None:
@@ -175,10 +176,10 @@ class _Needed:
         """What a step of a sweep reads is needed."""
         if isinstance(name, LATER):
             value = name.sweep, name.k
-            linked = self.program.sweeps[name.sweep].order is Order.LINKS
+            linked = self.program.sweeps[name.sweep].order is SweepOrder.LINKS
             (self.sums if linked else self.keeps).add(value)
             self.readers.setdefault(value, set()).add((number, isinstance(name, OfParent)))
-        elif isinstance(name, Sum):
+        elif isinstance(name, ChildSum):
             self.sums.add((number, name.k))
         elif isinstance(name, Total):
             self.sums.add((name.sweep, name.k))
@@ -198,7 +199,7 @@ class _Needed:
         """
         while node.op == "input" and isinstance(node.name, Kept):
             sweep = self.program.sweeps[node.name.sweep]
-            if sweep.order not in (Order.OUTWARD, Order.INWARD):
+            if sweep.order not in (SweepOrder.OUTWARD, SweepOrder.INWARD):
                 break
             value = sweep.steps[kind].keeps[node.name.k]
             if not (value.op == "const" or isinstance(value.name, Kept | Parameter)):
@@ -213,9 +214,9 @@ class _Needed:
                 *(x for k, x in enumerate(step.passes) if (number, k) in self.sums),
                 *(write.value for write in step.writes)]
 
-    def kept(self, number: int, step: Step) -> list[int]:
+    def kept(self, number: int, step: SweepStep) -> list[int]:
         """The values of a step that are kept; of columns, those that a path begins with."""
-        if self.program.sweeps[number].order is not Order.COLUMNS:
+        if self.program.sweeps[number].order is not SweepOrder.COLUMNS:
             return [k for k in range(len(step.keeps)) if (number, k) in self.keeps]
         starts, count = self.starts(number), self._per_rate(number)
         return [c * count + k for c in range(len(step.keeps) // count) for k in starts]
@@ -257,7 +258,8 @@ def _slots(sweeps: list[SweepPlan], readers: dict[Value, set[tuple[int, bool]]]
     sum_slot: dict[Value, int] = {}
 
     def take(number: int, last: int) -> int:
-        while last + 1 < len(sweeps) and sweeps[last + 1].order in (Order.PATH, Order.ANSWER):
+        while last + 1 < len(sweeps) and sweeps[last + 1].order in (
+                SweepOrder.PATH, SweepOrder.ANSWER):
             last += 1
         for slot, busy in enumerate(free_after):
             if busy < number:
@@ -273,9 +275,9 @@ def _slots(sweeps: list[SweepPlan], readers: dict[Value, set[tuple[int, bool]]]
         for k in sweep.sums:
             last = max((s for s, _ in readers.get((number, k), ())), default=number)
             sum_slot[number, k] = take(number, max(last, number)
-                                       if sweep.order is Order.LINKS else number)
+                                       if sweep.order is SweepOrder.LINKS else number)
     for number, sweep in enumerate(sweeps):
-        if sweep.order is Order.LINKS:  # its sums are what it keeps
+        if sweep.order is SweepOrder.LINKS:  # its sums are what it keeps
             kept_slot |= {(number, k): sum_slot[number, k] for k in sweep.sums}
     return kept_slot, sum_slot, len(free_after)
 
@@ -285,7 +287,7 @@ def _records(program: RolledProgram, domain: Domain, over: str) -> Records:
     words: tuple[str | Slice, ...] = ("parent", "kind", *domain.starts)
     columns = [domain.parent, domain.kind,
                *(8 * np.array(s, dtype=np.int64) for s in domain.starts.values())]
-    if any(sweep.order is Order.COLUMNS for sweep in program.sweeps) and over == "joints":
+    if any(sweep.order is SweepOrder.COLUMNS for sweep in program.sweeps) and over == "joints":
         words, columns = (*words, "rates"), [*columns, domain.rates]
     if not any(sweep.order.over == over for sweep in program.sweeps):
         return Records(words, b"", 0)
@@ -303,7 +305,7 @@ def _cleared(program: RolledProgram, serial: bool) -> tuple[Port, ...]:
         for kind, step in enumerate(sweep.steps):
             for write in step.writes:
                 port, axis = write.slice.port, write.slice.axis
-                if sweep.order in (Order.PATH, Order.ANSWER, Order.COLUMNS):
+                if sweep.order in (SweepOrder.PATH, SweepOrder.ANSWER, SweepOrder.COLUMNS):
                     # a column and its row: on a chain all joints have met
                     written[port][:] |= serial and axis == 1
                 elif axis is None:
@@ -320,9 +322,9 @@ def _operations(program: RolledProgram, sweeps: list[SweepPlan]) -> int:
     depth = [0]
     for parent in program.joints.parent:
         depth.append(depth[parent] + 1)
-    times = {Order.PATH: sum((d - 1) * r for d, r in zip(depth[1:], program.joints.rates,
-                                                         strict=False)),
-             Order.ANSWER: sum(i * r for i, r in enumerate(program.joints.rates, 1))}
+    times = {SweepOrder.PATH: sum((d - 1) * r for d, r in zip(depth[1:], program.joints.rates,
+                                                              strict=False)),
+             SweepOrder.ANSWER: sum(i * r for i, r in enumerate(program.joints.rates, 1))}
     for sweep, own in zip(sweeps, program.sweeps, strict=True):
         count = times.get(sweep.order, len(program.over(own).parent))
         total += max(step.code.operations() for step in sweep.steps) * count

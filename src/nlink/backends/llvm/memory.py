@@ -14,7 +14,7 @@ from nlink.backends.llvm.ir import Lanes
 
 
 @dataclass(slots=True)
-class Rows:
+class LaneRows:
     """One row of a port for each lane: a pointer and a byte stride between rows."""
 
     lanes: Lanes
@@ -35,9 +35,9 @@ class Rows:
                 self._rows.extend(f.offset(base, s) for s in steps)
         return self._rows[lane]
 
-    def moved(self, offset: str) -> Rows:
+    def moved(self, offset: str) -> LaneRows:
         """The rows that begin some bytes further."""
-        return Rows(self.lanes, self.lanes.function.offset(self.base, offset), self.stride)
+        return LaneRows(self.lanes, self.lanes.function.offset(self.base, offset), self.stride)
 
     def load(self, k: int) -> str:
         """Element k of every row, one by one."""
@@ -107,7 +107,7 @@ class Rows:
 
 
 @dataclass(slots=True)
-class Columns(Rows):
+class Columns(LaneRows):
     """Rows whose element k lies `pitch` bytes after the one before, the lanes side by side."""
 
     pitch: int = 8
@@ -125,7 +125,7 @@ class Columns(Rows):
         self.store(k, first)
         self.store(k + 1, second)
 
-    def moved(self, offset: str) -> Rows:
+    def moved(self, offset: str) -> LaneRows:
         f = self.lanes.function
         further = f.let(f"mul i64 {offset}, {self.pitch // 8}")
         return Columns(self.lanes, f.offset(self.base, further), pitch=self.pitch)
@@ -135,7 +135,7 @@ class Columns(Rows):
 class Reader:
     """Elements of a port, each loaded when first asked for, together with its neighbour."""
 
-    rows: Rows
+    rows: LaneRows
     size: int
     _values: dict[int, str] = field(default_factory=dict)
 
@@ -152,10 +152,10 @@ class Reader:
 
 
 @dataclass(slots=True)
-class Writer:
+class RowWriter:
     """Elements of a port, stored in pairs as soon as both are known."""
 
-    rows: Rows
+    rows: LaneRows
     _waiting: dict[int, str] = field(default_factory=dict)
 
     def write(self, k: int, value: str) -> None:

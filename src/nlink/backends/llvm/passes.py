@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nlink.backends.llvm.code import Code, Instruction, Writer, reorder
+from nlink.backends.llvm.code import Code, CodeWriter, Instruction, reorder
 
 
 def optimize(code: Code, *, fma: bool) -> Code:
@@ -27,7 +27,7 @@ def share_reciprocals(code: Code) -> Code:
         if i.op == "div":
             divisions[i.args[1]] = divisions.get(i.args[1], 0) + 1
 
-    def rewrite(writer: Writer, i: Instruction, args: tuple[int, ...], old: int) -> int:
+    def rewrite(writer: CodeWriter, i: Instruction, args: tuple[int, ...], old: int) -> int:
         if i.op == "div" and divisions[i.args[1]] > 1:
             reciprocal = writer.op("div", writer.const(1.0), args[1])
             numerator = writer.instructions[args[0]]
@@ -47,7 +47,7 @@ def move_negations(code: Code) -> Code:
     """
     uses = code.uses()
 
-    def free(writer: Writer, old: int, new: int, *, deeper: bool = True) -> int | None:
+    def free(writer: CodeWriter, old: int, new: int, *, deeper: bool = True) -> int | None:
         """The negative of an instruction at no cost, if there is one."""
         was, i = code.instructions[old], writer.instructions[new]
         if i.op == "const":
@@ -68,7 +68,7 @@ def move_negations(code: Code) -> Code:
                 return writer.op(i.op, first, negative)
         return None
 
-    def rewrite(writer: Writer, i: Instruction, args: tuple[int, ...], old: int) -> int:
+    def rewrite(writer: CodeWriter, i: Instruction, args: tuple[int, ...], old: int) -> int:
         if i.op == "neg":
             negative = free(writer, i.args[0], args[0])
             if negative is not None:
@@ -98,7 +98,7 @@ def fuse(code: Code) -> Code:
     uses = code.uses()
     negated = {"fma": "fnms", "fms": "fnma", "fnma": "fms", "fnms": "fma"}
 
-    def rewrite(writer: Writer, i: Instruction, args: tuple[int, ...], old: int) -> int:
+    def rewrite(writer: CodeWriter, i: Instruction, args: tuple[int, ...], old: int) -> int:
         if old in absorbed:
             side = i.args.index(absorbed[old])
             op = "fma" if i.op == "add" else ("fms" if side == 0 else "fnma")
@@ -142,9 +142,9 @@ def schedule(code: Code) -> Code:
 
 
 def _rewritten(code: Code,
-               rewrite: Callable[[Writer, Instruction, tuple[int, ...], int], int]) -> Code:
+               rewrite: Callable[[CodeWriter, Instruction, tuple[int, ...], int], int]) -> Code:
     """New code from a rule that writes each old instruction, its arguments already new."""
-    writer, place = Writer(), list[int]()
+    writer, place = CodeWriter(), list[int]()
     for old, i in enumerate(code.instructions):
         place.append(rewrite(writer, i, tuple(place[a] for a in i.args), old))
     return writer.finish([place[r] for r in code.results])

@@ -17,7 +17,8 @@ from nlink.backends.llvm.code import lower
 from nlink.backends.llvm.emit import emit, split_name
 from nlink.backends.llvm.ir import Function, Lanes, Target
 from nlink.backends.llvm.passes import optimize
-from nlink.backends.llvm.rolled import emit_in_columns, loop
+from nlink.backends.llvm.repetition import repeat
+from nlink.backends.llvm.rolled import emit_in_columns
 from nlink.programs.program import Program
 from nlink.programs.rolled_program import RolledProgram
 
@@ -64,7 +65,7 @@ def _operations(program: Program) -> int:
 def straight(program: Program, name: str, target: Target) -> str:
     """A straight-line program as a function of t, y, u and its output."""
     results, row = program.results, 8 * target.width
-    # a result that is the same element of y is copied, all of them in one loop if most are
+    # a result that is the same element of y is copied, all of them together if most are
     copied = {k for k, node in enumerate(results) if node.name == f"y[{k}]"}
     copied = copied if 2 * len(copied) > len(results) else set()
     computed = [k for k in range(len(results)) if k not in copied]
@@ -112,7 +113,7 @@ def straight(program: Program, name: str, target: Target) -> str:
 
 
 def copy_column(f: Function, target: Target, source: str, to: str, size: int) -> None:
-    """A loop that copies so many vectors."""
+    """Code that copies so many vectors."""
     kind = Lanes(f, target.width, target.fma).real
 
     def copy(k: str, _: list[str]) -> list[str]:
@@ -120,7 +121,7 @@ def copy_column(f: Function, target: Target, source: str, to: str, size: int) ->
         f.store(kind, f.load(kind, source, at), to, at)
         return []
 
-    loop(f, size, [], copy)
+    repeat(f, size, [], copy)
 
 
 def _emit_rolled(program: RolledRates, target: Target) -> Rates:

@@ -1,8 +1,8 @@
-"""Rolled programs as LLVM functions: loops over joints, the states in the lanes.
+"""Rolled programs as LLVM functions: sweeps from joint to joint, the states in the lanes.
 
-Each sweep is a loop with one body for each kind of joint. The joint's constants stream
-in from `data`, one record a joint, and what it keeps goes to `scratch`, some vectors a
-joint. In a chain what a joint hands to the next one never leaves the registers.
+A sweep repeats one body for each kind of joint. The joint's constants stream in from `data`,
+one record for each joint, and what it keeps goes to `scratch`, some vectors for each. In a
+chain what a joint hands to the next one never leaves the registers.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ from dataclasses import dataclass, field
 
 from nlink.backends.llvm.emit import emit, finish, parameters, port_rows
 from nlink.backends.llvm.ir import Function, Lanes, Target
-from nlink.backends.llvm.layout import Layout, Records, StepCode, SweepPlan, plan
-from nlink.backends.llvm.memory import Columns, Reader, Rows, Writer
+from nlink.backends.llvm.layout import Records, StepCode, SweepLayout, SweepPlan, plan
+from nlink.backends.llvm.memory import Columns, LaneRows, Reader, RowWriter
+from nlink.backends.llvm.repetition import repeat, repeat_while
 from nlink.programs.rolled_program import (
     At,
     Cell,
+    ChildSum,
     Element,
     Kept,
     OfParent,
-    Order,
     Parameter,
     Reference,
     RolledProgram,
     Slice,
-    Sum,
+    SweepOrder,
     Total,
 )
 
@@ -80,43 +81,9 @@ def emit_in_columns(program: RolledProgram, target: Target, name: str,
     return _code(layout, target, parts)
 
 
-def _code(layout: Layout, target: Target, functions: Sequence[str]) -> RolledCode:
+def _code(layout: SweepLayout, target: Target, functions: Sequence[str]) -> RolledCode:
     return RolledCode("\n".join(functions), layout.operations,
                       layout.vectors * target.width * 8, layout.data)
-
-
-def loop(f: Function, count: int | str, carried: Sequence[tuple[str, str]],
-         body: Callable[[str, list[str]], Sequence[str]]) -> list[str]:
-    """`count` iterations that hand on values in registers; their values at the end.
-
-    `carried` are types and initial values; `body(k, values)` emits iteration k.
-    """
-
-    def step(values: list[str]) -> list[str]:
-        results = body(values[0], values[1:])
-        return [f.let(f"add i64 {values[0]}, 1"), *results]
-
-    return repeat(f, [("i64", "0"), *carried],
-                  lambda values: f.let(f"icmp slt i64 {values[0]}, {count}"), step)[1:]
-
-
-def repeat(f: Function, carried: Sequence[tuple[str, str]], go_on: Callable[[list[str]], str],
-           body: Callable[[list[str]], Sequence[str]]) -> list[str]:
-    """Iterations while a condition on the values that they hand on holds; the last values."""
-    before, head, inside, after = f.label, f.fresh("head"), f.fresh("inside"), f.fresh("after")
-    f.go(head)
-    f.begin(head)
-    names = [f"%{f.fresh('at')}" for _ in carried]
-    place = len(f.lines)  # the phis are written here once the last values are known
-    f.branch(go_on(names), inside, after)
-    f.begin(inside)
-    values = body(names)
-    f.lines[place:place] = [
-        f"  {name} = phi {kind} [ {first}, %{before} ], [ {value}, %{f.label} ]"
-        for name, (kind, first), value in zip(names, carried, values, strict=True)]
-    f.go(head)
-    f.begin(after)
-    return names
 
 
 @dataclass(slots=True)
@@ -138,7 +105,7 @@ class Emitter:
     comes before the function's name.
     """
 
-    def __init__(self, program: RolledProgram, layout: Layout, lanes: Lanes,
+    def __init__(self, program: RolledProgram, layout: SweepLayout, lanes: Lanes,
                  pitch: int | None = None, prefix: str = "") -> None:
         self.program, self.layout, self.lanes = program, layout, lanes
         self.f = lanes.function
@@ -156,26 +123,26 @@ class Emitter:
         for port in self.layout.cleared:
             self.clear(self.outputs[port.name], port.size)
         for number, sweep in enumerate(self.layout.sweeps):
-            if sweep.order is Order.WHOLE:
+            if sweep.order is SweepOrder.WHOLE:
                 self.whole(number, sweep)
-            elif sweep.order is Order.LINKS:
+            elif sweep.order is SweepOrder.LINKS:
                 self.over_links(number, sweep)
-            elif sweep.order is Order.COLUMNS:
+            elif sweep.order is SweepOrder.COLUMNS:
                 self.columns(number, sweep)
-            elif sweep.order in (Order.OUTWARD, Order.INWARD):
+            elif sweep.order in (SweepOrder.OUTWARD, SweepOrder.INWARD):
                 self.sweep(number, sweep)
         ports = (*self.program.inputs, *self.program.outputs)
         return finish(self.lanes, parameters(ports, width=self.lanes.width), [self.large],
                       self.prefix)
 
-    def clear(self, rows: Rows, size: int) -> None:
+    def clear(self, rows: LaneRows, size: int) -> None:
         """Zero a whole port."""
 
         def body(k: str, _: list[str]) -> list[str]:
             rows.moved(self.f.let(f"shl i64 {k}, 3")).store(0, self.lanes.const(0.0))
             return []
 
-        loop(self.f, size, [], body)
+        repeat(self.f, size, [], body)
 
     def sweep(self, number: int, sweep: SweepPlan, upto: str | None = None,
               column: dict[Slice, str] | None = None) -> None:
@@ -194,7 +161,7 @@ class Emitter:
             index = k if sweep.outward else f.let(f"sub i64 {n - 1}, {k}")
             return self.joint(number, sweep, index, values, column or {})
 
-        *final, self.large = loop(f, upto or n, [*carried, ("i1", self.large)], body)
+        *final, self.large = repeat(f, upto or n, [*carried, ("i1", self.large)], body)
         totals = dict(zip(sweep.carried, final, strict=True))
         for k in sweep.totals:
             value = totals[k] if self.layout.serial else self.load(
@@ -217,7 +184,7 @@ class Emitter:
                 self.store(self.lanes.const(0.0), record, slot)
             return []
 
-        loop(self.f, upto or self.layout.count + 1, [], body)
+        repeat(self.f, upto or self.layout.count + 1, [], body)
 
     def whole(self, number: int, sweep: SweepPlan) -> None:
         """The one step that belongs to no joint: its values go to cells."""
@@ -228,7 +195,7 @@ class Emitter:
                                   lambda r, value: self.store(value, joint.own, cells[r]))
 
     def over_links(self, number: int, sweep: SweepPlan) -> None:
-        """A loop over links, which read what their bodies keep and add to their sums."""
+        """A sweep over links, which read what their bodies keep and add to their sums."""
         f, records = self.f, self.layout.links
         self.clear_slots([self.layout.sum_slot[number, k] for k in sweep.sums])
         links = f.offset("%data", len(self.layout.joints.data))
@@ -239,7 +206,7 @@ class Emitter:
             joint = _Joint(record, body, body, {})
             return self.by_kind(number, sweep, joint, values[-1], records)
 
-        (self.large,) = loop(f, len(self.program.links.parent), [("i1", self.large)], body)
+        (self.large,) = repeat(f, len(self.program.links.parent), [("i1", self.large)], body)
 
     def columns(self, number: int, sweep: SweepPlan) -> None:
         """For each joint its start step, then for each of its rates the sweeps of a column."""
@@ -274,13 +241,13 @@ class Emitter:
                     self.store(value, joint.own, slot)
                 self.large = self.path(number + 1, path, joint, column, starts[len(slots):],
                                        values[-1])
-                if answer and answer[0].order is Order.ANSWER:
+                if answer and answer[0].order is SweepOrder.ANSWER:
                     self.sweep(number + 2, answer[0], end, column)
                 return [self.large]
 
-            return loop(f, count if width > 1 else 1, [("i1", large)], of_rate)
+            return repeat(f, count if width > 1 else 1, [("i1", large)], of_rate)
 
-        (self.large,) = loop(f, layout.count, [("i1", self.large)], of_joint)
+        (self.large,) = repeat(f, layout.count, [("i1", self.large)], of_joint)
 
     def path(self, number: int, sweep: SweepPlan, joint: _Joint, column: dict[Slice, str],
              starts: list[str], large: str) -> str:
@@ -296,7 +263,8 @@ class Emitter:
 
         carried = [("i64", f.load("i64", joint.record)),
                    *((self.lanes.real, value) for value in starts), ("i1", large)]
-        return repeat(f, carried, lambda values: f.let(f"icmp ne i64 {values[0]}, 0"), step)[-1]
+        return repeat_while(
+            f, carried, lambda values: f.let(f"icmp ne i64 {values[0]}, 0"), step)[-1]
 
     @property
     def written(self) -> list[Slice]:
@@ -354,9 +322,9 @@ class Emitter:
         `keep` takes the values kept, where they do not belong to the joint.
         """
         f, lanes = self.f, self.lanes
-        records = self.layout.links if sweep.order is Order.LINKS else self.layout.joints
+        records = self.layout.links if sweep.order is SweepOrder.LINKS else self.layout.joints
         readers = self.readers(step, joint, records)
-        writers = {slice: Writer(self.slice(self.outputs[slice.port], slice, joint, records))
+        writers = {slice: RowWriter(self.slice(self.outputs[slice.port], slice, joint, records))
                    for slice in sorted({write.slice for write in step.writes},
                                        key=lambda slice: (slice.port, slice.axis or 0))}
         handed: dict[int, str] = {}
@@ -404,7 +372,7 @@ class Emitter:
                 return self.lanes.broadcast(self.f.load("double", joint.record, at))
             case Element(slice, k):
                 return readers[slice].read(k)
-            case Sum(k):
+            case ChildSum(k):
                 return (joint.carried[k] if k in joint.carried
                         else self.load(joint.own, self.layout.sum_slot[number, k]))
             case OfParent(earlier, k) if earlier == number and k in joint.carried:
@@ -427,7 +395,7 @@ class Emitter:
         return {slice: Reader(self.slice(self.inputs[slice.port], slice, joint, records), size)
                 for slice, size in sizes.items()}
 
-    def slice(self, rows: Rows, slice: Slice, joint: _Joint, records: Records) -> Rows:
+    def slice(self, rows: LaneRows, slice: Slice, joint: _Joint, records: Records) -> LaneRows:
         """The joint's own slice of a port, in a column where the column begins in it."""
         if slice.axis is None:
             return rows

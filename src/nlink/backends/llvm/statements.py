@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from nlink.backends.llvm.emit import Block
 from nlink.backends.llvm.ir import Function, Target
-from nlink.backends.llvm.rolled import loop
+from nlink.backends.llvm.repetition import repeat
 from nlink.iterations.recording import Call, Pass, Recording, Statement, When, reads
 from nlink.iterations.text import Layout
 from nlink.scalars.graph import Node, operation, reachable
@@ -92,7 +92,7 @@ def _written(statement: Statement) -> list[Node]:
 
 
 @dataclass
-class Writer:
+class StatementWriter:
     """Writes statements into a function."""
 
     f: Function
@@ -181,7 +181,7 @@ class Writer:
         return self.f.load(self.block.real, "%scratch", self.memory.cells[name])
 
     def _pass(self, statement: Pass) -> None:
-        """One loop over the elements: all of an element is read before any of it is written."""
+        """Element by element: all of an element is read before any of it is written."""
         f, graph, memory = self.f, self.graph, self.memory
         wanted = [value for _, value in statement.stores]
         for _, how, value in statement.reductions:
@@ -208,7 +208,8 @@ class Writer:
             return [self._reduced(how, old, value, inner)
                     for old, (_, how, value) in zip(sums, statement.reductions, strict=True)]
 
-        results = loop(f, memory.size, [(self.block.real, zero)] * len(statement.reductions), body)
+        sums = [(self.block.real, zero)] * len(statement.reductions)
+        results = repeat(f, memory.size, sums, body)
         for (cell, _, _), value in zip(statement.reductions, results, strict=True):
             self.values[cell.index] = value
 
@@ -227,7 +228,8 @@ class Writer:
 
     def _reduced(self, how: str, old: str, node: Node, values: Mapping[int, str]) -> str:
         if how == "sum" and node.op == "mul":
-            return self.block.muladd(*(values[a.index] for a in node.args), old)
+            x, y = (values[a.index] for a in node.args)
+            return self.block.muladd(x, y, old)
         value = values[node.index]
         if how == "sum":
             return self.block.add(old, value)
@@ -254,10 +256,10 @@ class Writer:
         f, block = self.f, self.block
         outside = [self.value(node) for _, _, node in statement.merged]
         wanted = f.let(f"and {block.truth} {self.value(statement.truth)}, {self.active}")
-        some, after = f.fresh("some"), f.fresh("after")
+        taken, after = f.fresh("taken"), f.fresh("after")
         known, before = dict(self.values), f.label
-        f.branch(block.any(wanted), some, after)
-        f.begin(some)
+        f.branch(block.any(wanted), taken, after)
+        f.begin(taken)
         self._body(statement.body)
         inside = [self.value(node) for _, node, _ in statement.merged]
         last, self.values = f.label, known

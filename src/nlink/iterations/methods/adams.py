@@ -35,7 +35,7 @@ FAILURES = 3
 
 
 @dataclass(frozen=True)
-class Step:
+class AdamsStep:
     """The coefficients of a step, and its errors."""
 
     g: list[Scalar]
@@ -81,14 +81,14 @@ class Adams:
                  for j, x in enumerate(totals(*squares), 1)]
         errors = (pick(k, sizes, 1), pick(k, [1.0, *sizes], 1), pick(k, [1.0, 1.0, *sizes], 1))
         new = kept(given.restore(trial.time, predicted + h * pick(k, step.g) * top))
-        step = Step(step.g, step.beta, step.psi, errors, predicted)
+        step = AdamsStep(step.g, step.beta, step.psi, errors, predicted)
         error = errors[0] + total(not_finite(new))
         return Attempt(s, new, given.rates(trial.time, new), error, stages=(step,))
 
     def _differences(self, s: State) -> list[Column]:
         return [s.k0, *(s[name] for name in self.columns)]
 
-    def _coefficients(self, s: State, h: Scalar) -> Step:
+    def _coefficients(self, s: State, h: Scalar) -> AdamsStep:
         """beta_j, and g_j by the recursion of III.5.(5.10), for all orders.
 
         psi_j is how far back point j lies; of points that do not exist yet it is any positive
@@ -105,7 +105,7 @@ class Adams:
             ratio = h / far
             c = [a - ratio * b for a, b in pairwise(c)]
             g.append(c[0])
-        return Step(g, beta, new[:self.order])
+        return AdamsStep(g, beta, new[:self.order])
 
     def _error_above(self, s: State, attempt: Attempt, h: Scalar, given: Any) -> Scalar:
         """The error of order k + 1, from differences with the corrected rate."""

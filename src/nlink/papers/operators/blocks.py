@@ -7,46 +7,94 @@ base. Whatever the numbers in the steps, a step operator E is nilpotent on a tre
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from nlink.papers.operators.linear import Array, Operator, span
+from nlink.papers.operators.linear import Array, Operator, Sizes
 
 
 class BlockDiagonal(Operator):
-    """One block for each body, no coupling ("memoryless" in [RK88])."""
+    """diag(X_1, ..., X_n), memoryless in [RK88]; joints may have any number of rates.
 
-    def __init__(self, name: str, blocks: Array, definition: str | None = None) -> None:
-        count, height, width = blocks.shape
-        super().__init__(name, (height,) * count, (width,) * count)
-        self.blocks = blocks
-        self._definition = definition or f"diag({name}_1, ..., {name}_n)"
+    Two of them next to one another are one, so G = P @ H.T @ D.inv is again diagonal.
+    """
+
+    def __init__(self, name: str, blocks: Iterable[Array], definition: str | None = None) -> None:
+        self.blocks = tuple(blocks)
+        super().__init__(name, (len(block) for block in self.blocks),
+                         (block.shape[1] for block in self.blocks),
+                         definition or f"diag({name}_1, ..., {name}_n)")
 
     def apply(self, x: Array) -> Array:
-        return self._multiply(self.blocks, x)
+        return _each(self.blocks, self.columns, x)
 
     def apply_transposed(self, x: Array) -> Array:
-        return self._multiply(np.swapaxes(self.blocks, 1, 2), x)
+        return _each([block.T for block in self.blocks], self.rows, x)
+
+    @overload
+    def __matmul__(self, other: Operator) -> Operator: ...
+
+    @overload
+    def __matmul__(self, other: ArrayLike) -> Array: ...
+
+    def __matmul__(self, other: Any) -> Any:
+        if isinstance(other, BlockDiagonal) and self.columns == other.rows:
+            return self.times(other)
+        return super().__matmul__(other)
+
+    def times(self, other: BlockDiagonal) -> BlockDiagonal:
+        """The product, block by block."""
+        blocks = (a @ b for a, b in zip(self.blocks, other.blocks, strict=True))
+        name = f"{self.name} {other.name}"
+        return BlockDiagonal(name, blocks, name)
+
+    @property
+    def T(self) -> BlockDiagonal:
+        factors = reversed(self.name.split(" "))
+        name = " ".join(f[:-2] if f.endswith("^T") else f"{f}^T" for f in factors)
+        return BlockDiagonal(name, (block.T for block in self.blocks))
 
     def __call__(self, i: int, j: int | None = None) -> Array:
-        span(self.rows, i, "row")
-        span(self.columns, i if j is None else j, "column")
-        return self.blocks[i - 1].copy() if j in (None, i) else np.zeros_like(self.blocks[i - 1])
-
-    @staticmethod
-    def _multiply(blocks: Array, x: Array) -> Array:
-        count, height, width = blocks.shape
-        with np.errstate(invalid="ignore"):  # a zero pivot makes blocks that are not finite
-            return (blocks @ x.reshape(count, width, -1)).reshape(count * height, -1)
+        if j in (None, i) and 1 <= i <= len(self.blocks):
+            return self.blocks[i - 1].copy()
+        return super().__call__(i, j)
 
     @property
     def pattern(self) -> Array:
         return np.eye(len(self.blocks), dtype=bool)
 
+    def renamed(self, name: str) -> BlockDiagonal:
+        """Still diagonal: neighbours keep fusing with it."""
+        return BlockDiagonal(name, self.blocks, self.definition)
+
+
+class Placed(Operator):
+    """A column of blocks, at some bodies only: how one twist or wrench meets the chain."""
+
+    def __init__(self, name: str, blocks: Mapping[int, Array], rows: Sequence[int],
+                 definition: str) -> None:
+        super().__init__(name, rows, (6,), definition)
+        self.blocks = dict(blocks)
+
+    def apply(self, x: Array) -> Array:
+        y = np.zeros((len(self.rows), 6, x.shape[1]), np.result_type(x, float))
+        for k, block in self.blocks.items():
+            y[k - 1] = block @ x
+        return y.reshape(self.shape[0], -1)
+
+    def apply_transposed(self, x: Array) -> Array:
+        parts = x.reshape(len(self.rows), 6, -1)
+        y = np.zeros((6, parts.shape[2]), np.result_type(x, float))
+        for k, block in self.blocks.items():
+            y += block.T @ parts[k - 1]
+        return y
+
     @property
-    def definition(self) -> str:
-        return self._definition
+    def pattern(self) -> Array:
+        return np.array([[k in self.blocks] for k in range(1, len(self.rows) + 1)])
 
 
 class Step(Operator):
@@ -54,9 +102,8 @@ class Step(Operator):
 
     def __init__(self, name: str, steps: Array, parents: Sequence[int], definition: str) -> None:
         sizes = (steps.shape[-1],) * len(parents)
-        super().__init__(name, sizes, sizes)
+        super().__init__(name, sizes, sizes, definition)
         self.steps, self.parents = steps, tuple(parents)
-        self._definition = definition
 
     def apply(self, x: Array) -> Array:
         x = x.reshape(len(self.parents), self.rows[0], -1)
@@ -82,10 +129,6 @@ class Step(Operator):
                 full[i, parent - 1] = True
         return full
 
-    @property
-    def definition(self) -> str:
-        return self._definition
-
 
 class Propagation(Operator):
     """(1 - E)^-1: blocks are products of steps along the tree, 1 on the diagonal.
@@ -95,9 +138,8 @@ class Propagation(Operator):
     """
 
     def __init__(self, name: str, step: Step, definition: str) -> None:
-        super().__init__(name, step.rows, step.columns)
+        super().__init__(name, step.rows, step.columns, definition)
         self.step = step
-        self._definition = definition
 
     def apply(self, x: Array) -> Array:
         y = self._start(x)
@@ -122,16 +164,13 @@ class Propagation(Operator):
     def pattern(self) -> Array:
         return descends(self.step.parents)
 
-    @property
-    def definition(self) -> str:
-        return self._definition
-
 
 class Elementary(Operator):
     """E_k = 1 - alpha_k lambda_k^T, an elementary upper triangular matrix [Saha99, 41-44]."""
 
     def __init__(self, k: int, alpha: Array) -> None:
-        super().__init__(f"E_{k}", (1,) * len(alpha), (1,) * len(alpha))
+        sizes = (1,) * len(alpha)
+        super().__init__(f"E_{k}", sizes, sizes, f"1 - alpha_{k} lambda_{k}^T")
         self.k, self.alpha = k, alpha
 
     def apply(self, x: Array) -> Array:
@@ -153,10 +192,6 @@ class Elementary(Operator):
         full[:, self.k - 1] |= self.alpha != 0
         return full
 
-    @property
-    def definition(self) -> str:
-        return f"1 - alpha_{self.k} lambda_{self.k}^T"
-
 
 def descends(parents: Sequence[int]) -> Array:
     """[i - 1, j - 1] is True where body j is i or one of its ancestors."""
@@ -165,3 +200,13 @@ def descends(parents: Sequence[int]) -> Array:
         if parent:
             full[i] |= full[parent - 1]
     return full
+
+
+def _each(blocks: Sequence[Array], sizes: Sizes, x: Array) -> Array:
+    """Every block on its own part of a stack."""
+    parts, start = [], 0
+    with np.errstate(invalid="ignore"):  # a zero pivot makes blocks that are not finite
+        for block, size in zip(blocks, sizes, strict=True):
+            parts.append(block @ x[start:start + size])
+            start += size
+    return np.concatenate(parts) if parts else np.zeros((0, x.shape[1]))

@@ -16,8 +16,9 @@ import numpy as np
 from nlink.model.mechanism import Mechanism
 from nlink.papers.operators.blocks import BlockDiagonal, Elementary, Propagation, Step, descends
 from nlink.papers.operators.elimination import Articulated, composite
-from nlink.papers.operators.linear import Array, Operator, Product
-from nlink.papers.operators.state import Bodies, propagation, tilde
+from nlink.papers.operators.inverse import block_inverse
+from nlink.papers.operators.linear import Array, Operator, OperatorProduct
+from nlink.papers.operators.origins import SpatialLinks, expect_single_rates, shift, tilde
 
 
 class DeNOC:
@@ -44,11 +45,14 @@ class DeNOC:
     """
 
     def __init__(self, mechanism: Mechanism, q: Array, qd: Array, name: str = "mechanism") -> None:
-        self.bodies = Bodies.of(mechanism, q)
+        expect_single_rates(mechanism, "operators")
+        self.links = SpatialLinks.of(mechanism, q, qd, "centres")
         self.name = name
         self.q, self.qd = q, qd
-        self.parents = self.bodies.parents
+        self.parents = self.links.parents
         self.n = len(self.parents)
+        self.rotors = np.reshape(self.links.armature, self.n)
+        self._p = np.reshape(self.links.H, (self.n, 6))
         self._descends = descends(self.parents)
 
     def __repr__(self) -> str:
@@ -62,7 +66,7 @@ class DeNOC:
 
     def p(self, i: int) -> Array:
         """p_i: [e; e x d] for a revolute joint, [0; e] for a prismatic one [Saha99, 13, 15]."""
-        return self.bodies.p[self._index(i)]
+        return self._p[self._index(i)]
 
     def B(self, i: int, j: int) -> Array:
         """B_ij: the twist of body j as body i has it when rigidly connected [Saha99, 13].
@@ -71,8 +75,8 @@ class DeNOC:
         """
         if not self._related(i, j):
             return np.zeros((6, 6))
-        c = self.bodies.centre
-        return propagation(c[j - 1] - c[i - 1])
+        c = self.links.origin
+        return shift(c[i - 1] - c[j - 1]).T
 
     def Bdot(self, i: int, j: int) -> Array:
         """The rate of B_ij, [0 0; (v_j - v_i)~ 0]."""
@@ -103,7 +107,7 @@ class DeNOC:
     @cached_property
     def Nd(self) -> Operator:
         """The block diagonal part of the NOC [Saha99, 17]."""
-        return BlockDiagonal("Nd", self.bodies.p[:, :, None], "diag(p_1, ..., p_n)")
+        return BlockDiagonal("Nd", self._p[:, :, None], "diag(p_1, ..., p_n)")
 
     @cached_property
     def N(self) -> Operator:
@@ -145,12 +149,12 @@ class DeNOC:
     @cached_property
     def M(self) -> Operator:
         """Masses, M_i = diag(I_i, m_i 1) [Saha99, 2]."""
-        return BlockDiagonal("M", self.bodies.mass)
+        return BlockDiagonal("M", self.links.M)
 
     @cached_property
     def Mdot(self) -> Operator:
         """Mdot_i = diag(w_i~ I_i, 0) [Saha99, 8]: not the rate of M_i, but Mdot t is exact."""
-        turned = self._spin @ self.bodies.mass[:, :3, :3]
+        turned = self._spin @ self.links.M[:, :3, :3]
         return BlockDiagonal("Mdot", _diagonal(turned, np.zeros_like(turned)))
 
     @cached_property
@@ -160,7 +164,7 @@ class DeNOC:
 
     def tdot(self, qdd: Array) -> Array:
         """The rate of t, gravity included as an acceleration of the base [Saha99, 32]."""
-        lift = np.tile(np.concatenate([np.zeros(3), -self.bodies.gravity]), self.n)
+        lift = np.tile(np.concatenate([np.zeros(3), -self.links.gravity]), self.n)
         return self.N @ qdd + self.Ndot @ self.qd + lift
 
     def w(self, qdd: Array) -> Array:
@@ -173,7 +177,7 @@ class DeNOC:
 
     def tau(self, qdd: Array) -> Array:
         """Joint forces without friction, tau_i = p_i^T wtilde_i [Saha99, 30]."""
-        return self.Nd.T @ self.wtilde(qdd) + self.bodies.armature * qdd
+        return self.Nd.T @ self.wtilde(qdd) + self.rotors * qdd
 
     @cached_property
     def Mtilde(self) -> Operator:
@@ -193,13 +197,13 @@ class DeNOC:
 
     @cached_property
     def armature(self) -> Operator:
-        return BlockDiagonal("armature", self.bodies.armature[:, None, None])
+        return BlockDiagonal("armature", self.links.armature)
 
     @cached_property
     def I(self) -> Operator:  # noqa: E743 - the papers' symbol
         """The generalized inertia matrix, Nd^T Mtilde Nd [Saha99, 21], and the armatures."""
         inertia = self.Nd.T @ self.Mtilde @ self.Nd
-        return (inertia + self.armature if self.bodies.armature.any() else inertia).renamed("I")
+        return (inertia + self.armature if self.rotors.any() else inertia).renamed("I")
 
     @cached_property
     def C(self) -> Operator:
@@ -208,7 +212,7 @@ class DeNOC:
 
     @cached_property
     def _composite(self) -> Array:
-        return composite(self.bodies, self.step.steps)
+        return composite(self.parents, self.links.M, self.step.steps)
 
     @cached_property
     def _turning(self) -> Array:
@@ -240,7 +244,7 @@ class DeNOC:
         """i_ij = p_i^T Mtilde_i B_ij p_j for j <= i [Saha99, 24], and the armature if i = j."""
         i, j = max(i, j), min(i, j)
         element = self.p(i) @ self._composite[i - 1] @ self.B(i, j) @ self.p(j)
-        return element + (self.bodies.armature[i - 1] if i == j else 0.0)
+        return element + (self.rotors[i - 1] if i == j else 0.0)
 
     def c(self, i: int, j: int) -> Any:
         """c_ij [Saha99, 29], with B_ji^T in the first branch."""
@@ -259,7 +263,11 @@ class DeNOC:
     @cached_property
     def articulated(self) -> Articulated:
         """The elimination of all joints."""
-        return Articulated.of(self.bodies, self.step.steps)
+        return self.links.articulated(self.step.steps)
+
+    @property
+    def _psi(self) -> Array:
+        return np.reshape(self.articulated.G, (self.n, 6))
 
     def Mhat(self, i: int, k: int | None = None) -> Array:
         """Mhat_ik: body i and what it carries, joints k, ..., n eliminated [Saha99, 49-50].
@@ -268,24 +276,24 @@ class DeNOC:
         """
         i = self._index(i) + 1
         if k is None:
-            return self.articulated.Mhat[i - 1]
+            return self.articulated.P[i - 1].copy()
         if k <= i:
-            return self.articulated.passed[i - 1]
-        return self.bodies.mass[i - 1] + sum(
+            return self.articulated.passed[i - 1].copy()
+        return self.links.M[i - 1] + sum(
             (self.B(c, i).T @ self.Mhat(c, k) @ self.B(c, i) for c in self.children(i)),
             np.zeros((6, 6)))
 
     def mhat(self, i: int) -> Any:
         """The pivot: inertia of articulated body i about joint i [Saha99, 47]."""
-        return self.articulated.mhat[self._index(i)]
+        return self.articulated.D[self._index(i)].item()
 
     def psi_hat(self, i: int, k: int | None = None) -> Array:
         """psi_hat_i = Mhat_i p_i, psi_hat_ik = B_ki^T psi_hat_k [Saha99, 47]."""
-        return self._propagated(self.articulated.psi_hat, i, k)
+        return self._propagated(np.einsum("kij,kj->ki", self.articulated.P, self._p), i, k)
 
     def psi(self, i: int, k: int | None = None) -> Array:
         """psi_i = psi_hat_i / mhat_i, psi_ik = B_ki^T psi_k [Saha99, 48]."""
-        return self._propagated(self.articulated.psi, i, k)
+        return self._propagated(self._psi, i, k)
 
     def _propagated(self, vectors: Array, i: int, k: int | None) -> Array:
         if k is None:
@@ -300,24 +308,24 @@ class DeNOC:
 
     def E(self, k: int) -> Elementary:
         """E_k = 1 - alpha_k lambda_k^T clears column k above the pivot [Saha99, 41-44]."""
-        alpha = np.zeros(self.n, self.articulated.psi.dtype)
+        alpha = np.zeros(self.n, self._psi.dtype)
         alpha[:k - 1] = [self.alpha(i, self._index(k) + 1) for i in range(1, k)]
         return Elementary(k, alpha)
 
     def L(self, k: int) -> Operator:
         """L_k = E_k ... E_n I; L_2 is lower triangular [Saha99, 45, 51]."""
-        return Product(*(self.E(j) for j in range(k, self.n + 1)), self.I).renamed(f"L_{k}")
+        return OperatorProduct(*(self.E(j) for j in range(k, self.n + 1)), self.I).renamed(f"L_{k}")
 
     @cached_property
     def Psi(self) -> Operator:
         """Articulation transformations, Psi_i = 1 - psi_i p_i^T [Saha99b, 35]."""
-        blocks = np.eye(6) - self.articulated.psi[:, :, None] * self.bodies.p[:, None, :]
+        blocks = np.eye(6) - self._psi[:, :, None] * self._p[:, None, :]
         return BlockDiagonal("Psi", blocks)
 
     @cached_property
     def psi_d(self) -> Operator:
         """diag(psi_1, ..., psi_n), a twin of Nd."""
-        return BlockDiagonal("psi_d", self.articulated.psi[:, :, None], "diag(psi_1, ..., psi_n)")
+        return BlockDiagonal("psi_d", self.articulated.G, "diag(psi_1, ..., psi_n)")
 
     @cached_property
     def Nhat(self) -> Operator:
@@ -341,13 +349,12 @@ class DeNOC:
     @cached_property
     def D(self) -> Operator:
         """diag(mhat_1, ..., mhat_n) [Saha99, 54]."""
-        return BlockDiagonal("D", self.articulated.mhat[:, None, None], "diag(mhat_1, ..., mhat_n)")
+        return BlockDiagonal("D", self.articulated.D, "diag(mhat_1, ..., mhat_n)")
 
     @cached_property
     def Dinv(self) -> Operator:
-        with np.errstate(divide="ignore"):
-            inverse = 1 / self.articulated.mhat
-        return BlockDiagonal("D^-1", inverse[:, None, None], "diag(1/mhat_1, ..., 1/mhat_n)")
+        inverses = map(block_inverse, self.articulated.D)
+        return BlockDiagonal("D^-1", inverses, "diag(1/mhat_1, ..., 1/mhat_n)")
 
     @cached_property
     def Iinv(self) -> Operator:

@@ -14,13 +14,14 @@ import numpy as np
 from nlink.algorithms.kinematics import body_wrenches, forward_kinematics
 from nlink.algorithms.sweep import Unrolled
 from nlink.model.mechanism import Mechanism
+from nlink.papers.operators.elimination import Articulated
 from nlink.papers.operators.linear import Array
-from nlink.papers.operators.state import tilde
+from nlink.papers.operators.origins import expect_single_rates, tilde
 from nlink.spatial import RigidInertia, Transform, Twist
 
 
 @dataclass(frozen=True, eq=False)
-class Links:
+class DiagonalLinks:
     """What the operators of [Koz95] are made of."""
 
     parents: tuple[int, ...]
@@ -41,13 +42,11 @@ class Links:
     qd: Array
 
     @classmethod
-    def of(cls, mechanism: Mechanism, q: Array, qd: Array, f_ext: Array | None = None) -> Links:
+    def of(cls, mechanism: Mechanism, q: Array, qd: Array, f_ext: Array | None = None,
+           ) -> DiagonalLinks:
         """The mechanism at q; `f_ext` are wrenches on the author's links, world axes."""
         driver, columns = Unrolled(mechanism), mechanism.split(q.tolist(), "nq")
-        for joint in mechanism.joints:
-            if joint.type.nv != 1:
-                raise ValueError(f"diagonal: a {joint.type.name} joint has {joint.type.nv} rates, "
-                                 "expected joints of one rate, as in the paper")
+        expect_single_rates(mechanism, "diagonal")
         places = forward_kinematics(driver, columns)
         wrenches = body_wrenches(driver, columns, mechanism.links,
                                  None if f_ext is None else f_ext.tolist())
@@ -96,25 +95,22 @@ class Filter:
     """(n, 6, 6): Pdot + Omega_delta P + P Omega_delta^* (20), the commutator by the errata."""
 
     @classmethod
-    def of(cls, links: Links) -> Filter:
+    def of(cls, links: DiagonalLinks) -> Filter:
         n = len(links.parents)
-        kind = np.result_type(links.X, links.qd)
-        Omega = cross(links.S * links.qd[:, None])
-        P, P_dot = links.M.astype(kind), np.zeros((n, 6, 6), kind)
-        D, G = np.zeros(n, kind), np.zeros((n, 6), kind)
-        tau_bar, lambda_dot = np.zeros((n, 6, 6), kind), np.zeros((n, 6, 6), kind)
+        S = links.S[:, None, :]
+        known = Articulated.of(links.parents, links.M, S, links.armature[:, None, None], links.X)
+        P, G = known.P, np.reshape(known.G, (n, 6, 1))
+        tau_bar = np.eye(6) - G @ S
+        turned = cross(links.S * links.qd[:, None]) @ P
+        P_dot = np.zeros_like(turned)
+        lambda_dot = turned + np.swapaxes(turned, 1, 2)
         for i in reversed(range(n)):
-            S, X, parent = links.S[i], links.X[i], links.parents[i]
-            D[i] = S @ P[i] @ S + links.armature[i]
-            G[i] = P[i] @ S / D[i]
-            tau_bar[i] = np.eye(6) - np.outer(G[i], S)
-            turned = Omega[i] @ P[i]
-            lambda_dot[i] = P_dot[i] + turned + turned.T
+            parent = links.parents[i]
+            lambda_dot[i] += P_dot[i]
             if parent:
-                Psi = X.T @ tau_bar[i]
-                P[parent - 1] += Psi @ P[i] @ X
+                Psi = links.X[i].T @ tau_bar[i]
                 P_dot[parent - 1] += Psi @ lambda_dot[i] @ Psi.T
-        return cls(P, D, G, tau_bar, P_dot, lambda_dot)
+        return cls(P, np.reshape(known.D, n), G[:, :, 0], tau_bar, P_dot, lambda_dot)
 
 
 def cross(V: Array) -> Array:

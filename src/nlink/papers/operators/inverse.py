@@ -16,12 +16,11 @@ from nlink.papers.operators.linear import (
     Identity,
     Named,
     Operator,
-    Product,
+    OperatorProduct,
+    OperatorSum,
     Scaled,
-    Sum,
     Transposed,
 )
-from nlink.papers.operators.memoryless import Diagonal
 
 
 def inverse(operator: Operator) -> Operator:
@@ -34,12 +33,12 @@ def inverse(operator: Operator) -> Operator:
 
 
 def _inverse(operator: Operator) -> Operator | None:
-    if operator.rows != operator.columns and not isinstance(operator, Product):
+    if operator.rows != operator.columns and not isinstance(operator, OperatorProduct):
         return None
     if isinstance(operator, Identity):
         return operator
-    if isinstance(operator, Diagonal | BlockDiagonal):
-        return Diagonal(_inverted(operator.name), (block_inverse(x) for x in operator.blocks))
+    if isinstance(operator, BlockDiagonal):
+        return BlockDiagonal(_inverted(operator.name), (block_inverse(x) for x in operator.blocks))
     if isinstance(operator, Transposed):
         inner = _inverse(operator.of)
         return None if inner is None else inner.T
@@ -51,14 +50,14 @@ def _inverse(operator: Operator) -> Operator | None:
         return None if inner is None else (1 / operator.factor) * inner
     if isinstance(operator, Propagation):
         return 1 - operator.step
-    if isinstance(operator, Product):
+    if isinstance(operator, OperatorProduct):
         inverses = [_inverse(factor) for factor in reversed(operator.factors)]
         known = [x for x in inverses if x is not None]
-        return Product(*known) if len(known) == len(inverses) else None
-    return _of_sum(operator) if isinstance(operator, Sum) else None
+        return OperatorProduct(*known) if len(known) == len(inverses) else None
+    return _of_sum(operator) if isinstance(operator, OperatorSum) else None
 
 
-def _of_sum(operator: Sum) -> Operator | None:
+def _of_sum(operator: OperatorSum) -> Operator | None:
     """(1 + A phi S B)^-1 = 1 - A phi' S B, and its transpose."""
     rest = [term for term in operator.terms if not isinstance(term, Identity)]
     if len(operator.terms) != 2 or len(rest) != 1:
@@ -95,7 +94,7 @@ def _inward(name: str, factor: float, factors: tuple[Operator, ...]) -> Operator
     fed = [(s.T @ b @ a).T for s, b, a in zip(S.steps, B, A, strict=True)]
     steps = phi.step.steps - factor * np.reshape(fed, S.steps.shape)
     changed = _propagation(f"{phi.T.name}'^T", S, steps).T
-    fed_back = Product(*factors[:at[0]], changed, *factors[at[0] + 1:])
+    fed_back = OperatorProduct(*factors[:at[0]], changed, *factors[at[0] + 1:])
     return 1 + fed_back if factor == -1 else 1 - (fed_back if factor == 1 else factor * fed_back)
 
 
@@ -106,10 +105,11 @@ def _flat(operator: Operator) -> tuple[float, tuple[Operator, ...]]:
         return operator.factor * factor, factors
     if isinstance(operator, Named):
         return _flat(operator.of)
-    if isinstance(operator, Transposed) and isinstance(operator.of, Named | Product | Scaled):
+    if isinstance(operator, Transposed) and isinstance(
+            operator.of, Named | OperatorProduct | Scaled):
         factor, factors = _flat(operator.of)
         return factor, tuple(f.T for f in reversed(factors))
-    if isinstance(operator, Product):
+    if isinstance(operator, OperatorProduct):
         parts = [_flat(f) for f in operator.factors]
         total = 1.0
         for part in parts:
@@ -124,7 +124,7 @@ def _diagonal(factors: tuple[Operator, ...]) -> list[Array] | None:
         return []
     blocks: list[Array] = []
     for f in factors:
-        if not isinstance(f, Diagonal | BlockDiagonal):
+        if not isinstance(f, BlockDiagonal):
             return None
         blocks = [a @ b for a, b in zip(blocks, f.blocks, strict=True)] if blocks else [*f.blocks]
     return blocks

@@ -34,7 +34,8 @@ class Operator(ABC):
     """A linear map between stacks.
 
     To implement one:
-    1. pass its `name`, and the sizes of its row and column blocks, to `__init__`;
+    1. pass its `name`, the sizes of its row and column blocks, and its definition in one phrase
+       if that is not the name, to `__init__`;
     2. `apply(x)` and `apply_transposed(x)` act on the columns of a two-dimensional array, in
        O(blocks) for each;
     3. `pattern` says which blocks are not zero by structure, and draws the diagram.
@@ -42,8 +43,9 @@ class Operator(ABC):
 
     __array_ufunc__ = None  # array @ operator is refused, not looped over
 
-    def __init__(self, name: str, rows: Iterable[int], columns: Iterable[int]) -> None:
-        self.name = name
+    def __init__(self, name: str, rows: Iterable[int], columns: Iterable[int],
+                 definition: str | None = None) -> None:
+        self.name, self.definition = name, definition or name
         self.rows: Sizes = tuple(rows)
         self.columns: Sizes = tuple(columns)
 
@@ -87,7 +89,7 @@ class Operator(ABC):
 
     def __matmul__(self, other: Any) -> Any:
         if isinstance(other, Operator):
-            return Product(self, other)
+            return OperatorProduct(self, other)
         x = np.asarray(other)
         if x.ndim not in (1, 2) or len(x) != self.shape[1]:
             raise ValueError(f"{self.name} @ x: x has shape {x.shape}, "
@@ -96,16 +98,16 @@ class Operator(ABC):
         return y[:, 0] if x.ndim == 1 else y
 
     def __add__(self, other: Operator | complex) -> Operator:
-        return Sum(self, self._lift(other))
+        return OperatorSum(self, self._lift(other))
 
     def __sub__(self, other: Operator | complex) -> Operator:
-        return Sum(self, -self._lift(other))
+        return OperatorSum(self, -self._lift(other))
 
     def __radd__(self, other: complex) -> Operator:
-        return Sum(self._lift(other), self)
+        return OperatorSum(self._lift(other), self)
 
     def __rsub__(self, other: complex) -> Operator:
-        return Sum(self._lift(other), -self)
+        return OperatorSum(self._lift(other), -self)
 
     def __mul__(self, factor: Any) -> Operator:
         return Scaled(factor, self)
@@ -139,11 +141,6 @@ class Operator(ABC):
         """The same operator under a name of its own, for reprs of what is made of it."""
         return Named(name, self)
 
-    @property
-    def definition(self) -> str:
-        """What the operator is, in one phrase."""
-        return self.name
-
     def __repr__(self) -> str:
         size = f"{self.shape[0]} x {self.shape[1]}"
         blocks = f"{len(self.rows)} x {len(self.columns)} blocks"
@@ -174,7 +171,7 @@ class Transposed(Operator):
     """The transpose: an outward recursion becomes an inward one."""
 
     def __init__(self, of: Operator) -> None:
-        name = f"({of.name})" if isinstance(of, Sum | Product | Scaled) else of.name
+        name = f"({of.name})" if isinstance(of, OperatorSum | OperatorProduct | Scaled) else of.name
         twice = name.endswith("^T") and " " not in name
         super().__init__(name[:-2] if twice else f"{name}^T", of.columns, of.rows)
         self.of = of
@@ -194,16 +191,17 @@ class Transposed(Operator):
         return self.of
 
 
-class Product(Operator):
+class OperatorProduct(Operator):
     """Factors one after the other, the last first."""
 
     def __init__(self, *factors: Operator) -> None:
-        flat = tuple(g for f in factors for g in (f.factors if isinstance(f, Product) else (f,)))
+        flat = tuple(g for f in factors
+                     for g in (f.factors if isinstance(f, OperatorProduct) else (f,)))
         for a, b in pairwise(flat):
             if a.columns != b.rows:
                 raise ValueError(f"{a.name} @ {b.name}: {a.shape[0]} x {a.shape[1]} does not "
                                  f"compose with {b.shape[0]} x {b.shape[1]}")
-        name = " ".join(f"({f.name})" if isinstance(f, Sum) else f.name for f in flat)
+        name = " ".join(f"({f.name})" if isinstance(f, OperatorSum) else f.name for f in flat)
         super().__init__(name, flat[0].rows, flat[-1].columns)
         self.factors = flat
 
@@ -219,7 +217,7 @@ class Product(Operator):
 
     @property
     def T(self) -> Operator:
-        return Product(*(factor.T for factor in reversed(self.factors)))
+        return OperatorProduct(*(factor.T for factor in reversed(self.factors)))
 
     @property
     def pattern(self) -> Array:
@@ -229,11 +227,11 @@ class Product(Operator):
         return total.astype(bool)
 
 
-class Sum(Operator):
+class OperatorSum(Operator):
     """Operators between the same stacks, added."""
 
     def __init__(self, *terms: Operator) -> None:
-        flat = tuple(s for t in terms for s in (t.terms if isinstance(t, Sum) else (t,)))
+        flat = tuple(s for t in terms for s in (t.terms if isinstance(t, OperatorSum) else (t,)))
         for other in flat[1:]:
             if (other.rows, other.columns) != (flat[0].rows, flat[0].columns):
                 raise ValueError(f"{flat[0].name} + {other.name}: {flat[0].shape[0]} x "
@@ -259,7 +257,7 @@ class Scaled(Operator):
     """A number times an operator."""
 
     def __init__(self, factor: Any, of: Operator) -> None:
-        name = f"({of.name})" if isinstance(of, Sum) else of.name
+        name = f"({of.name})" if isinstance(of, OperatorSum) else of.name
         sign = "-" if factor == -1 else f"{factor:g} "
         super().__init__(f"{sign}{name}", of.rows, of.columns)
         self.factor, self.of = factor, of
@@ -294,10 +292,10 @@ class Identity(Operator):
 
 
 class Named(Operator):
-    """An operator that goes by a name of its own, and is defined by its old one."""
+    """An operator that goes by a name of its own, and is defined by its old one if not in words."""
 
-    def __init__(self, name: str, of: Operator) -> None:
-        super().__init__(name, of.rows, of.columns)
+    def __init__(self, name: str, of: Operator, definition: str | None = None) -> None:
+        super().__init__(name, of.rows, of.columns, definition or of.definition)
         self.of = of
 
     def apply(self, x: Array) -> Array:
@@ -309,7 +307,3 @@ class Named(Operator):
     @property
     def pattern(self) -> Array:
         return self.of.pattern
-
-    @property
-    def definition(self) -> str:
-        return self.of.definition

@@ -1,4 +1,5 @@
-"""A mechanism in one state as [RK88] sees it: world axes, a reference point O(k) in each body."""
+"""A mechanism in one state as [RK88] and the Saha papers see it: world axes, a reference point
+O(k) in each body. Arrays may be complex, for derivatives by the complex step."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from nlink.algorithms.kinematics import forward_kinematics
 from nlink.algorithms.spatial_operators import biases
 from nlink.algorithms.sweep import Unrolled
 from nlink.model.mechanism import Mechanism
+from nlink.papers.operators.elimination import Articulated
 from nlink.papers.operators.linear import Array
-from nlink.papers.operators.state import tilde
 from nlink.spatial import Twist, Vector
 
 Points = Literal["joints", "centres"]
@@ -21,7 +22,7 @@ Points = Literal["joints", "centres"]
 
 
 @dataclass(frozen=True, eq=False)
-class Links:
+class SpatialLinks:
     """What spatial operators are made of, one entry for each moving body, base first."""
 
     parents: tuple[int, ...]
@@ -49,15 +50,16 @@ class Links:
     """(n, 3): origins of the mechanism's own body frames."""
 
     @classmethod
-    def of(cls, mechanism: Mechanism, q: Array, qd: Array, points: Points = "joints") -> Links:
+    def of(cls, mechanism: Mechanism, q: Array, qd: Array, points: Points = "joints",
+           ) -> SpatialLinks:
         driver = Unrolled(mechanism)
         columns = mechanism.split(q.tolist(), "nq")
         rates = mechanism.split(qd.tolist(), "nv")
         places = forward_kinematics(driver, columns, mechanism.base.p)
         moving = biases(driver, columns, rates, no_wrenches(driver))
-        n = len(places)
-        R = np.reshape([place.R.rows for place in places], (n, 3, 3)).astype(float)
-        frame = np.reshape([place.p.components for place in places], (n, 3)).astype(float)
+        n, kind = len(places), np.result_type(q, qd, float)
+        R = np.reshape([place.R.rows for place in places], (n, 3, 3)).astype(kind)
+        frame = np.reshape([place.p.components for place in places], (n, 3)).astype(kind)
         base = np.array(mechanism.base.p.components, dtype=float)
         gravity = np.array(mechanism.base.R.rows) @ mechanism.gravity.components
         w = np.einsum("kij,kj->ki", R, np.reshape([m.w.components for m in moving], (n, 3)))
@@ -65,7 +67,7 @@ class Links:
         for k, parent in enumerate(mechanism.parents):
             if not parent:
                 a[k, 3:] += gravity  # the text lets the base fall upwards
-        mass, centre, inertia, H = np.zeros(n), np.zeros((n, 3)), np.zeros((n, 3, 3)), []
+        mass, centre, inertia, H = np.zeros(n), np.zeros_like(frame), np.zeros_like(R), []
         for k, (joint, x) in enumerate(zip(mechanism.joints, columns, strict=True)):
             I = joint.inertia
             c = I.h * (1 / I.m) if I.m else Vector.zero()
@@ -89,10 +91,30 @@ class Links:
         return cls(mechanism.parents, frame + d, base, M, tuple(H), armature, w, a, b, gravity,
                    R, frame)
 
+    def articulated(self, steps: Array) -> Articulated:
+        """All joints eliminated; `steps` bring the twist of a parent to each body."""
+        return Articulated.of(self.parents, self.M, self.H, self.armature, steps)
+
+
+def expect_single_rates(mechanism: Mechanism, what: str) -> None:
+    """Refuse joints of several rates, which the papers of DeNOC and [Koz95] have not."""
+    for joint in mechanism.joints:
+        if joint.type.nv != 1:
+            raise ValueError(f"{what}: a {joint.type.name} joint has {joint.type.nv} rates, "
+                             "expected joints of one rate, as in the papers")
+
+
+def tilde(x: Array) -> Array:
+    """x~, the matrix of the cross product, for an array (..., 3)."""
+    zero = np.zeros_like(x[..., 0])
+    a, b, c = x[..., 0], x[..., 1], x[..., 2]
+    return np.stack([np.stack([zero, -c, b], -1), np.stack([c, zero, -a], -1),
+                     np.stack([-b, a, zero], -1)], -2)
+
 
 def shift(l: Array) -> Array:
     """phi = [1 l~; 0 1] (3.1), for an array (..., 3)."""
-    phi = np.zeros((*l.shape[:-1], 6, 6))
+    phi = np.zeros((*l.shape[:-1], 6, 6), l.dtype)
     phi[...] = np.eye(6)
     phi[..., :3, 3:] = tilde(l)
     return phi

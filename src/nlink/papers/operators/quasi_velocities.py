@@ -13,9 +13,9 @@ import numpy as np
 
 from nlink.model.mechanism import Mechanism
 from nlink.papers.operators.blocks import BlockDiagonal, Propagation, Step, descends
-from nlink.papers.operators.diagonal_state import Filter, Links, cross
-from nlink.papers.operators.linear import Array, Identity, Operator
-from nlink.papers.operators.state import tilde
+from nlink.papers.operators.diagonal_state import DiagonalLinks, Filter, cross
+from nlink.papers.operators.linear import Array, Identity, Named, Operator
+from nlink.papers.operators.origins import tilde
 
 TABLE_1 = ("E_Phi", "Phi", "H", "M", "D", "G", "tau_bar", "E_Psi")
 """The operators of the paper's Table 1, in its order."""
@@ -44,7 +44,7 @@ class Diagonal:
 
     def __init__(self, mechanism: Mechanism, q: Array, qd: Array, f_ext: Array | None = None,
                  name: str = "mechanism") -> None:
-        self.links = Links.of(mechanism, q, qd, f_ext)
+        self.links = DiagonalLinks.of(mechanism, q, qd, f_ext)
         self.filter = Filter.of(self.links)
         self.name, self.q, self.qd = name, q, qd
         self.parents, self.n = self.links.parents, len(self.links.parents)
@@ -122,14 +122,13 @@ class Diagonal:
     @cached_property
     def m(self) -> Operator:
         """(1 + H Phi K) D^1/2: the mass matrix is m m^T (26)."""
-        return _Triangular("m", self.U @ self._scalars("D^1/2", self._root),
-                           "(1 + H Phi K) D^1/2", descends(self.parents).T)
+        return Named("m", self.U @ self._scalars("D^1/2", self._root), "(1 + H Phi K) D^1/2")
 
     @cached_property
     def l(self) -> Operator:  # noqa: E743 the paper's name
         """m^-1 = D^-1/2 (1 - H Psi K) (25)."""
-        return _Triangular("l", self._scalars("D^-1/2", 1 / self._root) @ self.U_inverse,
-                           "D^-1/2 (1 - H Psi K)", descends(self.parents).T)
+        return Named("l", self._scalars("D^-1/2", 1 / self._root) @ self.U_inverse,
+                     "D^-1/2 (1 - H Psi K)")
 
     @cached_property
     def Omega(self) -> Operator:
@@ -251,7 +250,7 @@ class Diagonal:
     def c(self, k: int, i: int, *, normalized: bool = True) -> float:
         """c_ki of the matrix with C = c nu + D^-1/2 H Psi b (48), numbers from 1.
 
-        Links beyond i are summed for k between i and the base; c_ik = -c_ki, and links on
+        DiagonalLinks beyond i are summed for k between i and the base; c_ik = -c_ki, and links on
         different branches do not couple. Unnormalized, the factors D^-1/2 drop and the
         diagonal is 1/2 Ddot with C = c xi + H Psi b.
         """
@@ -373,25 +372,3 @@ class Diagonal:
 
     def _scalars(self, name: str, values: Array) -> Operator:
         return BlockDiagonal(name, values[:, None, None], name)
-
-
-class _Triangular(Operator):
-    """A product whose structure is known to be that of the tree."""
-
-    def __init__(self, name: str, of: Operator, definition: str, pattern: Array) -> None:
-        super().__init__(name, of.rows, of.columns)
-        self.of, self._definition, self._pattern = of, definition, pattern
-
-    def apply(self, x: Array) -> Array:
-        return self.of.apply(x)
-
-    def apply_transposed(self, x: Array) -> Array:
-        return self.of.apply_transposed(x)
-
-    @property
-    def pattern(self) -> Array:
-        return self._pattern
-
-    @property
-    def definition(self) -> str:
-        return self._definition

@@ -19,23 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.model.mechanism import Attachment, Mechanism
-from nlink.papers.operators.blocks import Propagation, Step
-from nlink.papers.operators.inverse import block_inverse
+from nlink.papers.operators.blocks import BlockDiagonal, Placed, Propagation, Step
+from nlink.papers.operators.elimination import Articulated
 from nlink.papers.operators.linear import Array, Named, Operator
-from nlink.papers.operators.memoryless import Diagonal, Placed
-from nlink.papers.operators.origins import Links, Points, shift
-
-
-class Symbol(Named):
-    """An operator under the report's symbol, with the report's definition."""
-
-    def __init__(self, name: str, of: Operator, definition: str) -> None:
-        super().__init__(name, of)
-        self._definition = definition
-
-    @property
-    def definition(self) -> str:
-        return self._definition
+from nlink.papers.operators.origins import Points, SpatialLinks, shift
 
 
 class SpatialOperators:
@@ -63,7 +50,7 @@ class SpatialOperators:
                  points: Points = "joints") -> None:
         self.mechanism, self.name, self.points = mechanism, name, points
         self.q, self.qd = q, qd
-        self.links = Links.of(mechanism, q, qd, points)
+        self.links = SpatialLinks.of(mechanism, q, qd, points)
         self.parents = self.links.parents
         self.n = len(self.parents)
 
@@ -96,26 +83,28 @@ class SpatialOperators:
         return tuple(len(H) for H in self.links.H)
 
     @cached_property
-    def Delta_phi(self) -> Diagonal:
+    def Delta_phi(self) -> BlockDiagonal:
         """diag[phi(2, 1), ..., phi(N+1, N)]: from each body to its parent (a.4)."""
         o = self.links.origin
         below = [o[p - 1] if p else self.links.base for p in self.parents]
-        return Diagonal("Delta_phi", shift(o - np.reshape(below, o.shape)),
-                        "phi(parent of k, k) on the diagonal")
+        return BlockDiagonal("Delta_phi", shift(o - np.reshape(below, o.shape)),
+                             "phi(parent of k, k) on the diagonal")
 
     @cached_property
-    def Delta_psi(self) -> Diagonal:
+    def Delta_psi(self) -> BlockDiagonal:
         """diag[psi(2, 1), ..., psi(N+1, N)], psi = phi - L H (4.7), (a.5)."""
         blocks = (phi - L @ H for phi, L, H in zip(
             self.Delta_phi.blocks, self.L.blocks, self.H.blocks, strict=True))
-        return Diagonal("Delta_psi", blocks, "psi(parent of k, k) on the diagonal")
+        return BlockDiagonal("Delta_psi", blocks, "psi(parent of k, k) on the diagonal")
 
-    def _propagation(self, name: str, delta: Diagonal) -> Operator:
+    def _steps(self, delta: BlockDiagonal) -> Array:
+        return np.reshape([block.T for block in delta.blocks], (self.n, 6, 6))
+
+    def _propagation(self, name: str, delta: BlockDiagonal) -> Operator:
         """(I - S Delta)^-1: what is at a body and all beyond it, brought to it."""
-        steps = np.reshape([block.T for block in delta.blocks], (self.n, 6, 6))
-        step = Step(f"{name} step^T", steps, self.parents, f"{name}^T(parent of k, k)")
+        step = Step(f"{name} step^T", self._steps(delta), self.parents, f"{name}^T(parent of k, k)")
         outward = Propagation(f"{name}^T", step, f"{name}^T(i, j)")
-        return Symbol(name, outward.T, f"{name}(i, j) for j beyond i, 1 for j = i")
+        return Named(name, outward.T, f"{name}(i, j) for j beyond i, 1 for j = i")
 
     @cached_property
     def phi(self) -> Operator:
@@ -131,17 +120,17 @@ class SpatialOperators:
     def S(self) -> Operator:
         """What the children have, at their parent (5.2)."""
         ones = np.tile(np.eye(6), (self.n, 1, 1))
-        return Symbol("S", Step("S^T", ones, self.parents, "").T, "1 at (parent of k, k)")
+        return Named("S", Step("S^T", ones, self.parents, "").T, "1 at (parent of k, k)")
 
     @cached_property
     def Phi(self) -> Operator:
         """phi S: strictly triangular, from the bodies beyond (4.9), (a.6)."""
-        return Symbol("Phi", self.phi @ self.S, "phi S")
+        return Named("Phi", self.phi @ self.S, "phi S")
 
     @cached_property
     def Psi(self) -> Operator:
         """psi S (4.10), (a.7)."""
-        return Symbol("Psi", self.psi @ self.S, "psi S")
+        return Named("Psi", self.psi @ self.S, "psi S")
 
     @cached_property
     def phi_tilde(self) -> Operator:
@@ -154,55 +143,45 @@ class SpatialOperators:
         return (self.psi - 1).renamed("psi~")
 
     @cached_property
-    def H(self) -> Diagonal:
+    def H(self) -> BlockDiagonal:
         """Joint axes: V = phi^T H^T theta' (2.16), (3.5)."""
-        return Diagonal("H", self.links.H)
+        return BlockDiagonal("H", self.links.H)
 
     @cached_property
-    def M(self) -> Diagonal:
+    def M(self) -> BlockDiagonal:
         """Spatial inertias about O(k) (2.15), (3.6)."""
-        return Diagonal("M", self.links.M)
+        return BlockDiagonal("M", self.links.M)
 
     @cached_property
-    def armature(self) -> Diagonal:
-        return Diagonal("armature", self.links.armature)
+    def armature(self) -> BlockDiagonal:
+        return BlockDiagonal("armature", self.links.armature)
 
     @cached_property
-    def _articulated(self) -> tuple[list[Array], list[Array], list[Array]]:
-        """P, D and G = P H^T D^-1, tip to base: the Riccati equation (4.4)-(4.6)."""
-        P = [block.copy() for block in self.links.M]
-        D, G = [np.zeros((0, 0))] * self.n, [np.zeros((6, 0))] * self.n
-        for k in reversed(range(self.n)):
-            H, phi = self.links.H[k], self.Delta_phi.blocks[k]
-            D[k] = H @ P[k] @ H.T + self.links.armature[k]
-            G[k] = P[k] @ H.T @ block_inverse(D[k])
-            if self.parents[k]:
-                left = P[k] - G[k] @ H @ P[k]
-                P[self.parents[k] - 1] += phi @ left @ phi.T
-        return P, D, G
+    def _articulated(self) -> Articulated:
+        return self.links.articulated(self._steps(self.Delta_phi))
 
     @cached_property
-    def P(self) -> Diagonal:
+    def P(self) -> BlockDiagonal:
         """Articulated inertias (4.5)."""
-        return Diagonal("P", self._articulated[0])
+        return BlockDiagonal("P", self._articulated.P)
 
     @cached_property
-    def D(self) -> Diagonal:
+    def D(self) -> BlockDiagonal:
         """H P H^T, and the armatures (4.6), (a.1)."""
-        return Diagonal("D", self._articulated[1])
+        return BlockDiagonal("D", self._articulated.D)
 
     @cached_property
-    def G(self) -> Diagonal:
+    def G(self) -> BlockDiagonal:
         """P H^T D^-1, the Kalman gain (5.12)."""
-        return Diagonal("G", self._articulated[2])
+        return BlockDiagonal("G", self._articulated.G)
 
     @cached_property
-    def L(self) -> Diagonal:
+    def L(self) -> BlockDiagonal:
         """Delta_phi G, the gain at the parent (4.6), (a.12)."""
         return self.Delta_phi.times(self.G).renamed("L")
 
     @property
-    def K(self) -> Diagonal:
+    def K(self) -> BlockDiagonal:
         """L by its later name [Koz95]."""
         return self.L
 
@@ -290,7 +269,7 @@ class SpatialOperators:
         return self.H @ (self.phi @ (self.M @ (self.phi.T @ self.a_g) + self.b))
 
     @cached_property
-    def Omega(self) -> Diagonal:
+    def Omega(self) -> BlockDiagonal:
         """Om(k) = psi^T Om psi + H^T D^-1 H, base to tip: mobilities of the bodies."""
         Om: list[Array] = []
         inverse = self.D.inv
@@ -298,7 +277,7 @@ class SpatialOperators:
             H, psi = self.H.blocks[k], self.Delta_psi.blocks[k]
             before = Om[parent - 1] if parent else np.zeros((6, 6))
             Om.append(psi.T @ before @ psi + H.T @ inverse(k + 1) @ H)
-        return Diagonal("Omega", Om)
+        return BlockDiagonal("Omega", Om)
 
     def beyond(self, i: int, j: int) -> bool:
         """Whether body j is i or hangs from it, so that phi(i, j) is in phi."""

@@ -10,20 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import reduce
 
 from nlink.papers.operators.blocks import Propagation, Step
 from nlink.papers.operators.linear import (
     Identity,
     Named,
     Operator,
-    Product,
+    OperatorProduct,
+    OperatorSum,
     Scaled,
-    Sum,
     Transposed,
 )
-
-FLIPPED = {"inward": "outward", "outward": "inward", "diagonal": "diagonal"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +76,22 @@ def _stages(operator: Operator, flip: bool) -> tuple[Stage, ...]:
         inner = _stages(operator.of, flip)
         if not inner:
             return (Stage("diagonal", name, False),)
-        return _one(name, inner) or inner
-    if isinstance(operator, Product):
+        return _single(name, inner) or inner
+    if isinstance(operator, OperatorProduct):
         factors = operator.factors if flip else operator.factors[::-1]
         parts = [stage for factor in factors for stage in _stages(factor, flip)]
         return _fuse(parts)
-    if isinstance(operator, Sum):
+    if isinstance(operator, OperatorSum):
         terms = [_stages(term, flip) for term in operator.terms]
         together = reduce(_side_by_side, terms)
-        return _one(name if flip else f"({name})", together) or together
+        return _single(name if flip else f"({name})", together) or together
     if isinstance(operator, Propagation | Step):
         direction = "inward" if flip else "outward"
         return (Stage(direction, name, isinstance(operator, Propagation)),)
     return (Stage("diagonal", name, False),)
 
 
-def _one(name: str, stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+def _single(name: str, stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     """A single pass under the name of the whole."""
     return (Stage(stages[0].direction, name, stages[0].recursive),) if len(stages) == 1 else ()
 
@@ -120,26 +118,18 @@ def _joins(a: Stage, b: Stage) -> bool:
 
 
 def _side_by_side(a: tuple[Stage, ...], b: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """The fewest passes that hold two sequences in order: their shortest common
-    supersequence of directions."""
+    """The passes of the longer sequence; the other's join them in order, or come after."""
     if not a or not b:
         return a or b
-    if a[0].direction == "diagonal":
-        a, b = b, a
-    if b[0].direction == "diagonal":  # work at each body, in the last pass that visits it
-        last = a[-1]
-        return *a[:-1], Stage(last.direction, f"{last.text} | {b[0].text}", last.recursive)
+    longer, shorter = (b, a) if len(a) < len(b) or a[0].direction == "diagonal" else (a, b)
+    if shorter[0].direction == "diagonal":  # work at each body, in the last pass that visits it
+        return *longer[:-1], _both(longer[-1], shorter[0])
+    stages, rest = [], list(shorter)
+    for stage in longer:
+        joined = rest and rest[0].direction == stage.direction
+        stages.append(_both(stage, rest.pop(0)) if joined else stage)
+    return (*stages, *rest)
 
-    @cache
-    def best(i: int, j: int) -> tuple[Stage, ...]:
-        if i == len(a):
-            return b[j:]
-        if j == len(b):
-            return a[i:]
-        if a[i].direction == b[j].direction:
-            both = Stage(a[i].direction, f"{a[i].text} | {b[j].text}",
-                         a[i].recursive or b[j].recursive)
-            return (both, *best(i + 1, j + 1))
-        return min((a[i], *best(i + 1, j)), (b[j], *best(i, j + 1)), key=len)
 
-    return best(0, 0)
+def _both(a: Stage, b: Stage) -> Stage:
+    return Stage(a.direction, f"{a.text} | {b.text}", a.recursive or b.recursive)

@@ -1,8 +1,11 @@
-"""What a quasi-velocity is, drawn on a two-link arm."""
+"""What a quasi-velocity is, drawn on a two-link arm: the picture of docs/diagonal.md.
+
+    python examples/two_link_quasi_velocities.py [FILE]
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,6 +96,5 @@ def _ellipse(panel: Any, L: np.ndarray, modes: np.ndarray) -> None:
     panel.tick_params(colors=MUTED, labelsize=8.5, length=0)
 
 
-def draw(path: str | Path = "docs/nu-two-link.png") -> Path:
-    """Write the picture of docs/diagonal.md."""
-    return save(two_link_figure(), path)
+if __name__ == "__main__":
+    save(two_link_figure(), sys.argv[1] if len(sys.argv) > 1 else "nu-two-link.png")

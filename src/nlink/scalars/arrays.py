@@ -1,0 +1,62 @@
+"""Arrays that users give, checked once: native float64 of the expected shape, or one sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+DOUBLE = np.dtype(np.float64)
+Shape = tuple[int | None, ...]
+
+
+def batch(name: str, given: Any, shape: tuple[int, ...], note: str = "") -> np.ndarray:
+    """An array whose last dimensions are `shape`, after any others; the given one if it fits.
+
+    >>> batch("q", [[1, 2], [3, 4], [5, 6]], (3,))
+    Traceback (most recent call last):
+    ValueError: q: shape (3, 2), expected (..., 3); did you mean q.T?
+    """
+    try:
+        array = np.asarray(given)
+    except ValueError:
+        raise ValueError(f"{name}: not a rectangular array of numbers, "
+                         f"expected {_written((..., *shape))}{note}") from None
+    if array.dtype != DOUBLE or not array.dtype.isnative:
+        if not np.can_cast(array.dtype, DOUBLE, "safe"):
+            raise TypeError(f"{name}: dtype {array.dtype} does not convert to float64 safely")
+        array = array.astype(DOUBLE)
+    core = len(shape)
+    if array.ndim < core or array.shape[array.ndim - core:] != shape:
+        hint = ""
+        if array.ndim > 1 and array.T.shape[array.ndim - core:] == shape:
+            hint = f"; did you mean {name}.T?"
+        raise ValueError(f"{name}: shape {array.shape}, "
+                         f"expected {_written((..., *shape))}{note}{hint}")
+    return array
+
+
+def single(name: str, given: Any, shape: Shape, note: str = "", *,
+           finite: bool = True) -> np.ndarray:
+    """A new array of exactly this shape, where None is any length.
+
+    >>> single("gravity", (0, 0), (3,))
+    Traceback (most recent call last):
+    ValueError: gravity: shape (2,), expected (3,)
+    """
+    try:
+        array = np.array(batch(name, given, ()))
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: {given!r:.80}, expected numbers of shape "
+                         f"{_written(shape)}{note}") from None
+    if array.ndim != len(shape) or any(
+            size not in (None, own) for size, own in zip(shape, array.shape, strict=True)):
+        raise ValueError(f"{name}: shape {array.shape}, expected {_written(shape)}{note}")
+    if finite and not np.isfinite(array).all():
+        raise ValueError(f"{name}: {given!r:.80} contains a number that is not finite")
+    return array
+
+
+def _written(shape: tuple[Any, ...]) -> str:
+    names = ["..." if size is ... else "n" if size is None else str(size) for size in shape]
+    return f"({', '.join(names)}{',' if len(names) == 1 and names != ['...'] else ''})"

@@ -1,0 +1,177 @@
+"""The layers of the package: who may import whom, and names that are used once."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import nlink
+
+ROOT = Path(nlink.__file__).parent
+
+MAY_IMPORT = {
+    # what everything is made of
+    "scalars": "",
+    "spatial": "scalars",
+    "model": "scalars spatial",
+    # what is computed: no compiler here
+    "algorithms": "model scalars spatial",
+    "programs": "algorithms model scalars spatial",
+    "iterations": "scalars",
+    # how it is computed: no mechanics here
+    "backends": "iterations programs scalars",
+    "closed_forms": "programs scalars",
+    # what users hold
+    "formats": "model",
+    "compute": "algorithms backends closed_forms formats model programs robot scalars spatial",
+    "robot": "closures compute formats model papers programs scalars",
+    "reports": "formats model robot",
+    "simulation": "algorithms backends compute formats iterations model programs reports robot "
+                  "scalars spatial",
+    "closures": "algorithms compute model programs robot scalars simulation",
+    "papers": "algorithms closed_forms compute formats model programs reports robot scalars "
+              "simulation spatial",
+    "testing": "algorithms compute formats model programs robot",
+    "bench": "backends compute formats model robot simulation",
+    "cli": "algorithms backends bench compute formats model papers reports robot scalars "
+           "simulation",
+    "__main__": "cli",
+}
+"""For each package, or module beside them, those it may import; all may import `nlink` itself."""
+
+MAY_WAIT = (
+    ("", "backends.llvm"),     # LLVM is loaded when something is compiled
+    ("bench.dynamics", "bench.peak"),
+    ("", "reports.terminal"),  # rich is loaded when something is printed
+    ("cli", ""),               # a command loads what it needs
+    ("robot", "closures"),     # robot.py is at the bottom of what these are on top of
+    ("robot", "papers"),
+    ("compute.exports", "backends.c"),
+    ("formats.load", "formats.mjcf"),
+    ("formats.load", "formats.urdf"),
+    ("papers.operators.linear", "papers.operators"),
+    ("simulation.run", "simulation.figures"),
+    ("simulation.run", "simulation.run_files"),
+    ("simulation.simulator", "reports.progress"),
+    ("simulation.simulator", "simulation.interpreted"),
+)
+"""Imports within functions: of what, and where; for the time it takes to start."""
+
+MAY_SHARE_A_NAME: set[str] = set()
+"""Classes that exist twice."""
+
+
+@dataclass(frozen=True)
+class Import:
+    """A module of the project that another one imports, not for its types alone."""
+
+    importer: str
+    imported: str
+    waits: bool
+    """Whether it is within a function."""
+
+
+def name_of(path: Path) -> str:
+    """A module as `package.module`; "" is the package nlink itself."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    return {name_of(path): ast.parse(path.read_text("utf-8")) for path in ROOT.rglob("*.py")}
+
+
+@cache
+def imports() -> tuple[Import, ...]:
+    return tuple(Import(importer, imported, waits) for importer, tree in trees().items()
+                 for imported, waits in imported_by(tree))
+
+
+def imported_by(tree: ast.AST, *, waits: bool = False) -> Iterator[tuple[str, bool]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        names: Iterable[str] = ()
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module, "relative imports say less than full ones"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            root, _, module = name.partition(".")
+            if root == "nlink":
+                yield module if module in trees() else module.rpartition(".")[0], waits
+        yield from imported_by(node, waits=waits or isinstance(
+            node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
+
+
+def package(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def within(module: str, outer: str) -> bool:
+    return not outer or module == outer or module.startswith(outer + ".")
+
+
+def graph(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    edges: defaultdict[str, set[str]] = defaultdict(set)
+    for a, b in pairs:
+        if a != b:
+            edges[a].add(b)
+    return edges
+
+
+def order(edges: dict[str, set[str]]) -> list[str]:
+    try:
+        return list(TopologicalSorter(edges).static_order())
+    except CycleError as error:
+        pytest.fail(f"imports in a circle: {' -> '.join(error.args[1][::-1])}")
+
+
+def test_every_package_has_a_row():
+    assert {package(module) for module in trees()} - {""} <= set(MAY_IMPORT)
+
+
+def test_no_layer_is_crossed():
+    crossed = [f"{x.importer} imports {x.imported}" for x in imports()
+               if package(x.importer) and package(x.imported)
+               and package(x.imported) != package(x.importer)
+               and package(x.imported) not in MAY_IMPORT[package(x.importer)].split()]
+    assert not crossed
+
+
+def test_packages_have_an_order():
+    """Those with modules of their own: robot.py is a door to several of them."""
+    packages = {package(module) for module in trees() if "." in module}
+    order(graph((package(x.importer), package(x.imported)) for x in imports()
+                if {package(x.importer), package(x.imported)} <= packages))
+
+
+def test_modules_have_an_order_in_which_they_load():
+    order(graph((x.importer, x.imported) for x in imports() if not x.waits))
+
+
+def test_imports_wait_only_where_it_saves_time():
+    waiting = [f"{x.importer} imports {x.imported}" for x in imports()
+               if x.waits and not any(within(x.importer, a) and within(x.imported, b)
+                                      for a, b in MAY_WAIT)]
+    assert not waiting
+
+
+def test_a_module_name_is_used_once():
+    counts = Counter(path.stem for path in ROOT.rglob("*.py") if path.stem != "__init__")
+    assert [name for name, count in counts.items() if count > 1] == []
+
+
+def test_a_class_name_is_used_once():
+    counts = Counter(node.name for tree in trees().values() for node in ast.walk(tree)
+                     if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))
+    assert {name for name, count in counts.items() if count > 1} <= MAY_SHARE_A_NAME
