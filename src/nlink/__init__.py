@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "nlink.backends.llvm.threads": ("threads",),
     "nlink.closures.coupled": ("Coupled",),
     "nlink.formats.load": ("robots",),
     "nlink.model.description": (
@@ -39,6 +40,7 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [*_HOME]  # pyright: ignore[reportUnsupportedDunderAll]
 
 if TYPE_CHECKING:
+    from nlink.backends.llvm.threads import threads as threads
     from nlink.closures.coupled import Coupled as Coupled
     from nlink.compute.complexity import count as count
     from nlink.compute.exports import export_c as export_c

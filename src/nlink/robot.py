@@ -177,16 +177,18 @@ class Robot(Computations):
         return text
 
     def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
-                         f_ext: ArrayLike | None = None, **how: Unpack[How]) -> Array:
+                         f_ext: ArrayLike | None = None,
+                         *, out: Any = None, **how: Unpack[How]) -> Array:
         """Joint forces: tau = M qdd + C qd + g + friction + armature qdd - J^T f_ext.
 
         `f_ext` is a wrench on each link, (..., links, 6), (moment, force) about the origin of
         the link's frame, in world axes.
         """
-        return self._compute("inverse_dynamics", q, qd, qdd, f_ext=f_ext, how=how)
+        return self._compute("inverse_dynamics", (q, qd, qdd, out), how, f_ext)
 
     def forward_dynamics(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
-                         f_ext: ArrayLike | None = None, **how: Unpack[How]) -> Array:
+                         f_ext: ArrayLike | None = None,
+                         *, out: Any = None, **how: Unpack[How]) -> Array:
         """Joint accelerations from joint forces, in O(n).
 
         `algorithm` is "articulated" (the bias inside the sweeps), "denoc" (the three steps of
@@ -199,13 +201,14 @@ class Robot(Computations):
         >>> robot.forward_dynamics([0, 0, 0], [0, 0, 0], [44.145, 19.62, 4.905]).round(9) + 0.0
         array([0., 0., 0.])
         """
-        return self._compute("forward_dynamics", q, qd, tau, f_ext=f_ext, how=how)
+        return self._compute("forward_dynamics", (q, qd, tau, out), how, f_ext)
 
-    def mass_matrix(self, q: ArrayLike, **how: Unpack[How]) -> Array:
+    def mass_matrix(self, q: ArrayLike, *, out: Any = None, **how: Unpack[How]) -> Array:
         """M(q), (..., n, n): the generalized inertia matrix, armatures on the diagonal."""
-        return self._compute("mass_matrix", q, how=how)
+        return self._compute("mass_matrix", (q, out), how)
 
-    def factor_mass_matrix(self, q: ArrayLike, **how: Unpack[How]) -> tuple[Array, Array]:
+    def factor_mass_matrix(self, q: ArrayLike,
+                           *, out: Any = None, **how: Unpack[How]) -> tuple[Array, Array]:
         """U, D with M = U diag(D) U^T, U unit upper triangular; D are the articulated inertias
         about the joints.
 
@@ -214,25 +217,26 @@ class Robot(Computations):
         >>> U.shape, D.shape
         ((3, 3), (3,))
         """
-        return self._compute("factor_mass_matrix", q, how=how)
+        return self._compute("factor_mass_matrix", (q, out), how)
 
-    def inverse_mass_matrix(self, q: ArrayLike, **how: Unpack[How]) -> Array:
+    def inverse_mass_matrix(self, q: ArrayLike, *, out: Any = None, **how: Unpack[How]) -> Array:
         """M(q)^-1, (..., n, n), from the factors of M in closed form."""
-        return self._compute("inverse_mass_matrix", q, how=how)
+        return self._compute("inverse_mass_matrix", (q, out), how)
 
-    def solve(self, q: ArrayLike, tau: ArrayLike, **how: Unpack[How]) -> Array:
+    def solve(self, q: ArrayLike, tau: ArrayLike, *, out: Any = None, **how: Unpack[How]) -> Array:
         """M(q)^-1 tau in O(n), by U D U^T."""
-        return self._compute("solve", q, tau, how=how)
+        return self._compute("solve", (q, tau, out), how)
 
-    def coriolis_matrix(self, q: ArrayLike, qd: ArrayLike, **how: Unpack[How]) -> Array:
+    def coriolis_matrix(self, q: ArrayLike, qd: ArrayLike,
+                        *, out: Any = None, **how: Unpack[How]) -> Array:
         """C(q, qd), (..., n, n), with C qd the velocity forces and Mdot - 2 C skew."""
-        return self._compute("coriolis_matrix", q, qd, how=how)
+        return self._compute("coriolis_matrix", (q, qd, out), how)
 
-    def bias(self, q: ArrayLike, qd: ArrayLike, **how: Unpack[How]) -> Array:
+    def bias(self, q: ArrayLike, qd: ArrayLike, *, out: Any = None, **how: Unpack[How]) -> Array:
         """C(q, qd) qd + g(q), without friction."""
-        return self._compute("bias", q, qd, how=how)
+        return self._compute("bias", (q, qd, out), how)
 
-    def gravity_torque(self, q: ArrayLike, **how: Unpack[How]) -> Array:
+    def gravity_torque(self, q: ArrayLike, *, out: Any = None, **how: Unpack[How]) -> Array:
         """g(q): the joint forces that hold the robot still.
 
         >>> import nlink
@@ -240,23 +244,26 @@ class Robot(Computations):
         array([[44.145, 19.62 ,  4.905],
                [ 0.   ,  0.   ,  0.   ]])
         """
-        return self._compute("gravity_torque", q, how=how)
+        return self._compute("gravity_torque", (q, out), how)
 
-    def pose(self, q: ArrayLike, frame: int | str = -1, **how: Unpack[How]) -> Array:
+    def pose(self, q: ArrayLike, frame: int | str = -1,
+             *, out: Any = None, **how: Unpack[How]) -> Array:
         """The 4x4 homogeneous transform of a frame: a link's number (0 the base) or any name."""
-        return self._compute("pose", q, frame=frame, how=how)
+        return self._compute("pose", (q, out), how, frame=frame)
 
-    def jacobian(self, q: ArrayLike, frame: int | str = -1, **how: Unpack[How]) -> Array:
+    def jacobian(self, q: ArrayLike, frame: int | str = -1,
+                 *, out: Any = None, **how: Unpack[How]) -> Array:
         """(..., 6, n): the twist (angular, linear) of the frame's origin, world axes."""
-        return self._compute("jacobian", q, frame=frame, how=how)
+        return self._compute("jacobian", (q, out), how, frame=frame)
 
     def jacobian_dot_qd(self, q: ArrayLike, qd: ArrayLike, frame: int | str = -1,
-                        **how: Unpack[How]) -> Array:
+                        *, out: Any = None, **how: Unpack[How]) -> Array:
         """Jdot qd: the acceleration (angular, linear) of the frame's origin when qdd = 0."""
-        return self._compute("jacobian_dot_qd", q, qd, frame=frame, how=how)
+        return self._compute("jacobian_dot_qd", (q, qd, out), how, frame=frame)
 
     def link_accelerations(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
-                           f_ext: ArrayLike | None = None, **how: Unpack[How]) -> Array:
+                           f_ext: ArrayLike | None = None,
+                           *, out: Any = None, **how: Unpack[How]) -> Array:
         """(..., links, 6): how links accelerate under joint forces, (angular, linear) of their
         origins in world axes, as an observer at rest measures it (gravity is no acceleration).
 
@@ -267,10 +274,11 @@ class Robot(Computations):
         >>> falling.shape
         (3, 6)
         """
-        return self._compute("link_accelerations", q, qd, tau, f_ext=f_ext, how=how)
+        return self._compute("link_accelerations", (q, qd, tau, out), how, f_ext)
 
     def operational_inertia(self, q: ArrayLike, frame: int | str = -1, inverse: bool = False,
-                            frames: Sequence[int | str] | None = None, **how: Unpack[How]) -> Array:
+                            frames: Sequence[int | str] | None = None,
+                            *, out: Any = None, **how: Unpack[How]) -> Array:
         """Lambda = (J M^-1 J^T)^-1 of a frame, (..., 6, 6); `inverse=True` gives J M^-1 J^T.
 
         Twists (angular, linear) of the frame's origin, world axes. `frames` asks for several
@@ -285,20 +293,22 @@ class Robot(Computations):
         True
         """
         name = "operational_mobility" if inverse else "operational_inertia"
-        return self._compute(name, q, frame=frame if frames is None else tuple(frames), how=how)
+        return self._compute(name, (q, out), how,
+                             frame=frame if frames is None else tuple(frames))
 
-    def kinetic_energy(self, q: ArrayLike, qd: ArrayLike, **how: Unpack[How]) -> Array:
+    def kinetic_energy(self, q: ArrayLike, qd: ArrayLike,
+                       *, out: Any = None, **how: Unpack[How]) -> Array:
         """1/2 qd^T M(q) qd, armature included."""
-        return self._compute("kinetic_energy", q, qd, how=how)
+        return self._compute("kinetic_energy", (q, qd, out), how)
 
-    def potential_energy(self, q: ArrayLike, **how: Unpack[How]) -> Array:
+    def potential_energy(self, q: ArrayLike, *, out: Any = None, **how: Unpack[How]) -> Array:
         """-sum m g . c of the links that move, zero with all their mass at the base frame's origin.
 
         Links fixed to the base are no part of it: theirs is a constant.
         """
-        return self._compute("potential_energy", q, how=how)
+        return self._compute("potential_energy", (q, out), how)
 
-    def center_of_mass(self, q: ArrayLike, **how: Unpack[How]) -> Array:
+    def center_of_mass(self, q: ArrayLike, *, out: Any = None, **how: Unpack[How]) -> Array:
         """(..., 3): the mass centre of all that moves, in the world.
 
         Links fixed to the base are no part of it, and without mass there is none (nan).
@@ -307,7 +317,7 @@ class Robot(Computations):
         >>> nlink.load("planar3").center_of_mass([0, 0, 0])
         array([1.5, 0. , 0. ])
         """
-        return self._compute("center_of_mass", q, how=how)
+        return self._compute("center_of_mass", (q, out), how)
 
     def operators(self, q: ArrayLike, qd: ArrayLike | None = None,
                   ) -> Operators | SpatialOperators:

@@ -175,3 +175,50 @@ def test_without_native_support_the_same_call_is_python(monkeypatch, state):
     out = np.zeros(4)
     assert kernel.bare(*state, out) is out
     assert (kernel(*state) == out).all()
+
+
+MADE = {outs: random_program(12, shapes=((6,), (2, 3), ()), outs=outs)
+        for outs in (((4,),), ((2, 3),), ((),), ((4,), (2, 2)), ((3,), ()))}
+
+
+@pytest.mark.parametrize("count", [None, 0, 1, 21, 5000])
+@pytest.mark.parametrize("outs", MADE)
+def test_results_that_are_made_natively_are_those_of_python(outs, count):
+    program = MADE[outs]
+    kernel = Kernel(compile_program(program))
+    arrays = random_arrays(program, 1 if count is None else count)
+    arrays = [x[0] if count is None and x.ndim > 1 else x for x in arrays]
+    if count is None:
+        arrays[2] = np.array(0.5)
+    found, wanted = kernel.plain(*arrays, None), kernel._general(*arrays, None)
+    if len(outs) == 1:
+        found, wanted = (found,), (wanted,)
+    assert [type(x) for x in (found, *found)] == [type(x) for x in (wanted, *wanted)]
+    for x, y in zip(found, wanted, strict=True):
+        assert (x.shape, x.dtype) == (y.shape, y.dtype)
+        assert x.tobytes() == y.tobytes()
+
+
+def test_references_balance_where_results_are_made(kernel, state):
+    none, kept = sys.getrefcount(None), [sys.getrefcount(x) for x in state]
+    found = [kernel.plain(*state, None) for _ in range(1000)]
+    assert {sys.getrefcount(x) for x in found} == {sys.getrefcount(np.zeros(4)) + 2}
+    assert [sys.getrefcount(x) for x in state] == kept
+    assert abs(sys.getrefcount(None) - none) < 100
+    assert len({x.__array_interface__["data"] for x in found}) == 1000
+
+
+def test_one_array_too_many_is_no_output(kernel, state):
+    more = np.zeros(4)
+    with pytest.raises(TypeError, match="4 arrays given, expected 3"):
+        kernel(*state, more)
+    assert not more.any()
+
+
+def test_without_functions_of_numpy_results_are_made_by_python(monkeypatch, state):
+    unknown = native._process() | {"new_array": 0, "scalar_of": 0}
+    monkeypatch.setattr(native, "_process", lambda: unknown)
+    kernel = Kernel(compile_program(PROGRAM))
+    out = np.zeros(4)
+    assert kernel.bare(*state, out) is out
+    assert (kernel(*state) == out).all()

@@ -13,9 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from random_programs import random_arrays, random_program, random_rolled_program
 
+import nlink
 from nlink.backends.llvm import threads, translate
-from nlink.backends.llvm.threads import together
+from nlink.backends.llvm.kernel import Kernel
+from nlink.backends.llvm.threads import Trials, together
 from nlink.compute.engines import kernel
 from nlink.testing import random_robot
 
@@ -252,3 +255,99 @@ def test_threads_that_ask_for_one_kernel_share_it(monkeypatch):
     assert len(compiled) == 1
     assert len({answer.tobytes() for answer in answers}) == 1
     assert np.isfinite(answers).all()
+
+
+def test_no_more_threads_than_allowed_share_the_jobs():
+    seen = set()
+    together([lambda: seen.add(threading.current_thread())] * 16, most=1)
+    assert seen == {threading.current_thread()}
+
+
+@pytest.mark.parametrize(("one", "several", "wanted"), [
+    (1.0, 0.5, True), (1.0, 0.95, False), (1.0, 3.0, False)])
+def test_the_faster_way_is_kept_and_the_slower_one_tried_again(one, several, wanted):
+    trials, answers = Trials(), []
+    for _ in range(10 * Trials.AGAIN):
+        answers.append(trials.several())
+        trials.learn(several=answers[-1], seconds=several if answers[-1] else one)
+    assert answers[:2] == [True, False]
+    assert answers.count(not wanted) == 11
+
+
+def test_a_core_that_is_free_again_is_used_again():
+    trials, busy = Trials(), True
+    for call in range(40 * Trials.AGAIN):
+        busy = call < Trials.AGAIN
+        answer = trials.several()
+        trials.learn(several=answer, seconds=3.0 if answer and busy else 0.5 if answer else 1.0)
+    assert trials.several()
+
+
+def test_the_number_of_threads_is_set_by_call_or_environment(monkeypatch):
+    monkeypatch.setattr(threads, "_most_threads", None)
+    monkeypatch.delenv("NLINK_THREADS", raising=False)
+    assert nlink.threads() == threads.cores()
+    monkeypatch.setenv("NLINK_THREADS", "3")
+    assert nlink.threads() == 3
+    assert nlink.threads(5) == nlink.threads() == 5
+    for wrong in (0, -1, 1.5, "2", True, float("nan")):
+        with pytest.raises(ValueError, match=r"threads: .*expected a whole number"):
+            nlink.threads(wrong)
+    monkeypatch.setattr(threads, "_most_threads", None)
+    for wrong in ("0", "-1", "two", "1.5"):
+        monkeypatch.setenv("NLINK_THREADS", wrong)
+        with pytest.raises(ValueError, match=r"NLINK_THREADS: .*expected a whole number"):
+            nlink.threads()
+
+
+def test_with_one_thread_nobody_is_woken(monkeypatch):
+    program = random_program(11, size=40, shapes=((6,),), outs=((4,),))
+    kernel, arrays = Kernel(translate.compile_program(program)), random_arrays(program, 100_000)
+    expected = kernel(*arrays)
+    kernel._trials.clear()
+    kernel._limits[1], kernel._measured = 1000, True
+    monkeypatch.setattr(threads, "_most_threads", 1)
+    monkeypatch.setattr(threads, "together", lambda *_: pytest.fail("woken"))
+    assert kernel(*arrays).tobytes() == expected.tobytes()
+    monkeypatch.setattr(threads, "_most_threads", 2)
+    with pytest.raises(pytest.fail.Exception, match="woken"):
+        kernel(*arrays)
+
+
+def test_batches_without_the_gil_have_scratch_memory_of_their_own():
+    program = random_rolled_program(3, 50)
+    kernel = Kernel(translate.compile_program(program))
+    kernel._limits[0] = 0
+    batches = [random_arrays(program, 200, seed) for seed in range(4)]
+    expected = [np.concatenate([x.ravel() for x in kernel(*arrays, threads=1)])
+                for arrays in batches]
+    wrong, start = [], threading.Barrier(4)
+
+    def work(k):
+        start.wait()
+        for _ in range(30):
+            found = np.concatenate([x.ravel() for x in kernel.plain(*batches[k], None)])
+            if found.tobytes() != expected[k].tobytes():
+                wrong.append(k)
+
+    working = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in working:
+        thread.start()
+    for thread in working:
+        thread.join()
+    assert not wrong
+
+
+def test_daemons_that_compute_at_exit():
+    assert child("""
+arrays = random_arrays(program, 20_000)
+kernel(*arrays)
+kernel._limits[:] = 0, 2**62
+def compute():
+    while True:
+        kernel(*arrays)
+for _ in range(3):
+    threading.Thread(target=compute, daemon=True).start()
+time.sleep(0.05)
+print("end")
+""") == "end\n"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
+import pydoc
 import re
 
 import numpy as np
@@ -236,13 +239,16 @@ def test_friction_and_armature_are_in_the_torque():
 @pytest.mark.parametrize(("call", "error"), [
     (lambda r: r.mass_matrix(np.zeros(6), foo=1), "mass_matrix: unknown option 'foo'"),
     (lambda r: r.mass_matrix(np.zeros(6), frame=2), "mass_matrix: unknown option 'frame'"),
+    (lambda r: r.mass_matrix(np.zeros(6), foo=[]), "mass_matrix: unknown option 'foo'"),
+    (lambda r: r.compute("mass_matrix", np.zeros(6), np.zeros((6, 6))), "2 arrays given"),
     (lambda r: r.mass_matrix(np.zeros(6), engine=[]), "mass_matrix: frame, algorithm and engine"),
     (lambda r: r.operators(np.zeros(6) + 1j), "q: dtype complex128 does not convert to float64"),
     (lambda r: r.diagonal(["1"] * 6), "q: dtype <U1 does not convert to float64"),
 ])
 def test_wrong_options_are_named(call, error):
-    with pytest.raises(TypeError, match=re.escape(error)):
+    with pytest.raises(TypeError, match=re.escape(error)) as raised:
         call(nlink.load("puma560"))
+    assert raised.value.__context__ is None or raised.value.__suppress_context__
 
 
 def test_ragged_input_is_named():
@@ -255,3 +261,21 @@ def test_c_is_written_of_a_list_of_names(names, tmp_path):
     with pytest.raises(ValueError, match="names: "):
         nlink.export_c(nlink.load("planar3"), names, tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_method_that_has_been_called_can_be_overridden_copied_and_asked_for_help(robot, state):
+    class Weightless(nlink.Robot):
+        def inverse_dynamics(self, q, qd, qdd, f_ext=None, **how):
+            return super().inverse_dynamics(q, qd, qdd, f_ext, **how) - self.gravity_torque(q)
+
+    q, qd, qdd = (x[0] if x.ndim > 1 else x for x in arguments("inverse_dynamics", state))
+    light = Weightless(robot.description)
+    for each in (light, copy.copy(light), copy.deepcopy(light)):
+        for _ in range(2):
+            np.testing.assert_array_equal(
+                each.inverse_dynamics(q, qd, qdd),
+                robot.inverse_dynamics(q, qd, qdd) - robot.gravity_torque(q))
+    text = pydoc.render_doc(robot.inverse_dynamics)
+    assert "Joint forces: tau" in text
+    assert list(inspect.signature(robot.inverse_dynamics).parameters)[:4] == [
+        "q", "qd", "qdd", "f_ext"]

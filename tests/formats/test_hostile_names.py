@@ -15,6 +15,7 @@ import pytest
 import nlink
 from nlink import cli
 from nlink.bench.bench_tables import markdown
+from nlink.bench.bench_tables import rows as bench_rows
 from nlink.bench.dynamics import run_bench
 from nlink.formats.dh import to_toml
 from nlink.formats.mjcf_writer import mjcf_losses, to_mjcf
@@ -138,7 +139,11 @@ def test_html(name):
 def test_markdown(robot, tmp_path):
     path = tmp_path / "robot.toml"
     path.write_text(to_toml(robot.description), "utf-8")
-    lines = markdown(run_bench([str(path)], seconds=1e-6, chains=())).splitlines()
+    bench = run_bench([str(path)], seconds=1e-6, chains=())
+    assert {row.what for row in bench_rows(bench)} >= {
+        f"{plain(robot.name)} inverse_dynamics, {way}"
+        for way in ("one call from Python", "call, out=", "bare kernel", "call of 256, a state")}
+    lines = markdown(bench).splitlines()
     rows = [line for line in lines if line.startswith(f"| {plain(robot.name)}")]
     assert rows
     heads = {line.count("|") for line in lines if line.startswith("| robot")}

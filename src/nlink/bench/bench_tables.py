@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nlink.bench.closed_chains_bench import LOOPED
-from nlink.bench.dynamics import BATCH, CHAINS, HUMANOID, LARGE_BATCH, PLAIN
+from nlink.bench.dynamics import BATCH, BATCHES, CHAINS, HUMANOID, LARGE_BATCH, PLAIN
 from nlink.bench.timing import CPP, Bench
 
 
@@ -61,6 +61,18 @@ def rows(bench: Bench) -> list[BenchRow]:
                 if ours:
                     lines.append(BenchRow(f"{robot} {what}, one call from Python", ours, peer,
                                           bench.seconds(robot, what, peer)))
+    for robot in arms:
+        for what, _ in PLAIN[:2]:
+            for way in ("call, out=", "bare kernel"):
+                ours = bench.seconds(robot, what, f"nlink {way}")
+                if ours:
+                    lines.append(BenchRow(f"{robot} {what}, {way}", ours, "Pinocchio call",
+                                          bench.seconds(robot, what, "Pinocchio call")))
+            for size in BATCHES:
+                ours = bench.seconds(robot, what, f"nlink call of {size}")
+                if ours:
+                    lines.append(BenchRow(f"{robot} {what}, call of {size}, a state", ours,
+                                          "Pinocchio in C++", bench.in_cpp(robot, what)))
     for robot in arms:
         what = f"inverse_dynamics of {LARGE_BATCH}"
         two = bench.seconds(robot, what, "nlink 2 threads")
@@ -144,17 +156,28 @@ def markdown(bench: Bench) -> str:
                   f"J M^-1 J^T of one frame of {HUMANOID}: {mobility} its Jacobian, M^-1 and two "
                   "products from Python."]
     lines += _loop_lines(bench)
-    lines += ["", "One call from Python, one state.", "",
-              _line(["robot", "computation", "nlink", "Pinocchio", "MuJoCo"]),
-              "|---|---|---:|---:|---:|"]
+    lines += ["", "One call from Python, one state: the method, the method with `out=`, the bare "
+              "kernel of `robot.compile`; ratios of the peers to the method.", "",
+              _line(["robot", "computation", "method", "out=", "bare", "Pinocchio", "MuJoCo"]),
+              "|---|---|---:|---:|---:|---:|---:|"]
     for robot in arms:
         for what, _ in PLAIN[:2]:
-            ours = bench.seconds(robot, what, "nlink call")
+            ours = [_cell(bench.seconds(robot, what, f"nlink {way}"), None)
+                    for way in ("call", "call, out=", "bare kernel")]
             peers = [_cell(bench.seconds(robot, what, f"{peer} call"), None)
                      + (f" ({r:.1f}x)" if (r := bench.ratio(robot, what, "nlink call",
                                                             f"{peer} call")) else "")
                      for peer in ("Pinocchio", "MuJoCo")]
-            lines.append(_line([robot, what.replace("_", " "), _cell(ours, None), *peers]))
+            lines.append(_line([robot, what.replace("_", " "), *ours, *peers]))
+    lines += ["", "The method with arrays of so many states, time for one of them, as many threads "
+              "as `nlink` chooses.", "",
+              _line(["robot", "computation", *map(str, BATCHES)]),
+              "|---|---|" + "---:|" * len(BATCHES)]
+    for robot in arms:
+        for what, _ in PLAIN[:2]:
+            lines.append(_line([robot, what.replace("_", " "), *(
+                _cell(bench.seconds(robot, what, f"nlink call of {size}"), None)
+                for size in BATCHES)]))
     large = f"inverse_dynamics of {LARGE_BATCH}"
     gains = [f"{robot} {r:.2f}x" for robot in arms
              if (r := bench.ratio(robot, large, "nlink 2 threads", "nlink 1 thread"))]

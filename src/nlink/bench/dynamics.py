@@ -17,7 +17,7 @@ import numpy as np
 
 from nlink.bench.closed_chains_bench import bench_loops
 from nlink.bench.peers import bench_mobility, bench_mujoco, bench_pinocchio
-from nlink.bench.timing import Bench, adder, best, best_call, caller
+from nlink.bench.timing import Bench, adder, best, best_call, caller, filler
 from nlink.compute.complexity import count
 from nlink.compute.engines import kernel
 from nlink.formats.bridges import pinocchio_order, to_pinocchio
@@ -29,6 +29,8 @@ from nlink.robot import Robot, load
 
 BATCH = 4096
 LARGE_BATCH = 65536
+BATCHES = (1, 16, 256, 1024, 4096, LARGE_BATCH)
+"""Of what users call: the method, with arrays of so many states."""
 CHAINS = (100, 200, 1000, 10_000)
 HUMANOID = "talos_floating"
 ARMS = ("puma560", "ur5", "panda", "random7")
@@ -77,9 +79,13 @@ def _bench_robot(bench: Bench, robot: Robot, seconds: float) -> None:
         code = kernel(robot.request(what))
         outs = [np.empty((BATCH, port.size)) for port in code.outputs]
         add("nlink batch", best(partial(code.run, inputs, outs, BATCH, 1), seconds) / BATCH)
-        few = [[x[k].copy() for x in inputs] + [np.empty(p.shape) for p in code.outputs]
-               for k in range(64)]
-        add("nlink call", best_call(caller(code.bare, few), len(few), seconds))
+        few = [[x[k].copy() for x in inputs] for k in range(64)]
+        method, out = getattr(robot, what), np.empty(code.outputs[0].shape)
+        add("nlink call", best_call(caller(method, few), len(few), seconds))
+        if len(names) == 3:
+            add("nlink call, out=", best_call(filler(method, few, out), len(few), seconds))
+        filled = [[*arrays, out] for arrays in few]
+        add("nlink bare kernel", best_call(caller(code.bare, filled), len(few), seconds))
         in_numpy = partial(getattr(robot, what), *inputs, engine="numpy")
         add("numpy batch", best(in_numpy, seconds) / BATCH)
         if model is not None:
@@ -92,6 +98,11 @@ def _bench_robot(bench: Bench, robot: Robot, seconds: float) -> None:
         adder(bench, robot.name, "forward_dynamics")(
             algorithm, best(partial(code.run, inputs, outs, BATCH, 1), seconds) / BATCH)
     large = _states(robot, LARGE_BATCH)
+    for what, names in PLAIN[:2]:
+        for size in BATCHES:
+            some = [large[name][:size].copy() for name in names]
+            adder(bench, robot.name, what)(
+                f"nlink call of {size}", best(partial(getattr(robot, what), *some), seconds) / size)
     code = kernel(robot.request("inverse_dynamics"))
     inputs = [large[name] for name in ("q", "qd", "qdd")]
     out = [np.empty((LARGE_BATCH, robot.n))]

@@ -90,3 +90,11 @@ def adder(bench: Bench, robot: str, what: str) -> Callable[[str, float], None]:
 def caller(function: Callable[..., Any], arguments: list[list[Any]]) -> Callable[[int], Any]:
     """A call with the k-th arguments; one lambda more than the function, for us and the peers."""
     return lambda k: function(*arguments[k])
+
+
+def filler(function: Callable[..., Any], arguments: list[list[Any]],
+           out: np.ndarray) -> Callable[[int], Any]:
+    """A call with the k-th three arguments and `out`, written out as users do: a star and a
+    keyword together would make a dict."""
+    a, b, c = zip(*arguments, strict=True)
+    return lambda k: function(a[k], b[k], c[k], out=out)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from nlink.algorithms.catalogue import Algorithm, find, formulations, rivals
 from nlink.backends.llvm.threads import MAKING
 from nlink.compute import engines
-from nlink.compute.engines import ENGINES, Engine, Function, Request, kernel, prepare
+from nlink.compute.engines import ENGINES, Engine, Function, Request, kernel, out_last, prepare
 from nlink.model.canonical import attach, canonical
 from nlink.model.description import Description
 from nlink.model.mechanism import Attachment, Mechanism
@@ -24,11 +24,10 @@ from nlink.scalars.counting import count_program
 
 
 class How(TypedDict, total=False):
-    """Options of every computation: a named formulation, an engine, an array for the result."""
+    """Options of every computation beside `out`: a named formulation, an engine."""
 
     algorithm: str | None
     engine: Engine | None
-    out: Any
 
 
 class Computations:
@@ -37,7 +36,7 @@ class Computations:
     def __init__(self, description: Description) -> None:
         self.description = description
         self._mechanism = canonical(description)
-        self._functions: dict[tuple[Any, ...], Function] = {}
+        self._functions: dict[Any, Function] = {}
         self._fewest: dict[tuple[str, ...], Algorithm] = {}
 
     @property
@@ -57,9 +56,9 @@ class Computations:
         return self._mechanism
 
     def compute(self, name: str, *arrays: ArrayLike, frame: int | str = -1,
-                f_ext: ArrayLike | None = None, **how: Unpack[How]) -> Any:
+                f_ext: ArrayLike | None = None, out: Any = None, **how: Unpack[How]) -> Any:
         """Anything in the catalogue by its name, such as "quasi_velocities" (see `nlink count`)."""
-        return self._compute(name, *arrays, frame=frame, f_ext=f_ext, how=how)
+        return self._compute(name, (*arrays, out), how, f_ext, frame)
 
     def compile(self, name: str, *, algorithm: str | None = None, frame: int | str = -1,
                 f_ext: bool = False) -> Callable[..., Any]:
@@ -78,31 +77,39 @@ class Computations:
         """
         return kernel(self.request(name, algorithm=algorithm, frame=frame, wrenches=f_ext)).bare
 
-    def _compute(self, name: str, *arrays: ArrayLike, f_ext: ArrayLike | None = None,
-                 frame: int | str | tuple[int | str, ...] = -1, how: How) -> Any:
-        key = (name, frame, f_ext is not None, how.get("algorithm"), how.get("engine"))
-        try:
-            function = self._functions.get(key)
-        except TypeError:
-            raise TypeError(f"{name}: frame, algorithm and engine are names or numbers, "
-                            f"not {key[1:]}") from None
-        if function is None or how.keys() - How.__annotations__.keys():
-            with MAKING:  # who asks while it is made gets the same
-                function = self._functions.get(key)
-                if function is None or how.keys() - How.__annotations__.keys():
-                    function = self._functions[key] = self._function(
-                        name, frame, f_ext is not None, how)
+    def _compute(self, name: str, arguments: tuple[Any, ...], how: How,
+                 f_ext: ArrayLike | None = None,
+                 frame: int | str | tuple[int | str, ...] = -1) -> Any:
+        """Call the function of a name and its options with the arrays and, last, `out`."""
+        key: Any = name
+        if how or frame != -1 or f_ext is not None:
+            key = (name, frame, f_ext is not None, *how.items())
         if f_ext is not None:
-            arrays = (*arrays, f_ext)
-        return function(*arrays, out=how.get("out"))
+            arguments = (*arguments[:-1], f_ext, arguments[-1])
+        try:
+            function = self._functions[key]
+        except KeyError:
+            function = None
+        except TypeError:
+            _expect_options(name, how)
+            raise TypeError(f"{name}: frame, algorithm and engine are names or numbers, not "
+                            f"{(frame, how.get('algorithm'), how.get('engine'))}") from None
+        if function is None:
+            function = self._make(key, name, frame, f_ext is not None, how)
+        return function(*arguments)
+
+    def _make(self, key: Any, name: str, frame: int | str | tuple[int | str, ...],
+              wrenches: bool, how: How) -> Function:
+        """The function of a key, made once."""
+        with MAKING:  # who asks while it is made gets the same
+            if key not in self._functions:
+                self._functions[key] = out_last(self._function(name, frame, wrenches, how))
+            return self._functions[key]
 
     def _function(self, name: str, frame: int | str | tuple[int | str, ...], wrenches: bool,
                   how: How) -> Function:
         """The function that answers calls of one kind."""
-        for option in how:
-            if option not in How.__annotations__:
-                raise TypeError(f"{name}: unknown option {option!r}, "
-                                f"expected some of {', '.join(How.__annotations__)}")
+        _expect_options(name, how)
         engine = how.get("engine")
         if engine is not None and engine not in ENGINES:
             raise ValueError(f"engine: {engine!r}, expected one of {', '.join(ENGINES)}")
@@ -176,3 +183,10 @@ class Computations:
         except (IndexError, TypeError):
             raise ValueError(f"frame: {frame!r}, expected a name or an index from "
                              f"{-len(links)} to {len(links) - 1}") from None
+
+
+def _expect_options(name: str, how: How) -> None:
+    for option in how:
+        if option not in How.__annotations__:
+            raise TypeError(f"{name}: unknown option {option!r}, "
+                            f"expected some of {', '.join(How.__annotations__)}, out") from None

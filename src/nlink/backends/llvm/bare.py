@@ -3,7 +3,8 @@
     PyObject *nlink_bare(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 
 It is called without a tuple or any conversion (METH_FASTCALL), checks every argument by
-the layout of NumPy's array object, and calls the kernel on the data pointers. Whatever
+the layout of NumPy's array object, and calls the kernel on the data pointers; outputs that
+are left out it allocates. Batches that take longer are computed without the GIL. Whatever
 it does not recognise it passes on to the fallback, a Python function that either knows
 how to do it or raises an error that says what is wrong.
 """
@@ -20,6 +21,7 @@ from nlink.backends.llvm.native import (
     BARE,
     DATA,
     DESCR,
+    DOUBLE_NUMBER,
     FLAGS,
     INPUT_FLAGS,
     NDIM,
@@ -30,41 +32,124 @@ from nlink.backends.llvm.native import (
 )
 from nlink.programs.program import Port
 
+ALIGNMENT = 64  # of scratch memory: that of a vector register
+
 
 def emit_bare(inputs: Sequence[Port], outputs: Sequence[Port]) -> str:
-    """The native entry: (inputs..., outputs...), contiguous float64, one state or a batch."""
-    f, ports = Function(), (*inputs, *outputs)
+    """The native entry: contiguous float64, one state or a batch.
+
+    Arguments are (inputs..., outputs...), the inputs alone, or (inputs..., None).
+    """
+    f, ports, n = Function(), (*inputs, *outputs), len(inputs)
     table = f.offset(f.load("ptr", "%self", tuple.__basicsize__), bytes.__basicsize__ - 1)
-    places = [f.let(f"alloca [{len(ports)} x i64]") for _ in range(2)]
     checks = _Checks(f, table)
-    checks.require(f.let(f"icmp eq i64 %nargs, {len(ports)}"))
-    arrays = [f.load("ptr", "%args", 8 * k) for k in range(len(ports))]
-    for array in arrays:
+    objects, places, strides = (f.let(f"alloca [{len(ports)} x i64]") for _ in range(3))
+    sizes = f.let(f"alloca [{1 + max(len(port.shape) for port in outputs)} x i64]")
+
+    # were outputs given?
+    checks.require(f.let(f"icmp uge i64 %nargs, {n}"))
+    last = f.load("ptr", f.offset("%args", f.let("shl i64 %nargs, 3")), -8)
+    none = f.let(f"icmp eq ptr {last}, {checks.word('absent')}")
+    none = f.let(f"and i1 {none}, {f.let(f'icmp eq i64 %nargs, {n + 1}')}")
+    fresh = f.let(f"or i1 {none}, {f.let(f'icmp eq i64 %nargs, {n}')}")
+    checks.require(f.let(f"or i1 {fresh}, {f.let(f'icmp eq i64 %nargs, {len(ports)}')}"))
+    given = [f.load("ptr", "%args", 8 * k) for k in range(n)]
+    for array in given:
         checks.is_array(array)
-    first = f.load("i32", arrays[0], NDIM)
+    first = f.load("i32", given[0], NDIM)
     f.branch(f.let(f"icmp eq i32 {first}, {len(ports[0].shape)}"), "single", "batch")
 
+    def gather(kind: str, count: str) -> None:
+        """Leave all output objects and all data pointers in memory; go on in a block "run"."""
+        data = checks.pointers(given, inputs, INPUT_FLAGS, count)
+        for k, pointer in enumerate(data):
+            f.store("ptr", pointer, places, 8 * k)
+        f.branch(fresh, f"{kind}_fresh", f"{kind}_given")
+        # allocated here
+        f.begin(f"{kind}_fresh")
+        checks.require(f.let(f"icmp ne ptr {checks.word('new_array')}, null"))
+        made: list[str] = []
+        for port in outputs:
+            made.append(_new_array(checks, port, count, sizes, made))
+        for k, x in enumerate(made):
+            f.store("ptr", x, objects, 8 * k)
+            f.store("ptr", f.load("ptr", x, DATA), places, 8 * (n + k))
+        f.go(f"{kind}_run")
+        # given by the caller
+        f.begin(f"{kind}_given")
+        outs = [f.load("ptr", "%args", 8 * k) for k in range(n, len(ports))]
+        for array in outs:
+            checks.is_array(array)
+        found = checks.pointers(outs, outputs, OUTPUT_FLAGS, count)
+        checks.separate([*data, *found], ports, n, count)
+        for k, (x, pointer) in enumerate(zip(outs, found, strict=True)):
+            f.store("ptr", x, objects, 8 * k)
+            f.store("ptr", pointer, places, 8 * (n + k))
+        f.go(f"{kind}_run")
+        f.begin(f"{kind}_run")
+
     f.begin("single")
-    pointers = checks.pointers(arrays, ports, len(inputs), "")
-    arguments = "".join(f"ptr {p}, " for p in pointers)
+    if len(outputs) > 1 and not all(port.shape for port in outputs):
+        checks.require(f.let(f"xor i1 {fresh}, true"))  # a tuple of scalars: no such kernel
+    gather("single", "")
+    arguments = "".join(f"ptr {f.load('ptr', places, 8 * k)}, " for k in range(len(ports)))
     f.do(f"call void @one({arguments}ptr {checks.word('data')}, ptr {checks.word('scratch')})")
-    f.go("done")
+    if len(outputs) == 1 and not outputs[0].shape:
+        f.branch(fresh, "scalar", "done")
+        f.begin("scalar")  # as NumPy's own functions: a number, no array without dimensions
+        number = f.let(f"call ptr {checks.word('scalar_of')}(ptr {f.load('ptr', objects)})")
+        f.do(f"ret ptr {number}")
+    else:
+        f.go("done")
 
     f.begin("batch")
     checks.require(f.let(f"icmp eq i32 {first}, {len(ports[0].shape) + 1}"))
-    count = f.load("i64", f.load("ptr", arrays[0], SHAPE))
-    most = f.load("i64", table, 8 * TABLE.index("most"))
-    checks.require(f.let(f"icmp sle i64 {count}, {most}"))
-    pointers = checks.pointers(arrays, ports, len(inputs), count)
-    for k, (port, pointer) in enumerate(zip(ports, pointers, strict=True)):
-        f.store("ptr", pointer, places[0], 8 * k)
-        f.store("i64", str(8 * port.size), places[1], 8 * k)
-    f.do(f"call void @{BATCH}(ptr {places[0]}, ptr {places[1]}, i64 {count}, "
-         f"ptr {checks.word('data')}, ptr {checks.word('scratch')})")
+    count = f.load("i64", f.load("ptr", given[0], SHAPE))
+    limits = checks.word("limits")
+    checks.require(f.let(f"icmp sle i64 {count}, {f.load('i64', limits, 8)}"))
+    gather("batch", count)
+    for k, port in enumerate(ports):
+        f.store("i64", str(8 * port.size), strides, 8 * k)
+
+    def run(scratch: str) -> None:
+        f.do(f"call void @{BATCH}(ptr {places}, ptr {strides}, i64 {count}, "
+             f"ptr {checks.word('data')}, ptr {scratch})")
+
+    f.branch(f.let(f"icmp sle i64 {count}, {f.load('i64', limits)}"), "held", "released")
+    f.begin("held")
+    run(checks.word("scratch"))
+    f.go("done")
+    # without the GIL, in scratch memory of its own: other threads may be here, too
+    f.begin("released")
+    room = f.let(f"add i64 {f.load('i64', table, 8 * TABLE.index('room'))}, {ALIGNMENT}")
+    memory = f.let(f"call ptr {checks.word('allocate')}(i64 {room})")
+    f.branch(f.let(f"icmp eq ptr {memory}, null"), "held", "roomy", unlikely=True)
+    f.begin("roomy")
+    state = f.let(f"call ptr {checks.word('release')}()")
+    begin = f.let(f"ptrtoint ptr {memory} to i64")
+    begin = f.let(f"and i64 {f.let(f'add i64 {begin}, {ALIGNMENT - 1}')}, {-ALIGNMENT}")
+    run(f.let(f"inttoptr i64 {begin} to ptr"))
+    f.do(f"call void {checks.word('acquire')}(ptr {state})")
+    f.do(f"call void {checks.word('free')}(ptr {memory})")
     f.go("done")
 
     f.begin("done")
-    result = arrays[len(inputs)] if len(outputs) == 1 else checks.word("none")
+    results = [f.load("ptr", objects, 8 * k) for k in range(len(outputs))]
+    f.branch(fresh, "own", "borrowed")
+    f.begin("own")
+    if len(outputs) == 1:
+        f.do(f"ret ptr {results[0]}")
+    else:
+        both = f.let(f"call ptr {checks.word('new_tuple')}(i64 {len(outputs)})")
+        f.branch(f.let(f"icmp eq ptr {both}, null"), "no_tuple", "tuple", unlikely=True)
+        f.begin("no_tuple")
+        checks.fail(results)
+        f.begin("tuple")
+        for k, x in enumerate(results):
+            f.store("ptr", x, both, tuple.__basicsize__ + 8 * k)
+        f.do(f"ret ptr {both}")
+    f.begin("borrowed")
+    result = results[0] if len(outputs) == 1 else checks.word("none")
     f.do(f"call void {checks.word('incref')}(ptr {result})")
     f.do(f"ret ptr {result}")
     f.begin("fallback")
@@ -72,6 +157,22 @@ def emit_bare(inputs: Sequence[Port], outputs: Sequence[Port]) -> str:
                    f"(ptr {checks.word('fallback')}, ptr %args, i64 %nargs, ptr null)")
     f.do(f"ret ptr {answer}")
     return f.define(f"ptr @{BARE}(ptr %self, ptr %args, i64 %nargs)")
+
+
+def _new_array(checks: _Checks, port: Port, count: str, sizes: str, before: Sequence[str]) -> str:
+    """A new array for an output; without memory the call ends, and the ones before are freed."""
+    f, shape = checks.f, [*([count] if count else []), *map(str, port.shape)]
+    for d, size in enumerate(shape):
+        f.store("i64", size, sizes, 8 * d)
+    x = f.let(f"call ptr {checks.word('new_array')}(ptr {checks.word('ndarray')}, "
+              f"i32 {len(shape)}, ptr {sizes}, i32 {DOUBLE_NUMBER}, ptr null, ptr null, "
+              "i32 0, i32 0, ptr null)")
+    failed, passed = f.fresh("failed"), f.fresh("made")
+    f.branch(f.let(f"icmp eq ptr {x}, null"), failed, passed, unlikely=True)
+    f.begin(failed)
+    checks.fail(before)
+    f.begin(passed)
+    return x
 
 
 @dataclass(slots=True)
@@ -97,12 +198,17 @@ class _Checks:
         kind = self.f.load("ptr", value, TYPE)
         self.require(self.f.let(f"icmp eq ptr {kind}, {self.word('ndarray')}"))
 
-    def pointers(self, arrays: Sequence[str], ports: Sequence[Port], inputs: int,
+    def fail(self, objects: Sequence[str]) -> None:
+        """Return with the error that Python has been told."""
+        for x in objects:
+            self.f.do(f"call void {self.word('decref')}(ptr {x})")
+        self.f.do("ret ptr null")
+
+    def pointers(self, arrays: Sequence[str], ports: Sequence[Port], wanted: int,
                  count: str) -> list[str]:
         """The data of arrays of the ports' shapes, after a dimension of `count` if not ""."""
         f, found = self.f, list[str]()
-        for k, (array, port) in enumerate(zip(arrays, ports, strict=True)):
-            wanted = INPUT_FLAGS if k < inputs else OUTPUT_FLAGS
+        for array, port in zip(arrays, ports, strict=True):
             flags = f.let(f"and i32 {f.load('i32', array, FLAGS)}, {wanted}")
             sizes = [*([count] if count else []), *map(str, port.shape)]
             self.require(
@@ -114,12 +220,17 @@ class _Checks:
                 self.require(*(f.let(f"icmp eq i64 {f.load('i64', shape, 8 * d)}, {n}")
                                for d, n in enumerate(sizes)))
             found.append(f.load("ptr", array, DATA))
+        return found
+
+    def separate(self, pointers: Sequence[str], ports: Sequence[Port], inputs: int,
+                 count: str) -> None:
+        """Outputs share no byte with anything before them."""
+        f = self.f
         lengths = [f.let(f"mul i64 {count}, {8 * p.size}") if count else str(8 * p.size)
                    for p in ports]
-        ends = [f.offset(p, n) for p, n in zip(found, lengths, strict=True)]
+        ends = [f.offset(p, n) for p, n in zip(pointers, lengths, strict=True)]
         for k in range(inputs, len(ports)):
-            for i in range(k):  # outputs share no byte with anything before them
-                before = f.let(f"icmp ule ptr {ends[i]}, {found[k]}")
-                after = f.let(f"icmp ule ptr {ends[k]}, {found[i]}")
+            for i in range(k):
+                before = f.let(f"icmp ule ptr {ends[i]}, {pointers[k]}")
+                after = f.let(f"icmp ule ptr {ends[k]}, {pointers[i]}")
                 self.require(f.let(f"or i1 {before}, {after}"))
-        return found

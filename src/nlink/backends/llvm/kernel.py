@@ -5,11 +5,13 @@ Nothing that writes code is imported here, so that a kernel from the cache loads
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import functools
 import itertools
 import json
 import struct
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nlink.backends.llvm import native
-from nlink.backends.llvm.threads import cores, together
+from nlink.backends.llvm import threads as team
 from nlink.programs.calling import Flat, call
 from nlink.programs.program import Port
 from nlink.scalars.arrays import DOUBLE
@@ -31,8 +33,14 @@ BATCH = "nlink_batch"
 
 _ALIGNMENT = 64
 
-CHUNK = 100e-6
-"""Work, in seconds of one core, below which another thread is not worth waking."""
+HELD = 100e-6
+"""Work, in seconds of one core as the operations promise, for which the GIL is held."""
+
+WAKES = 8
+"""How many times the cost of waking a thread the work has to take before one is woken."""
+
+PIECES = 4
+"""Pieces of a batch for each thread: who is late, or slow, does fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +80,8 @@ class Compiled:
                         head["scratch"], image[begin:end], image[end:], head["split"])
 
 
+_UNLIMITED = np.array([0, 2**62], np.int64)
+
 _BATCH_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64,
                                ctypes.c_void_p, ctypes.c_void_p)
 
@@ -94,6 +104,10 @@ class Kernel:
         self._data = Room(len(compiled.data))
         self._data.bytes[:] = np.frombuffer(compiled.data, np.uint8)
         self._batch = _BATCH_TYPE(self._image.address(BATCH))
+        held = max(1, int(HELD * 1e9 * self.width / max(1, self.operations)))
+        self._limits = np.array([held, 2 * held], np.int64)
+        self._measured = False
+        self._trials = collections.defaultdict[int, team.Trials](team.Trials)
         # scratch memory no thread is using: fresh pages cost more than they hold
         self._rooms: list[Room] = []
 
@@ -102,57 +116,76 @@ class Kernel:
         if threads is not None:
             return call(self.inputs, self.outputs, arrays, out,
                         lambda i, o, count: self.run(i, o, count, threads))
-        if out is not None:
-            outs = out if isinstance(out, tuple) else (out,)
-            return self._filling(*arrays, *outs) if len(outs) == 1 else call(
-                self.inputs, self.outputs, arrays, out, self.run)
-        # plain arrays, one state or a batch of moderate size, never leave native code
-        lead: tuple[int, ...] = ()
-        if arrays and type(arrays[0]) is np.ndarray:
-            lead = arrays[0].shape[:arrays[0].ndim - len(self.inputs[0].shape)][:1]
-        outs = [np.empty(lead + port.shape) for port in self.outputs]
-        result = self._single(*arrays, *outs)
-        if result is None:
-            return tuple(x if x.ndim else x[()] for x in outs)
-        return result[()] if result is outs[0] and not result.ndim else result
+        return self.plain(*arrays, out)
 
     def _general(self, *arguments: Any) -> Any:
-        """What `__call__` does when the arguments are not plain arrays of one shape."""
-        arrays = arguments[:len(arguments) - len(self.outputs)]
-        return call(self.inputs, self.outputs, arrays, None, self.run)
+        """`plain` in Python: for what native code does not take, and where there is none."""
+        return call(self.inputs, self.outputs, arguments[:-1], arguments[-1], self.run)
 
     def run(self, inputs: Flat, outputs: Flat, count: int, threads: int | None = None) -> None:
         """Compute flat arrays as `calling.call` prepares them, without the GIL.
 
-        `threads=None` takes as many as are worth waking, at most one for each core.
+        `threads=None` takes one or as many as `nlink.threads` allows, as has been faster.
         """
-        arrays = (*inputs, *outputs)
-        blocks = -(-count // self.width)
-        if threads is None:
-            threads = min(cores(), count // self._most(0) or 1)
-        threads = max(1, min(threads, blocks))
-        if threads == 1:
-            self._span(arrays, 0, count)
+        ports = (*self.inputs, *self.outputs)
+        arrays = [x.reshape(count, *port.shape)
+                  for x, port in zip((*inputs, *outputs), ports, strict=True)]
+        if threads is not None:
+            self._share(arrays, count, threads)
             return
-        bounds = [min(count, blocks * k // threads * self.width) for k in range(threads + 1)]
-        together([functools.partial(self._span, arrays, begin, end)
-                  for begin, end in itertools.pairwise(bounds)])
+        if count > self._limits[1] and not self._measured:
+            self._measure(arrays)
+        if count <= self._limits[1] or (most := team.threads()) == 1:
+            self._part(*arrays)
+            return
+        trials = self._trials[count.bit_length()]
+        several, begin = trials.several(), time.perf_counter()
+        self._share(arrays, count, most if several else 1)
+        seconds = time.perf_counter() - begin
+        trials.learn(several=several, seconds=seconds / count)
+        if not several:
+            self._learn(count, seconds)
 
-    def _span(self, arrays: Sequence[np.ndarray], begin: int, end: int) -> None:
-        """Compute some of the states; holding the arrays, it keeps their memory."""
-        strides = (ctypes.c_int64 * len(arrays))(*(x.strides[0] for x in arrays))
-        ports = (ctypes.c_void_p * len(arrays))(
-            *(x.__array_interface__["data"][0] + begin * x.strides[0] for x in arrays))
+    def _measure(self, arrays: Sequence[np.ndarray]) -> None:
+        """Find out, by some of the states, how many are not worth waking a thread for."""
+        some, self._measured = [x[:self._limits[1]] for x in arrays], True
+        self._limits[1] = 0
+        for _ in range(4):
+            begin = time.perf_counter()
+            self._part(*some)
+            self._learn(len(some[0]), time.perf_counter() - begin)
+
+    def _learn(self, count: int, seconds: float) -> None:
+        """One thread took so long for some states: the fastest time decides."""
+        states = int(WAKES * team.waking() * count / max(seconds, 1e-9))
+        self._limits[1] = max(states, self._limits[1])
+
+    def _share(self, arrays: Sequence[np.ndarray], count: int, threads: int) -> None:
+        """Compute all states by so many threads."""
+        blocks = -(-count // self.width)
+        pieces = min(PIECES * threads, blocks) if threads > 1 else 1
+        if pieces <= 1:
+            self._part(*arrays)
+            return
+        bounds = [min(count, blocks * k // pieces * self.width) for k in range(pieces + 1)]
+        team.together([functools.partial(self._part, *(x[begin:end] for x in arrays))
+                       for begin, end in itertools.pairwise(bounds)], threads)
+
+    @lazy
+    def _part(self) -> Callable[..., Any]:
+        """Compute states in this thread, without the GIL; holding the arrays, it keeps them."""
+        return self._builtin(self._strided, absent=False, limits=_UNLIMITED)
+
+    def _strided(self, *arrays: np.ndarray) -> None:
+        """`_part` for rows that are any constant number of bytes apart."""
+        strides = (ctypes.c_int64 * len(arrays))(*[x.strides[0] for x in arrays])
+        ports = (ctypes.c_void_p * len(arrays))(*map(native.data_address, arrays))
         try:
             scratch = self._rooms.pop()
         except IndexError:
             scratch = Room(self._scratch)
-        self._batch(ports, strides, end - begin, self._data.address, scratch.address)
+        self._batch(ports, strides, len(arrays[0]), self._data.address, scratch.address)
         self._rooms.append(scratch)
-
-    def _fill(self, *arguments: Any) -> Any:
-        """The same with an array for the only output."""
-        return call(self.inputs, self.outputs, arguments[:-1], arguments[-1:], self.run)
 
     @lazy
     def bare(self) -> Callable[..., Any]:
@@ -163,31 +196,27 @@ class Kernel:
         None, is returned. Where outputs are left out they are allocated, at the usual price
         of a call. Anything else raises TypeError or ValueError.
         """
-        return self._builtin(self._checked)
+        return self._builtin(self._checked, absent=False)
 
     @lazy
-    def _single(self) -> Callable[..., Any]:
-        return self._builtin(self._general)
+    def plain(self) -> Callable[..., Any]:
+        """The call itself, `plain(*arrays, out)`: native for one state or a batch of plain
+        arrays, with the result allocated or written into `out`."""
+        return self._builtin(self._general, absent=True)
 
-    @lazy
-    def _filling(self) -> Callable[..., Any]:
-        return self._builtin(self._fill)
-
-    def _builtin(self, fallback: Callable[..., Any]) -> Callable[..., Any]:
-        """Native code for one state, with a Python function for everything else."""
+    def _builtin(self, fallback: Callable[..., Any], *, absent: bool,
+                 limits: np.ndarray | None = None) -> Callable[..., Any]:
+        """Native code for plain arrays, with a Python function for everything else."""
         if not native.supported():
             return fallback
         names = ", ".join(port.name for port in (*self.inputs, *self.outputs))
+        limits = self._limits if limits is None else limits
         scratch = Room(self._scratch)  # one is enough: the GIL is held
         return native.builtin(
             self._image.address(native.BARE), self.name, f"{self.name}({names})", fallback,
-            self._data.address, scratch.address, self._most(1),
-            (self._image, self._data, scratch))
-
-    def _most(self, threads: int) -> int:
-        """About how many states so many threads compute before another one is worth it."""
-        states = (threads + 1) * CHUNK * 1e9 * self.width / max(1, self.operations)
-        return max(1, int(states))
+            (self._image, self._data, scratch, limits), absent=absent,
+            data=self._data.address, scratch=scratch.address, room=self._scratch,
+            limits=native.data_address(limits))
 
     def _checked(self, *arguments: Any) -> Any:
         """`bare` in Python: for what native code does not take, and where there is none."""

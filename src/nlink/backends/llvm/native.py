@@ -23,9 +23,20 @@ TYPE, DATA, NDIM, SHAPE, DESCR, FLAGS = 8, 16, 24, 32, 56, 64
 INPUT_FLAGS = 0x1 | 0x100  # C-contiguous, aligned
 OUTPUT_FLAGS = INPUT_FLAGS | 0x400  # writeable
 
-TABLE = ("ndarray", "float64", "fallback", "vectorcall", "incref", "none", "data", "scratch",
-         "most")
-"""The words of the table: addresses, and the most states computed with the GIL held."""
+NEW_ARRAY, SCALAR_OF = 93, 76  # PyArray_New and PyArray_Return in NumPy's table of functions
+NUMPY_ABIS = (0x1000009, 0x2000000)  # of NumPy 1 and 2
+DOUBLE_NUMBER = 12  # NPY_DOUBLE
+
+PYTHON = {"vectorcall": "PyObject_Vectorcall", "incref": "Py_IncRef", "decref": "Py_DecRef",
+          "new_tuple": "PyTuple_New", "release": "PyEval_SaveThread",
+          "acquire": "PyEval_RestoreThread", "allocate": "PyMem_RawMalloc",
+          "free": "PyMem_RawFree"}
+"""Functions of the interpreter, by their names in the table."""
+
+TABLE = ("ndarray", "float64", "fallback", "none", "absent", "new_array", "scalar_of", "data",
+         "scratch", "room", "limits", *PYTHON)
+"""The words of the table: addresses, and the bytes of scratch memory ("room"). `limits` are
+two numbers of states: the most computed with the GIL held, and the most computed natively."""
 
 
 @functools.cache
@@ -56,6 +67,13 @@ def _layout_agrees(x: np.ndarray) -> bool:
             and all(word(shape + 8 * k) == n for k, n in enumerate(x.shape)))
 
 
+def data_address(x: np.ndarray) -> int:
+    """Where an array's data begin."""
+    if supported():
+        return ctypes.c_size_t.from_address(id(x) + DATA).value
+    return x.__array_interface__["data"][0]
+
+
 def identity() -> str:
     """What of the interpreter is compiled in."""
     return f"{sys.implementation.cache_tag} {tuple.__basicsize__} {bytes.__basicsize__}"
@@ -64,19 +82,42 @@ def identity() -> str:
 METH_FASTCALL = 0x80
 
 
-def builtin(address: int, name: str, doc: str, fallback: Callable[..., Any],
-            data: int, scratch: int, most: int, keep: Any) -> Callable[..., Any]:
-    """The function object for code at an address; it keeps `keep` alive, and itself valid."""
+@functools.cache
+def _process() -> dict[str, int]:
+    """The words of the table that all functions share."""
+    words = {"ndarray": id(np.ndarray), "float64": id(np.dtype(np.float64)), "none": id(None)}
+    for name, symbol in PYTHON.items():
+        words[name] = ctypes.cast(getattr(ctypes.pythonapi, symbol), ctypes.c_void_p).value or 0
+    return words | _numpy_functions()
+
+
+def _numpy_functions() -> dict[str, int]:
+    """NumPy's functions that make arrays, zeros where its table is not a known one."""
+    try:
+        from numpy._core import _multiarray_umath as numpy_api  # pyright: ignore
+    except ImportError:
+        from numpy.core import _multiarray_umath as numpy_api  # pyright: ignore
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi))
+    functions = pointer(numpy_api._ARRAY_API, None) or 0
+
+    def entry(number: int) -> int:
+        return ctypes.c_size_t.from_address(functions + 8 * number).value
+
+    known = ctypes.CFUNCTYPE(ctypes.c_uint)(entry(0))() in NUMPY_ABIS
+    return {"new_array": entry(NEW_ARRAY) if known else 0,
+            "scalar_of": entry(SCALAR_OF) if known else 0}
+
+
+def builtin(address: int, name: str, doc: str, fallback: Callable[..., Any], keep: Any, *,
+            absent: bool, **words: int) -> Callable[..., Any]:
+    """The function object for code at an address; it keeps `keep` alive, and itself valid.
+
+    `absent` allows None in place of the outputs; `words` are data, scratch, room and limits.
+    """
     api = ctypes.pythonapi
-
-    def entry(symbol: str) -> int:
-        return ctypes.cast(getattr(api, symbol), ctypes.c_void_p).value or 0
-
-    addresses = {
-        "ndarray": id(np.ndarray), "float64": id(np.dtype(np.float64)), "fallback": id(fallback),
-        "vectorcall": entry("PyObject_Vectorcall"), "incref": entry("Py_IncRef"),
-        "none": id(None), "data": data, "scratch": scratch, "most": most}
-    table = struct.pack(f"{len(TABLE)}P", *(addresses[name] for name in TABLE))
+    words |= {"fallback": id(fallback), "absent": id(None) if absent else 0, **_process()}
+    table = struct.pack(f"{len(TABLE)}P", *(words[name] for name in TABLE))
     # a PyMethodDef. The function reads it until its very end, so it lies in a bytes object: the
     # garbage collector clears ctypes' structures before the objects they are in cycles with
     texts = name.encode(), doc.encode()

@@ -2,14 +2,17 @@
 
 `together` shares a batch between the calling thread and helpers that live as long as the
 process. The caller works too, and takes whatever no helper has taken: at the exit of the
-interpreter, in a forked child or where no thread can be started, it does all of it.
+interpreter, in a forked child or where no thread can be started, it does all of it. Whether
+that is worth it is measured: see `waking` and `Trials`.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
@@ -30,8 +33,85 @@ def cores() -> int:
         return os.cpu_count() or 1
 
 
-def together(jobs: Sequence[Job]) -> None:
+_most_threads: int | None = None
+
+
+def threads(n: int | None = None) -> int:
+    """The most threads that share a batch or an ensemble; with `n`, from now on so many.
+
+    If never set it is the environment's `NLINK_THREADS`, else one for each core.
+
+    >>> import nlink
+    >>> before = nlink.threads()
+    >>> nlink.threads(1), nlink.threads(before) == before
+    (1, True)
+    """
+    global _most_threads
+    if n is not None:
+        if isinstance(n, bool) or not hasattr(n, "__index__") or int(n) < 1:
+            raise ValueError(f"threads: {n!r:.80}, expected a whole number of at least 1")
+        _most_threads = int(n)
+    return _most_threads or _threads_of_environment() or cores()
+
+
+def _threads_of_environment() -> int:
+    text = os.environ.get("NLINK_THREADS", "")
+    if text and not (text.isascii() and text.isdigit() and int(text)):
+        raise ValueError(f"NLINK_THREADS: {text!r:.80}, expected a whole number of at least 1")
+    return int(text or 0)
+
+
+@functools.cache
+def waking() -> float:
+    """Seconds from the call of `together` until a helper works: the least of some, measured
+    once; a millisecond where no helper comes."""
+    least = 1e-3
+    for _ in range(8):
+        begin, seen = time.perf_counter(), dict[int, float]()
+
+        def job(seen: dict[int, float] = seen) -> None:
+            seen.setdefault(threading.get_ident(), time.perf_counter())
+            time.sleep(2e-4)  # leaves the other job to a helper
+
+        together([job, job])
+        seen.pop(threading.get_ident(), None)
+        least = min([least, *(t - begin for t in seen.values())])
+    return least
+
+
+class Trials:
+    """Whether several threads have been faster than one, for work of about one size.
+
+    The slower way is tried again now and then: cores that were busy may be free.
+    """
+
+    AGAIN = 64
+    GAIN = 0.9
+    """The part of one thread's time that several may take."""
+
+    def __init__(self) -> None:
+        self._seconds = [0.0, 0.0]
+        self._calls = 0
+
+    def several(self) -> bool:
+        """Whether the next call should wake others."""
+        one, more = self._seconds
+        self._calls += 1
+        if not (one and more):
+            return not more
+        return (more < self.GAIN * one) != (self._calls % self.AGAIN == 0)
+
+    def learn(self, *, several: bool, seconds: float) -> None:
+        """A faster call counts at once, a slower one in part: it may have been disturbed."""
+        known = self._seconds[several]
+        slower = known and seconds > known
+        self._seconds[several] = known + (seconds - known) / 8 if slower else seconds
+
+
+def together(jobs: Sequence[Job], most: int | None = None) -> None:
     """Run all jobs, in this thread and in helpers; the first error is raised when all are done.
+
+    `most` limits the threads, this one included, if there are more jobs than that.
 
     Whatever happens, no job runs after this has returned: Ctrl-C is kept back until then. A
     job owns the memory it writes to, in case the handler of another signal raises.
@@ -51,7 +131,7 @@ def together(jobs: Sequence[Job]) -> None:
 
     with InterruptKeptBack():
         try:
-            for _ in range(_hire(len(jobs) - 1)):
+            for _ in range(_hire(min(len(jobs), most or len(jobs)) - 1)):
                 _helpers.calls.put(help_out)
             _work_off(todo)
         finally:
