@@ -10,8 +10,7 @@ import ctypes
 import time
 
 from nlink.backends.llvm.host import Image, compile_object, host
-from nlink.backends.llvm.ir import MODULE_TAIL, Function, Lanes, Target
-from nlink.backends.llvm.rolled import loop
+from nlink.backends.llvm.ir import MODULE_TAIL, Function, Lanes, Target, loop
 
 CHAINS = 12
 """Independent sums: more than latency times units, fewer than registers."""

@@ -15,7 +15,7 @@ from typing import Any
 from nlink.backends.llvm.code import Code, lower
 from nlink.backends.llvm.ir import Function, Lanes, Target
 from nlink.backends.llvm.lookup_code import integer_parts, look_up
-from nlink.backends.llvm.memory import Reader, Rows, Writer
+from nlink.backends.llvm.memory import Columns, Reader, Rows, Writer, distribute
 from nlink.backends.llvm.passes import optimize
 from nlink.backends.llvm.sincos import SinCos, sincos
 from nlink.programs.program import Port, Program
@@ -109,29 +109,47 @@ def split_name(name: str) -> tuple[str, int]:
     return port, int(rest[:-1])
 
 
-def emit_program(program: Program, target: Target) -> str:
-    """The functions `block` and `one` of a straight-line program."""
+DIRECT = 64
+"""Elements of outputs, up to which each is stored as soon as it is known."""
+
+
+def emit_program(program: Program, target: Target) -> tuple[str, int]:
+    """The functions `block` and `one` of a straight-line program, and the scratch memory in bytes.
+
+    Many outputs are first kept side by side in scratch memory, zeros and other repeated values
+    once, and a loop distributes them: scattered stores in one block of code would cost LLVM
+    time that grows with their square.
+    """
     ports = (*program.inputs, *program.outputs)
     code = optimize(lower(program.results), fma=target.fma)
+    slots = {r: k for k, r in enumerate(dict.fromkeys(code.results))}
+    direct = len(code.results) <= DIRECT
     where = [(port.name, k) for port in program.outputs for k in range(port.size)]
     functions = []
     for width in (target.width, 1):
         lanes = Lanes(Function(), width, target.fma)
         sources = port_rows(lanes, program.inputs)
         readers = {p.name: Reader(sources[p.name], p.size) for p in program.inputs}
-        writers = {name: Writer(r) for name, r
-                   in port_rows(lanes, program.outputs, len(program.inputs)).items()}
+        targets = port_rows(lanes, program.outputs, len(program.inputs))
 
         def read(name: str, readers: dict[str, Reader] = readers) -> str:
             port, k = split_name(name)
             return readers[port].read(k)
 
-        def done(k: int, value: str, writers: dict[str, Writer] = writers) -> None:
-            port, element = where[k]
-            writers[port].write(element, value)
+        if direct:
+            writers = {name: Writer(rows) for name, rows in targets.items()}
 
-        large = emit(code, lanes, read, done)
-        for writer in writers.values():
-            writer.flush()
+            def done(k: int, value: str, writers: dict[str, Writer] = writers) -> None:
+                port, element = where[k]
+                writers[port].write(element, value)
+
+            large = emit(code, lanes, read, done)
+            for writer in writers.values():
+                writer.flush()
+        else:
+            kept = Columns(lanes, "%scratch", pitch=8 * width)
+            large = emit(Code(code.instructions, tuple(slots)), lanes, read, kept.store)
+            distribute(kept, [(targets[p.name], p.size) for p in program.outputs],
+                       [slots[r] for r in code.results])
         functions.append(finish(lanes, parameters(ports, width=width), large))
-    return "\n".join(functions)
+    return "\n".join(functions), 0 if direct else 8 * target.width * len(slots)

@@ -16,10 +16,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from nlink.backends.llvm.integrator import DOUBLES, ENTRY, HEAD, POINTERS, WORDS
-from nlink.backends.llvm.ir import MODULE_TAIL, Function, Target, number
+from nlink.backends.llvm.ir import MODULE_TAIL, Function, Target, loop, number
 from nlink.backends.llvm.kernel import Compiled
 from nlink.backends.llvm.rates import RolledRates, emit_rates, straight
-from nlink.backends.llvm.rolled import loop
 from nlink.backends.llvm.sincos import large_reduction
 from nlink.backends.llvm.statements import Memory, Writer
 from nlink.iterations.recording import RecordedIteration

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from nlink.backends.llvm.code import lower
 from nlink.backends.llvm.emit import emit, split_name
-from nlink.backends.llvm.ir import Function, Lanes, Target
+from nlink.backends.llvm.ir import Function, Lanes, Target, loop
 from nlink.backends.llvm.passes import optimize
-from nlink.backends.llvm.rolled import emit_in_columns, loop
+from nlink.backends.llvm.rolled import emit_in_columns
 from nlink.programs.program import Program
 from nlink.programs.rolled_program import RolledProgram
 

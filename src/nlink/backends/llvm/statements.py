@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nlink.backends.llvm.emit import Block
-from nlink.backends.llvm.ir import Function, Target
-from nlink.backends.llvm.rolled import loop
+from nlink.backends.llvm.ir import Function, Target, loop
 from nlink.iterations.recording import Call, Pass, Recording, Statement, When, reads
 from nlink.iterations.text import Layout
 from nlink.scalars.graph import Node, operation, reachable

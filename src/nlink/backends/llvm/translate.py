@@ -17,7 +17,7 @@ from nlink.programs.rolled_program import RolledProgram
 def module(program: Program | RolledProgram, target: Target) -> tuple[str, int, int, bytes]:
     """The whole LLVM module of a program, its operation count, scratch size and data."""
     if isinstance(program, Program):
-        body, scratch, data = emit_program(program, target), 0, b""
+        (body, scratch), data = emit_program(program, target), b""
         operations = sum(n.op not in ("const", "input") for n in program.live())
     else:
         code = emit_rolled(program, target)
