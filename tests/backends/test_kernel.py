@@ -163,6 +163,25 @@ def test_many_outputs_into_the_memory_of_an_input():
     assert not strided[:, 91:].any()
 
 
+@pytest.mark.parametrize("vectors", [1, 3])
+def test_pieces_have_the_bits_of_the_whole(program, kernel, many_outputs, monkeypatch, vectors):
+    from nlink.backends.llvm import emit, pieces
+
+    monkeypatch.setattr(pieces, "VECTORS", vectors)
+    for each, whole in ((program, kernel), (many_outputs, Kernel(compile_program(many_outputs)))):
+        with monkeypatch.context() as patch:
+            patch.setattr(emit, "cut", lambda code: pieces.cut(code, 30, 0))
+            pieced = Kernel(compile_program(each))
+        arrays = random_arrays(each, 61)
+        arrays[0][17], arrays[1][40] = math.nan, 1e9  # one angle too large for a vector
+        for count in (1, 3, 4, 5, 11, 12, 13, 23, 24, 25, 50, 61):
+            part = [x[61 - count:] for x in arrays]
+            for threads in (1, 2):
+                assert same_bits(pieced(*part, threads=threads), whole(*part))
+        assert same_bits([np.asarray(x) for x in pieced(*(x[40] for x in arrays))],
+                         [np.asarray(x) for x in whole(*(x[40] for x in arrays))])
+
+
 def test_compiled_code_survives_as_bytes(program, kernel):
     compiled = compile_program(program)
     again = Compiled.from_bytes(compiled.to_bytes())

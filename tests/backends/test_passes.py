@@ -8,6 +8,7 @@ from random_programs import random_program
 
 from nlink.backends.llvm.code import lower
 from nlink.backends.llvm.passes import fuse, move_negations, optimize, schedule, share_reciprocals
+from nlink.backends.llvm.pieces import Slot, cut
 from nlink.scalars.graph import Graph
 
 PASSES = [share_reciprocals, move_negations, fuse, schedule]
@@ -97,3 +98,22 @@ def test_schedule_keeps_few_values_alive():
     alive = max(sum(k <= now < last.get(k, 10**9) for k in range(len(code.instructions)))
                 for now in range(len(code.instructions)))
     assert alive <= 5
+
+
+@pytest.mark.parametrize(("seed", "piece"), [(0, 5), (1, 20), (2, 60), (3, 7), (4, 1000)])
+def test_pieces_compute_the_bits_of_the_whole(seed, piece):
+    program = random_program(seed, size=150)
+    g = program.results[0].graph
+    whole = schedule(lower([*program.results, program.results[0], g.const(0.0), g.input("a[0]")]))
+    pieces = cut(whole, piece, whole=0)
+    assert (len(pieces.pieces) > 1) == (piece < 1000)
+    rng = np.random.default_rng(seed)
+    names = {i.name for i in whole.instructions if i.op == "input"}
+    inputs = {name: rng.normal(size=5) for name in names}
+    slots = {}
+    for each in pieces.pieces:
+        values = each.code(inputs | {Slot(k): x for k, x in slots.items()})
+        slots.update(zip(each.slots, values, strict=True))
+    assert max(slots) < pieces.size
+    for k, wanted in zip(pieces.results, whole(inputs), strict=True):
+        np.testing.assert_array_equal(np.broadcast_to(slots[k], 5), np.broadcast_to(wanted, 5))

@@ -8,15 +8,17 @@ same operations in one lane and so to the last bit the same.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from nlink.backends.llvm.code import Code, lower
-from nlink.backends.llvm.ir import Function, Lanes, Target
+from nlink.backends.llvm.ir import Function, Lanes, Target, loop
 from nlink.backends.llvm.lookup_code import integer_parts, look_up
 from nlink.backends.llvm.memory import Columns, Reader, Rows, Writer, distribute
 from nlink.backends.llvm.passes import optimize
+from nlink.backends.llvm.pieces import Piece, Pieces, Slot, cut
 from nlink.backends.llvm.sincos import SinCos, sincos
 from nlink.programs.program import Port, Program
 from nlink.scalars.graph import operation
@@ -110,46 +112,117 @@ def split_name(name: str) -> tuple[str, int]:
 
 
 DIRECT = 64
-"""Elements of outputs, up to which each is stored as soon as it is known."""
+"""Elements of outputs, up to which code of one piece stores each as soon as it is known."""
 
 
-def emit_program(program: Program, target: Target) -> tuple[str, int]:
-    """The functions `block` and `one` of a straight-line program, and the scratch memory in bytes.
+@dataclass(frozen=True, slots=True)
+class StraightCode:
+    """The functions of a straight-line program, and what they need."""
 
-    Many outputs are first kept side by side in scratch memory, zeros and other repeated values
-    once, and a loop distributes them: scattered stores in one block of code would cost LLVM
-    time that grows with their square.
+    text: str
+    scratch: int = 0
+    """Bytes of scratch memory."""
+    vectors: int = 1
+    """How many vectors of states `block` takes at most: if more than one, its last argument
+    says how many there are."""
+
+
+def emit_program(program: Program, target: Target) -> StraightCode:
+    """The functions `block` and `one` of a straight-line program.
+
+    Large programs are cut into pieces. Their outputs, and those of programs with many, are first
+    kept side by side in scratch memory, zeros and other repeated values once, and a loop
+    distributes them: scattered stores in one block of code would cost LLVM time that grows with
+    their square.
     """
-    ports = (*program.inputs, *program.outputs)
     code = optimize(lower(program.results), fma=target.fma)
-    slots = {r: k for k, r in enumerate(dict.fromkeys(code.results))}
-    direct = len(code.results) <= DIRECT
+    pieces = cut(code)
+    if len(pieces.pieces) == 1 and len(code.results) <= DIRECT:
+        return StraightCode("\n".join(_direct(program, code, Lanes(Function(), width, target.fma))
+                                      for width in (target.width, 1)))
+    vectors = pieces.vectors(target.width)
+    return StraightCode(
+        "\n".join(_in_pieces(program, pieces, Lanes(Function(), width, target.fma), many)
+                  for width, many in ((target.width, vectors > 1), (1, False))),
+        8 * target.width * pieces.size * vectors, vectors)
+
+
+def _port_reader(ports: Sequence[Port], rows: Sequence[Rows]) -> Callable[[str], str]:
+    readers = {port.name: Reader(row, port.size) for port, row in zip(ports, rows, strict=False)}
+
+    def read(name: str) -> str:
+        port, k = split_name(name)
+        return readers[port].read(k)
+
+    return read
+
+
+def _direct(program: Program, code: Code, lanes: Lanes) -> str:
+    """`block` or `one`, each output stored as soon as it is known."""
+    rows = list(port_rows(lanes, program.inputs).values())
+    writers = {name: Writer(row) for name, row
+               in port_rows(lanes, program.outputs, len(program.inputs)).items()}
     where = [(port.name, k) for port in program.outputs for k in range(port.size)]
-    functions = []
-    for width in (target.width, 1):
-        lanes = Lanes(Function(), width, target.fma)
-        sources = port_rows(lanes, program.inputs)
-        readers = {p.name: Reader(sources[p.name], p.size) for p in program.inputs}
-        targets = port_rows(lanes, program.outputs, len(program.inputs))
 
-        def read(name: str, readers: dict[str, Reader] = readers) -> str:
-            port, k = split_name(name)
-            return readers[port].read(k)
+    def done(k: int, value: str) -> None:
+        port, element = where[k]
+        writers[port].write(element, value)
 
-        if direct:
-            writers = {name: Writer(rows) for name, rows in targets.items()}
+    large = emit(code, lanes, _port_reader(program.inputs, rows), done)
+    for writer in writers.values():
+        writer.flush()
+    signature = parameters((*program.inputs, *program.outputs), width=lanes.width)
+    return finish(lanes, signature, large)
 
-            def done(k: int, value: str, writers: dict[str, Writer] = writers) -> None:
-                port, element = where[k]
-                writers[port].write(element, value)
 
-            large = emit(code, lanes, read, done)
-            for writer in writers.values():
-                writer.flush()
+def _in_pieces(program: Program, pieces: Pieces, whole: Lanes, many: bool) -> str:
+    """`block` or `one` as calls of functions for the pieces, for one vector or for many."""
+    ports = (*program.inputs, *program.outputs)
+    signature = parameters(ports, width=whole.width) + (", i64 %count" if many else "")
+    pitch = 8 * whole.width
+
+    def function(prefix: str, body: Callable[[Lanes, Sequence[Rows], Columns],
+                                             Sequence[str]]) -> str:
+        """A function that does something for each vector."""
+        lanes = Lanes(Function(), whole.width, whole.fma)
+        f = lanes.function
+
+        def vector(k: str, flags: list[str]) -> list[str]:
+            rows = [Rows(lanes, f"%p{k}", f"%s{k}") for k in range(len(ports))]
+            scratch = "%scratch"
+            if many:
+                state = f.let(f"mul i64 {k}, {lanes.width}")
+                rows = [row.moved(f.let(f"mul i64 {state}, {row.stride}")) for row in rows]
+                scratch = f.offset(scratch, f.let(f"mul i64 {k}, {pitch * pieces.size}"))
+            return [*flags, *body(lanes, rows, Columns(lanes, scratch, pitch=pitch))]
+
+        def any_large(k: str, flags: list[str]) -> list[str]:
+            return [functools.reduce(lambda a, b: f.let(f"or i1 {a}, {b}"), vector(k, flags))]
+
+        flags = loop(f, "%count", [("i1", "false")], any_large) if many else vector("0", [])
+        return finish(lanes, signature, flags, prefix)
+
+    def compute(piece: Piece) -> Callable[[Lanes, Sequence[Rows], Columns], Sequence[str]]:
+        def body(lanes: Lanes, rows: Sequence[Rows], kept: Columns) -> Sequence[str]:
+            read = _port_reader(program.inputs, rows)
+            return emit(piece.code, lanes,
+                        lambda name: kept.load(name.k) if isinstance(name, Slot) else read(name),
+                        lambda k, value: kept.store(piece.slots[k], value))
+        return body
+
+    def write_outputs(lanes: Lanes, rows: Sequence[Rows], kept: Columns) -> Sequence[str]:
+        outputs = zip(rows[len(program.inputs):], (p.size for p in program.outputs), strict=True)
+        distribute(kept, list(outputs), pieces.results)
+        return ()
+
+    functions, flags = [], []
+    bodies = [*map(compute, pieces.pieces), write_outputs]
+    arguments = signature.replace(" noalias", "")
+    for k, body in enumerate(bodies):
+        prefix = f"piece{k}_"
+        functions.append(function(prefix, body))
+        if whole.width == 1:
+            whole.function.do(f"call void @{prefix}one({arguments})")
         else:
-            kept = Columns(lanes, "%scratch", pitch=8 * width)
-            large = emit(Code(code.instructions, tuple(slots)), lanes, read, kept.store)
-            distribute(kept, [(targets[p.name], p.size) for p in program.outputs],
-                       [slots[r] for r in code.results])
-        functions.append(finish(lanes, parameters(ports, width=width), large))
-    return "\n".join(functions), 0 if direct else 8 * target.width * len(slots)
+            flags.append(whole.function.let(f"call i1 @{prefix}block({arguments})"))
+    return "\n".join([*functions, finish(whole, signature, flags)])
