@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import math
 import os
@@ -170,7 +171,7 @@ def test_pieces_have_the_bits_of_the_whole(program, kernel, many_outputs, monkey
     monkeypatch.setattr(pieces, "VECTORS", vectors)
     for each, whole in ((program, kernel), (many_outputs, Kernel(compile_program(many_outputs)))):
         with monkeypatch.context() as patch:
-            patch.setattr(emit, "cut", lambda code: pieces.cut(code, 30, 0))
+            patch.setattr(emit, "cut", functools.partial(pieces.cut, piece=30))
             pieced = Kernel(compile_program(each))
         arrays = random_arrays(each, 61)
         arrays[0][17], arrays[1][40] = math.nan, 1e9  # one angle too large for a vector

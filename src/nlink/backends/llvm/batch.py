@@ -3,7 +3,8 @@
     void nlink_batch(void **ports, int64_t *strides, int64_t count, void *data, void *scratch)
 
 Whole vectors first; the last one reaches back over states already computed, which costs
-less than a tail and writes the same bits again. Fewer states than lanes, and blocks with
+less than a tail and writes the same bits again. Code in pieces takes several vectors at
+once. Fewer states than lanes, and blocks with
 an angle too large for the vector, are computed one by one.
 """
 

@@ -1,8 +1,8 @@
 """Code and programs as LLVM functions.
 
 Every kernel is two internal functions with the ports as arguments, and nothing that
-knows what the program was: `block`, which computes a vector's width of states and says
-whether an angle was too large for it, and `one`, which computes a single state by the
+knows what the program was: `block`, which computes a vector's width of states (or several
+of them, see `pieces`) and says whether an angle was too large for it, and `one`, which computes a single state by the
 same operations in one lane and so to the last bit the same.
 """
 
@@ -112,7 +112,7 @@ def split_name(name: str) -> tuple[str, int]:
 
 
 DIRECT = 64
-"""Elements of outputs, up to which code of one piece stores each as soon as it is known."""
+"""Elements of outputs, up to which each is stored as soon as it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,16 +130,12 @@ class StraightCode:
 def emit_program(program: Program, target: Target) -> StraightCode:
     """The functions `block` and `one` of a straight-line program.
 
-    Large programs are cut into pieces. Their outputs, and those of programs with many, are first
-    kept side by side in scratch memory, zeros and other repeated values once, and a loop
-    distributes them: scattered stores in one block of code would cost LLVM time that grows with
-    their square.
+    Large programs are cut into pieces. Many outputs are first kept side by side in scratch
+    memory, zeros and other repeated values once, and a loop distributes them: scattered stores in
+    one block of code would cost LLVM time that grows with their square.
     """
-    code = optimize(lower(program.results), fma=target.fma)
-    pieces = cut(code)
-    if len(pieces.pieces) == 1 and len(code.results) <= DIRECT:
-        return StraightCode("\n".join(_direct(program, code, Lanes(Function(), width, target.fma))
-                                      for width in (target.width, 1)))
+    pieces = cut(optimize(lower(program.results), fma=target.fma),
+                 direct=len(program.results) <= DIRECT)
     vectors = pieces.vectors(target.width)
     return StraightCode(
         "\n".join(_in_pieces(program, pieces, Lanes(Function(), width, target.fma), many)
@@ -147,37 +143,10 @@ def emit_program(program: Program, target: Target) -> StraightCode:
         8 * target.width * pieces.size * vectors, vectors)
 
 
-def _port_reader(ports: Sequence[Port], rows: Sequence[Rows]) -> Callable[[str], str]:
-    readers = {port.name: Reader(row, port.size) for port, row in zip(ports, rows, strict=False)}
-
-    def read(name: str) -> str:
-        port, k = split_name(name)
-        return readers[port].read(k)
-
-    return read
-
-
-def _direct(program: Program, code: Code, lanes: Lanes) -> str:
-    """`block` or `one`, each output stored as soon as it is known."""
-    rows = list(port_rows(lanes, program.inputs).values())
-    writers = {name: Writer(row) for name, row
-               in port_rows(lanes, program.outputs, len(program.inputs)).items()}
-    where = [(port.name, k) for port in program.outputs for k in range(port.size)]
-
-    def done(k: int, value: str) -> None:
-        port, element = where[k]
-        writers[port].write(element, value)
-
-    large = emit(code, lanes, _port_reader(program.inputs, rows), done)
-    for writer in writers.values():
-        writer.flush()
-    signature = parameters((*program.inputs, *program.outputs), width=lanes.width)
-    return finish(lanes, signature, large)
-
-
 def _in_pieces(program: Program, pieces: Pieces, whole: Lanes, many: bool) -> str:
-    """`block` or `one` as calls of functions for the pieces, for one vector or for many."""
-    ports = (*program.inputs, *program.outputs)
+    """`block` or `one` for one vector or for many; of several pieces, each has a function."""
+    ports, inputs = (*program.inputs, *program.outputs), len(program.inputs)
+    where = [(n, k) for n, port in enumerate(program.outputs) for k in range(port.size)]
     signature = parameters(ports, width=whole.width) + (", i64 %count" if many else "")
     pitch = 8 * whole.width
 
@@ -204,19 +173,39 @@ def _in_pieces(program: Program, pieces: Pieces, whole: Lanes, many: bool) -> st
 
     def compute(piece: Piece) -> Callable[[Lanes, Sequence[Rows], Columns], Sequence[str]]:
         def body(lanes: Lanes, rows: Sequence[Rows], kept: Columns) -> Sequence[str]:
-            read = _port_reader(program.inputs, rows)
-            return emit(piece.code, lanes,
-                        lambda name: kept.load(name.k) if isinstance(name, Slot) else read(name),
-                        lambda k, value: kept.store(piece.slots[k], value))
+            readers = {port.name: Reader(row, port.size)
+                       for port, row in zip(program.inputs, rows[:inputs], strict=True)}
+            writers = [Writer(row) for row in rows[inputs:]]
+
+            def read(name: Slot | str) -> str:
+                if isinstance(name, Slot):
+                    return kept.load(name.k)
+                port, k = split_name(name)
+                return readers[port].read(k)
+
+            def done(k: int, value: str) -> None:
+                if k < len(piece.slots):
+                    kept.store(piece.slots[k], value)
+                else:
+                    port, element = where[piece.outputs[k - len(piece.slots)]]
+                    writers[port].write(element, value)
+
+            large = emit(piece.code, lanes, read, done)
+            for writer in writers:
+                writer.flush()
+            return large
+
         return body
 
     def write_outputs(lanes: Lanes, rows: Sequence[Rows], kept: Columns) -> Sequence[str]:
-        outputs = zip(rows[len(program.inputs):], (p.size for p in program.outputs), strict=True)
+        outputs = zip(rows[inputs:], (p.size for p in program.outputs), strict=True)
         distribute(kept, list(outputs), pieces.results)
         return ()
 
     functions, flags = [], []
-    bodies = [*map(compute, pieces.pieces), write_outputs]
+    bodies = [*map(compute, pieces.pieces), *([write_outputs] if pieces.results else [])]
+    if len(bodies) == 1:
+        return function("", bodies[0])
     arguments = signature.replace(" noalias", "")
     for k, body in enumerate(bodies):
         prefix = f"piece{k}_"

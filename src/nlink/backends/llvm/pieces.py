@@ -8,16 +8,17 @@ enough for both, and goes over several vectors before the next piece begins.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nlink.backends.llvm.code import Code, Instruction
 from nlink.scalars.graph import operation
 
-WHOLE = 3000
-"""Operations up to which code stays in one piece."""
-PIECE = 600
-"""Operations of a piece, about: a cut is made where few values cross it."""
+PIECE = 800
+"""Operations of a piece, about; what is a quarter larger is not cut."""
+ANGLE = 15
+"""Operations of a sine or a cosine."""
 VECTORS = 16
 """Vectors of states that a piece goes over, if the scratch memory for them is not too large."""
 ROOM = 1 << 18
@@ -33,19 +34,22 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Code whose inputs are those of the whole or slots, and the slots that its results go to."""
+    """Code whose inputs are those of the whole or slots, and where its results go."""
 
     code: Code
     slots: tuple[int, ...]
+    """Of the first results."""
+    outputs: tuple[int, ...]
+    """Which results of the whole the others are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Code as pieces: one after the other they leave the whole's results in scratch memory."""
+    """Code as pieces, to be executed one after the other."""
 
     pieces: tuple[Piece, ...]
     results: tuple[int, ...]
-    """The slot of each result of the whole; equal results share one."""
+    """The slot of each result of the whole, equal results in one; none if they are outputs."""
     size: int
     """Slots in all."""
 
@@ -53,13 +57,16 @@ class Pieces:
         """How many vectors of states a piece goes over."""
         if len(self.pieces) == 1:
             return 1
-        return max(1, min(VECTORS, ROOM // (8 * width * self.size)))
+        return max(1, min(VECTORS, ROOM // (8 * width * max(1, self.size))))
 
 
-def cut(code: Code, piece: int = PIECE, whole: int = WHOLE) -> Pieces:
-    """Code in pieces. Constants, inputs and truths are made again in each piece that needs them."""
+def cut(code: Code, piece: int = PIECE, *, direct: bool = False) -> Pieces:
+    """Code in pieces. Constants, inputs and truths are made again in each piece that needs them.
+
+    Results are outputs of the pieces that compute them, if `direct`, or else kept in slots.
+    """
     instructions = code.instructions
-    operations = [i for i, x in enumerate(instructions) if x.args]
+    operations = _angles_together(code)
     place = {i: n for n, i in enumerate(operations)}
     last = list(range(len(operations)))
     for n, i in enumerate(operations):
@@ -71,12 +78,19 @@ def cut(code: Code, piece: int = PIECE, whole: int = WHOLE) -> Pieces:
             for a in instructions[i].args:
                 if a in place:
                     last[place[a]] = max(last[place[a]], last[place[i]])
-    bounds = _bounds(last, piece) if len(operations) > whole else [0, len(operations)]
+    bounds = _bounds([instructions[i] for i in operations], last, piece)
     number = [p for p, end in enumerate(bounds[1:]) for _ in range(bounds[p], end)]
 
-    slots = {r: k for k, r in enumerate(dict.fromkeys(code.results))}
-    results, size = tuple(slots[r] for r in code.results), len(slots)
-    unread = [r for r in slots if r not in place]  # constants and inputs that are results
+    slots: dict[int, int] = {}
+    outputs: dict[int, list[int]] = {}
+    for k, r in enumerate(code.results):
+        if direct:
+            outputs.setdefault(r, []).append(k)
+        else:
+            slots.setdefault(r, len(slots))
+    results, size = () if direct else tuple(slots[r] for r in code.results), len(slots)
+    # constants and inputs that are results
+    leaves = [r for r in dict.fromkeys(code.results) if r not in place]
     free: list[int] = []
     freed: dict[int, list[int]] = {}
     pieces = []
@@ -84,8 +98,8 @@ def cut(code: Code, piece: int = PIECE, whole: int = WHOLE) -> Pieces:
         # a slot is used again only after the piece that reads it last
         free += freed.pop(p - 1, ())
         written: list[int] = []
-        for n in range(bounds[p], end):
-            i = operations[n]
+        own = operations[bounds[p]:end]
+        for n, i in enumerate(own, bounds[p]):
             if i in slots:
                 written.append(i)
             elif number[last[n]] > p and not operation(instructions[i].op).is_truth:
@@ -96,26 +110,51 @@ def cut(code: Code, piece: int = PIECE, whole: int = WHOLE) -> Pieces:
                 freed.setdefault(number[last[n]], []).append(slots[i])
                 written.append(i)
         if end == len(operations):
-            written += unread
-        pieces.append(_piece(code, operations[bounds[p]:end], written, slots))
+            # a single piece keeps the order of the whole
+            own = own + leaves if p else list(range(len(instructions)))
+            written += [i for i in leaves if i in slots]
+        pieces.append(_piece(code, own, {i: slots[i] for i in written}, slots,
+                             {i: outputs[i] for i in own if i in outputs}))
     return Pieces(tuple(pieces), results, size)
 
 
-def _bounds(last: Sequence[int], piece: int) -> list[int]:
-    """Where pieces begin, and the end: near each multiple of a piece, where few values cross."""
-    crossing, ends = [0], [0] * (len(last) + 1)
-    for n, end in enumerate(last):
+def _angles_together(code: Code) -> list[int]:
+    """The operations in order, but sine and cosine of an angle, which share their work, at once."""
+    both: dict[int, list[int]] = {}
+    for i, x in enumerate(code.instructions):
+        if x.op in ("sin", "cos"):
+            both.setdefault(x.args[0], []).append(i)
+    order: list[int] = []
+    for i, x in enumerate(code.instructions):
+        if x.op in ("sin", "cos"):
+            order += both.pop(x.args[0], ())
+        elif x.args:
+            order.append(i)
+    return order
+
+
+def _bounds(operations: Sequence[Instruction], last: Sequence[int], piece: int) -> list[int]:
+    """Where pieces begin, and the end: about a piece apart, where few values cross.
+
+    Sine and cosine of an angle are not parted.
+    """
+    work, crossing, ends = [0], [0], [0] * len(last)
+    for n, (x, end) in enumerate(zip(operations, last, strict=True)):
         ends[end] += 1
         crossing.append(crossing[-1] + 1 - ends[n])
+        work.append(work[-1] + (ANGLE if x.op in ("sin", "cos") else 1))
     bounds = [0]
-    while len(last) - bounds[-1] > piece + piece // 2:
-        near = range(bounds[-1] + piece - piece // 4, bounds[-1] + piece + piece // 4)
-        bounds.append(min(near, key=crossing.__getitem__))
+    while work[-1] - work[bounds[-1]] > 1.25 * piece:
+        begin, end = (bisect_left(work, work[bounds[-1]] + part * piece) for part in (0.75, 1.25))
+        near = [n for n in range(begin, end) if operations[n].op not in ("sin", "cos")
+                or operations[n].args != operations[n - 1].args]
+        bounds.append(min(near or [end], key=crossing.__getitem__))
     return [*bounds, len(last)]
 
 
-def _piece(code: Code, operations: Sequence[int], written: Sequence[int],
-           slots: dict[int, int]) -> Piece:
+def _piece(code: Code, own: Sequence[int], written: Mapping[int, int], slots: Mapping[int, int],
+           outputs: Mapping[int, Sequence[int]]) -> Piece:
+    """The piece with some instructions as its own, of which some are written to slots."""
     instructions: list[Instruction] = []
     local: dict[int, int] = {}
 
@@ -131,7 +170,9 @@ def _piece(code: Code, operations: Sequence[int], written: Sequence[int],
         local[i] = len(instructions)
         instructions.append(x)
 
-    for i in operations:
-        write(i, code.instructions[i])
-    results = tuple(map(at, written))
-    return Piece(Code(tuple(instructions), results), tuple(slots[i] for i in written))
+    for i in own:
+        if i not in local:
+            write(i, code.instructions[i])
+    results = [local[i] for i in (*written, *(i for i, ks in outputs.items() for _ in ks))]
+    return Piece(Code(tuple(instructions), tuple(results)), tuple(written.values()),
+                 tuple(k for ks in outputs.values() for k in ks))
