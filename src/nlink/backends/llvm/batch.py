@@ -4,8 +4,8 @@
 
 Whole vectors first; the last one reaches back over states already computed, which costs
 less than a tail and writes the same bits again. Code in pieces takes several vectors at
-once. Fewer states than lanes, and blocks with
-an angle too large for the vector, are computed one by one.
+once. Fewer states than lanes, and blocks with an angle too large for the vector, are computed
+one by one.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Every kernel is two internal functions with the ports as arguments, and nothing that
 knows what the program was: `block`, which computes a vector's width of states (or several
-of them, see `pieces`) and says whether an angle was too large for it, and `one`, which computes a single state by the
-same operations in one lane and so to the last bit the same.
+of them, see `pieces`) and says whether an angle was too large for it, and `one`, which
+computes a single state by the same operations in one lane and so to the last bit the same.
 """
 
 from __future__ import annotations
