@@ -164,6 +164,17 @@ def test_many_outputs_into_the_memory_of_an_input():
     assert not strided[:, 91:].any()
 
 
+def test_code_does_not_grow_with_repeated_outputs():
+    from nlink.backends.llvm.host import host
+    from nlink.backends.llvm.translate import module
+    from nlink.programs.program import Port, Program
+
+    few = random_program(12, size=40, outs=((9,),))
+    lines = {module(Program("many", few.inputs, (Port("u", (9 * n,)),), few.results * n),
+                    host().target)[0].count("\n") for n in (8, 80)}
+    assert len(lines) == 1
+
+
 @pytest.mark.parametrize("vectors", [1, 3])
 def test_pieces_have_the_bits_of_the_whole(program, kernel, many_outputs, monkeypatch, vectors):
     from nlink.backends.llvm import emit, pieces
