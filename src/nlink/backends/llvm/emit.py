@@ -131,8 +131,8 @@ def emit_program(program: Program, target: Target) -> StraightCode:
     """The functions `block` and `one` of a straight-line program.
 
     Large programs are cut into pieces. Many outputs are first kept side by side in scratch
-    memory, zeros and other repeated values once, and a loop distributes them: scattered stores in
-    one block of code would cost LLVM time that grows with their square.
+    memory, zeros and other repeated values once, and a loop distributes them: many
+    scattered stores in one block of code cost LLVM far more time than the arithmetic.
     """
     pieces = cut(optimize(lower(program.results), fma=target.fma),
                  direct=len(program.results) <= DIRECT)
