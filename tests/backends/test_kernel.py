@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import math
 import os
@@ -109,6 +110,88 @@ def test_constant_and_repeated_results():
     np.testing.assert_array_equal(
         Kernel(compile_program(program))(np.arange(30.0).reshape(10, 3))[:, 1],
         np.arange(10) * 3.0 + 1)
+
+
+@pytest.fixture(scope="module")
+def many_outputs():
+    """More outputs than are stored one by one: zeros, repeated values and a few of each size."""
+    from nlink.programs.program import Port, Program
+
+    few = random_program(11, size=40, outs=((9,),))
+    x = few.results
+    matrix = [x[min(i, j)] if (i + j) % 3 else x[0] * 0.0 for i in range(9) for j in range(9)]
+    sizes = {"u": (9, 9), "v": (), "w": (3,), "x": (4,), "y": (0,), "z": (7,)}
+    return Program("many", few.inputs, tuple(Port(n, shape) for n, shape in sizes.items()),
+                   (*matrix, x[8], *x[:3], x[1], x[1], *x[4:6], *x[2:9]))
+
+
+def test_many_outputs_are_those_of_the_program_at_any_batch_size(many_outputs):
+    kernel = Kernel(compile_program(many_outputs))
+    arrays = random_arrays(many_outputs, 37)
+    whole = kernel(*arrays)
+    for got, wanted in zip(whole, reference(many_outputs, arrays), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-8, atol=1e-9)
+    matrix = whole[0]
+    assert same_bits([matrix], [np.ascontiguousarray(matrix.transpose(0, 2, 1))])
+    for count in (1, 2, 3, 4, 5, 7, 8, 9, 33):
+        part = [x[37 - count:] for x in arrays]
+        assert same_bits(kernel(*part, threads=1), [x[37 - count:] for x in whole])
+        assert same_bits(kernel(*part, threads=3), [x[37 - count:] for x in whole])
+    assert same_bits([np.asarray(x) for x in kernel(*(x[5] for x in arrays))],
+                     [np.asarray(x[5]) for x in whole])
+    spoilt = [x.copy() for x in arrays]
+    spoilt[0][6], spoilt[1][7] = math.nan, 1e9
+    others = ~np.isin(np.arange(37), (6, 7))
+    after = kernel(*spoilt)
+    assert same_bits([x[others] for x in after], [x[others] for x in whole])
+    assert same_bits([np.asarray(x) for x in kernel(*(x[7] for x in spoilt))],
+                     [np.asarray(x[7]) for x in after])
+
+
+def test_many_outputs_into_the_memory_of_an_input():
+    from nlink.programs.program import Port, Program
+
+    few = random_program(12, size=40, shapes=((81,),), outs=((9,),))
+    program = Program("many", few.inputs, (Port("u", (81,)),), few.results * 9)
+    kernel = Kernel(compile_program(program))
+    (array,) = random_arrays(program, 13)
+    wanted = kernel(array)
+    assert same_bits([kernel(array, out=array)], [wanted])
+    strided = np.zeros((13, 100))
+    (again,) = random_arrays(program, 13)
+    assert same_bits([np.ascontiguousarray(kernel(again, out=strided[:, 10:91]))], [wanted])
+    assert not strided[:, :10].any()
+    assert not strided[:, 91:].any()
+
+
+def test_code_does_not_grow_with_repeated_outputs():
+    from nlink.backends.llvm.host import host
+    from nlink.backends.llvm.translate import module
+    from nlink.programs.program import Port, Program
+
+    few = random_program(12, size=40, outs=((9,),))
+    lines = {module(Program("many", few.inputs, (Port("u", (9 * n,)),), few.results * n),
+                    host().target)[0].count("\n") for n in (8, 80)}
+    assert len(lines) == 1
+
+
+@pytest.mark.parametrize("vectors", [1, 3])
+def test_pieces_have_the_bits_of_the_whole(program, kernel, many_outputs, monkeypatch, vectors):
+    from nlink.backends.llvm import emit, pieces
+
+    monkeypatch.setattr(pieces, "VECTORS", vectors)
+    for each, whole in ((program, kernel), (many_outputs, Kernel(compile_program(many_outputs)))):
+        with monkeypatch.context() as patch:
+            patch.setattr(emit, "cut", functools.partial(pieces.cut, piece=30))
+            pieced = Kernel(compile_program(each))
+        arrays = random_arrays(each, 61)
+        arrays[0][17], arrays[1][40] = math.nan, 1e9  # one angle too large for a vector
+        for count in (1, 3, 4, 5, 11, 12, 13, 23, 24, 25, 50, 61):
+            part = [x[61 - count:] for x in arrays]
+            for threads in (1, 2):
+                assert same_bits(pieced(*part, threads=threads), whole(*part))
+        assert same_bits([np.asarray(x) for x in pieced(*(x[40] for x in arrays))],
+                         [np.asarray(x) for x in whole(*(x[40] for x in arrays))])
 
 
 def test_compiled_code_survives_as_bytes(program, kernel):

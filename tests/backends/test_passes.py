@@ -8,6 +8,7 @@ from random_programs import random_program
 
 from nlink.backends.llvm.code import lower
 from nlink.backends.llvm.passes import fuse, move_negations, optimize, schedule, share_reciprocals
+from nlink.backends.llvm.pieces import Slot, cut
 from nlink.scalars.graph import Graph
 
 PASSES = [share_reciprocals, move_negations, fuse, schedule]
@@ -97,3 +98,25 @@ def test_schedule_keeps_few_values_alive():
     alive = max(sum(k <= now < last.get(k, 10**9) for k in range(len(code.instructions)))
                 for now in range(len(code.instructions)))
     assert alive <= 5
+
+
+@pytest.mark.parametrize(("seed", "piece"), [(0, 5), (1, 20), (2, 60), (3, 7), (4, 5000)])
+@pytest.mark.parametrize("direct", [True, False])
+def test_pieces_compute_the_bits_of_the_whole(seed, piece, direct):
+    program = random_program(seed, size=150)
+    g = program.results[0].graph
+    whole = schedule(lower([*program.results, program.results[0], g.const(0.0), g.input("a[0]")]))
+    pieces = cut(whole, piece, direct=direct)
+    assert (len(pieces.pieces) > 1) == (piece < 5000)
+    rng = np.random.default_rng(seed)
+    names = {i.name for i in whole.instructions if i.op == "input"}
+    inputs = {name: rng.normal(size=5) for name in names}
+    slots, results = {}, {}
+    for each in pieces.pieces:
+        values = each.code(inputs | {Slot(k): x for k, x in slots.items()})
+        slots.update(zip(each.slots, values, strict=False))
+        results.update(zip(each.outputs, values[len(each.slots):], strict=True))
+    assert max(slots, default=-1) < pieces.size
+    results.update((k, slots[slot]) for k, slot in enumerate(pieces.results))
+    for k, wanted in enumerate(whole(inputs)):
+        np.testing.assert_array_equal(np.broadcast_to(results[k], 5), np.broadcast_to(wanted, 5))

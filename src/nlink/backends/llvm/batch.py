@@ -3,8 +3,9 @@
     void nlink_batch(void **ports, int64_t *strides, int64_t count, void *data, void *scratch)
 
 Whole vectors first; the last one reaches back over states already computed, which costs
-less than a tail and writes the same bits again. Fewer states than lanes, and blocks with
-an angle too large for the vector, are computed one by one.
+less than a tail and writes the same bits again. Code in pieces takes several vectors at
+once. Fewer states than lanes, and blocks with an angle too large for the vector, are computed
+one by one.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from nlink.backends.llvm.kernel import BATCH
 from nlink.programs.program import Port
 
 
-def emit_batch(ports: Sequence[Port], target: Target) -> str:
-    """The exported entry point of a kernel."""
+def emit_batch(ports: Sequence[Port], target: Target, vectors: int = 1) -> str:
+    """The exported entry point of a kernel whose `block` takes so many vectors at most."""
     f, n, width = Function(), len(ports), target.width
     bases = [f.load("ptr", "%ports", 8 * k) for k in range(n)]
     strides = [f.load("i64", "%strides", 8 * k) for k in range(n)]
@@ -49,13 +50,20 @@ def emit_batch(ports: Sequence[Port], target: Target) -> str:
     f.begin("vector")
     f.do("%reached = phi i64 [ 0, %many ], [ %onward, %advance ]")
     first = f.let(f"call i64 @llvm.smin.i64(i64 %reached, i64 {last})")
+    states, count = str(width), ""
+    if vectors > 1:
+        # as many whole vectors as are left, or the one that reaches back
+        left = f.let(f"sdiv i64 {f.let('sub i64 %count, %reached')}, {width}")
+        left = f.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {vectors})")
+        left = f.let(f"call i64 @llvm.smax.i64(i64 {left}, i64 1)")
+        states, count = f.let(f"mul i64 {left}, {width}"), f", i64 {left}"
     arguments = "".join(f"ptr {p}, i64 {s}, " for p, s in zip(at(first), strides, strict=True))
-    large = f.let(f"call i1 @block({arguments}ptr %data, ptr %scratch)")
+    large = f.let(f"call i1 @block({arguments}ptr %data, ptr %scratch{count})")
     f.branch(large, "again", "advance", unlikely=True)
     f.begin("again")
-    one_by_one(first, f.let(f"add i64 {first}, {width}"), "advance")
+    one_by_one(first, f.let(f"add i64 {first}, {states}"), "advance")
     f.begin("advance")
-    f.do(f"%onward = add i64 %reached, {width}")
+    f.do(f"%onward = add i64 %reached, {states}")
     f.branch(f.let("icmp slt i64 %onward, %count"), "vector", "end")
     f.begin("end")
     f.do("ret void")

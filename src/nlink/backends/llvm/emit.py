@@ -1,13 +1,14 @@
 """Code and programs as LLVM functions.
 
 Every kernel is two internal functions with the ports as arguments, and nothing that
-knows what the program was: `block`, which computes a vector's width of states and says
-whether an angle was too large for it, and `one`, which computes a single state by the
-same operations in one lane and so to the last bit the same.
+knows what the program was: `block`, which computes a vector's width of states (or several
+of them, see `pieces`) and says whether an angle was too large for it, and `one`, which
+computes a single state by the same operations in one lane and so to the last bit the same.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,8 +16,10 @@ from typing import Any
 from nlink.backends.llvm.code import Code, lower
 from nlink.backends.llvm.ir import Function, Lanes, Target
 from nlink.backends.llvm.lookup_code import integer_parts, look_up
-from nlink.backends.llvm.memory import LaneRows, Reader, RowWriter
+from nlink.backends.llvm.memory import Columns, LaneRows, Reader, RowWriter, distribute
 from nlink.backends.llvm.passes import optimize
+from nlink.backends.llvm.pieces import Piece, Pieces, Slot, cut
+from nlink.backends.llvm.repetition import repeat
 from nlink.backends.llvm.sincos import SinCos, sincos
 from nlink.programs.program import Port, Program
 from nlink.scalars.graph import operation
@@ -109,29 +112,107 @@ def split_name(name: str) -> tuple[str, int]:
     return port, int(rest[:-1])
 
 
-def emit_program(program: Program, target: Target) -> str:
-    """The functions `block` and `one` of a straight-line program."""
-    ports = (*program.inputs, *program.outputs)
-    code = optimize(lower(program.results), fma=target.fma)
-    where = [(port.name, k) for port in program.outputs for k in range(port.size)]
-    functions = []
-    for width in (target.width, 1):
-        lanes = Lanes(Function(), width, target.fma)
-        sources = port_rows(lanes, program.inputs)
-        readers = {p.name: Reader(sources[p.name], p.size) for p in program.inputs}
-        writers = {name: RowWriter(r) for name, r
-                   in port_rows(lanes, program.outputs, len(program.inputs)).items()}
+DIRECT = 64
+"""Elements of outputs, up to which each is stored as soon as it is known."""
 
-        def read(name: str, readers: dict[str, Reader] = readers) -> str:
-            port, k = split_name(name)
-            return readers[port].read(k)
 
-        def done(k: int, value: str, writers: dict[str, RowWriter] = writers) -> None:
-            port, element = where[k]
-            writers[port].write(element, value)
+@dataclass(frozen=True, slots=True)
+class StraightCode:
+    """The functions of a straight-line program, and what they need."""
 
-        large = emit(code, lanes, read, done)
-        for writer in writers.values():
-            writer.flush()
-        functions.append(finish(lanes, parameters(ports, width=width), large))
-    return "\n".join(functions)
+    text: str
+    scratch: int = 0
+    """Bytes of scratch memory."""
+    vectors: int = 1
+    """How many vectors of states `block` takes at most: if more than one, its last argument
+    says how many there are."""
+
+
+def emit_program(program: Program, target: Target) -> StraightCode:
+    """The functions `block` and `one` of a straight-line program.
+
+    Large programs are cut into pieces. Many outputs are first kept side by side in scratch
+    memory, zeros and other repeated values once, and a loop distributes them: many
+    scattered stores in one block of code cost LLVM far more time than the arithmetic.
+    """
+    pieces = cut(optimize(lower(program.results), fma=target.fma),
+                 direct=len(program.results) <= DIRECT)
+    vectors = pieces.vectors(target.width)
+    return StraightCode(
+        "\n".join(_in_pieces(program, pieces, Lanes(Function(), width, target.fma), many)
+                  for width, many in ((target.width, vectors > 1), (1, False))),
+        8 * target.width * pieces.size * vectors, vectors)
+
+
+def _in_pieces(program: Program, pieces: Pieces, whole: Lanes, many: bool) -> str:
+    """`block` or `one` for one vector or for many; of several pieces, each has a function."""
+    ports, inputs = (*program.inputs, *program.outputs), len(program.inputs)
+    where = [(n, k) for n, port in enumerate(program.outputs) for k in range(port.size)]
+    signature = parameters(ports, width=whole.width) + (", i64 %count" if many else "")
+    pitch = 8 * whole.width
+
+    def function(prefix: str, body: Callable[[Lanes, Sequence[LaneRows], Columns],
+                                             Sequence[str]]) -> str:
+        """A function that does something for each vector."""
+        lanes = Lanes(Function(), whole.width, whole.fma)
+        f = lanes.function
+
+        def vector(k: str, flags: list[str]) -> list[str]:
+            rows = [LaneRows(lanes, f"%p{k}", f"%s{k}") for k in range(len(ports))]
+            scratch = "%scratch"
+            if many:
+                state = f.let(f"mul i64 {k}, {lanes.width}")
+                rows = [row.moved(f.let(f"mul i64 {state}, {row.stride}")) for row in rows]
+                scratch = f.offset(scratch, f.let(f"mul i64 {k}, {pitch * pieces.size}"))
+            return [*flags, *body(lanes, rows, Columns(lanes, scratch, pitch=pitch))]
+
+        def any_large(k: str, flags: list[str]) -> list[str]:
+            return [functools.reduce(lambda a, b: f.let(f"or i1 {a}, {b}"), vector(k, flags))]
+
+        flags = repeat(f, "%count", [("i1", "false")], any_large) if many else vector("0", [])
+        return finish(lanes, signature, flags, prefix)
+
+    def compute(piece: Piece) -> Callable[[Lanes, Sequence[LaneRows], Columns], Sequence[str]]:
+        def body(lanes: Lanes, rows: Sequence[LaneRows], kept: Columns) -> Sequence[str]:
+            readers = {port.name: Reader(row, port.size)
+                       for port, row in zip(program.inputs, rows[:inputs], strict=True)}
+            writers = [RowWriter(row) for row in rows[inputs:]]
+
+            def read(name: Slot | str) -> str:
+                if isinstance(name, Slot):
+                    return kept.load(name.k)
+                port, k = split_name(name)
+                return readers[port].read(k)
+
+            def done(k: int, value: str) -> None:
+                if k < len(piece.slots):
+                    kept.store(piece.slots[k], value)
+                else:
+                    port, element = where[piece.outputs[k - len(piece.slots)]]
+                    writers[port].write(element, value)
+
+            large = emit(piece.code, lanes, read, done)
+            for writer in writers:
+                writer.flush()
+            return large
+
+        return body
+
+    def write_outputs(lanes: Lanes, rows: Sequence[LaneRows], kept: Columns) -> Sequence[str]:
+        outputs = zip(rows[inputs:], (p.size for p in program.outputs), strict=True)
+        distribute(kept, list(outputs), pieces.results)
+        return ()
+
+    functions, flags = [], []
+    bodies = [*map(compute, pieces.pieces), *([write_outputs] if pieces.results else [])]
+    if len(bodies) == 1:
+        return function("", bodies[0])
+    arguments = signature.replace(" noalias", "")
+    for k, body in enumerate(bodies):
+        prefix = f"piece{k}_"
+        functions.append(function(prefix, body))
+        if whole.width == 1:
+            whole.function.do(f"call void @{prefix}one({arguments})")
+        else:
+            flags.append(whole.function.let(f"call i1 @{prefix}block({arguments})"))
+    return "\n".join([*functions, finish(whole, signature, flags)])

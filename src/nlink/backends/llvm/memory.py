@@ -8,9 +8,11 @@ seven, and shuffles have but one port.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from nlink.backends.llvm.ir import Lanes
+from nlink.backends.llvm.repetition import repeat
 
 
 @dataclass(slots=True)
@@ -84,6 +86,20 @@ class LaneRows:
                 pair = f.let(f"shufflevector {lanes.real} {half}, {lanes.real} poison, "
                              f"<2 x i32> <i32 {begin}, i32 {begin + 1}>")
                 f.store("<2 x double>", pair, self.row(lane), 8 * k)
+
+    def store_four(self, offset: str, values: Sequence[str]) -> None:
+        """Four elements of every row, the first of them some bytes after its beginning."""
+        f, lanes = self.lanes.function, self.lanes
+        if lanes.width == 1:
+            for k, value in enumerate(values):
+                f.store("double", value, f.offset(self.base, offset), 8 * k)
+            return
+        for parity in (0, 1):
+            first, second = (self._interleaved(values[k], values[k + 1], parity) for k in (0, 2))
+            for lane in range(parity, lanes.width, 2):
+                a, b = lane - parity, lane - parity + lanes.width
+                four = self._shuffled(first, second, lanes.width, [a, a + 1, b, b + 1])
+                f.store("<4 x double>", four, self.row(lane), offset)
 
     def _interleaved(self, a: str, b: str, parity: int) -> str:
         """a[0] b[0] a[2] b[2] ... or, for parity 1, a[1] b[1] a[3] b[3] ..."""
@@ -170,3 +186,39 @@ class RowWriter:
         for k, value in self._waiting.items():
             self.rows.store(k, value)
         self._waiting.clear()
+
+
+def distribute(source: Columns, ports: Sequence[tuple[LaneRows, int]],
+               places: Sequence[int]) -> None:
+    """Copy elements of a column to all elements of some ports, given their rows and sizes.
+
+    `places` says for each element which one of the column it is. Four elements are moved at a
+    time; the last four reach back over some that have been written.
+    """
+    f, lanes = source.lanes.function, source.lanes
+    table = ", ".join(f"i32 {k}" for k in places)
+    f.constants["places"] = f"@places = internal constant [{len(places)} x i32] [{table}]"
+    begin = 0
+    for rows, size in ports:
+        if size < 4:
+            for k in range(size):
+                rows.store(k, source.load(places[begin + k]))
+        else:
+            first = f.offset("@places", 4 * begin)
+            if lanes.width > 1:
+                rows.row(0)  # all addresses of rows are computed here, outside of the loop
+
+            def four(k: str, _: list[str], rows: LaneRows = rows, first: str = first,
+                     last: int = size - 4) -> list[str]:
+                k = f.let(f"shl i64 {k}, 2")
+                k = f.let(f"call i64 @llvm.smin.i64(i64 {k}, i64 {last})")
+                place = f.offset(first, f.let(f"shl i64 {k}, 2"))
+                numbers = [f.let(f"zext i32 {f.load('i32', place, 4 * j)} to i64")
+                           for j in range(4)]
+                values = [f.load(lanes.real, source.base, f.let(f"mul i64 {j}, {source.pitch}"))
+                          for j in numbers]
+                rows.store_four(f.let(f"shl i64 {k}, 3"), values)
+                return []
+
+            repeat(f, -(-size // 4), [], four)
+        begin += size

@@ -17,13 +17,15 @@ from nlink.programs.rolled_program import RolledProgram
 def module(program: Program | RolledProgram, target: Target) -> tuple[str, int, int, bytes]:
     """The whole LLVM module of a program, its operation count, scratch size and data."""
     if isinstance(program, Program):
-        body, scratch, data = emit_program(program, target), 0, b""
+        straight = emit_program(program, target)
+        body, scratch, data, vectors = straight.text, straight.scratch, b"", straight.vectors
         operations = sum(n.op not in ("const", "input") for n in program.live())
     else:
         code = emit_rolled(program, target)
         body, operations, scratch, data = code.text, code.operations, code.scratch, code.data
+        vectors = 1
     parts = [large_reduction(fma=target.fma), body,
-             emit_batch((*program.inputs, *program.outputs), target)]
+             emit_batch((*program.inputs, *program.outputs), target, vectors)]
     if native.supported():
         parts.append(emit_bare(program.inputs, program.outputs))
     return "\n".join([*parts, MODULE_TAIL]), operations, scratch, data
