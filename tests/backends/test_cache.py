@@ -12,7 +12,7 @@ import platformdirs
 import pytest
 from random_programs import random_program
 
-from nlink.backends.llvm import cache, translate
+from nlink.backends.llvm import cache, loading, translate
 from nlink.backends.llvm.loading import load_kernel
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
@@ -36,6 +36,7 @@ class Compilations:
         return compile_program(program)
 
     def __call__(self, seed=3):
+        loading._LOADED.clear()  # as in another process
         program = random_program(seed, size=20, shapes=((3,),), outs=((2,),))
         return load_kernel(program)(np.array([0.1, 0.2, 0.3]))
 

@@ -60,7 +60,7 @@ class Divisors:
 class Ratio:
     """top / product of factors to `powers`, in lowest terms.
 
-    >>> factors = Factors()
+    >>> factors = Divisors()
     >>> a, b = (Ratio(Harmonics.symbol(name), {}, factors) for name in "ab")
     >>> ((a * a - b * b) / (a + b) - a + b).top == Harmonics.number(0)
     True
