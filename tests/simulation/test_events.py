@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from event_cases import EVERY, FIXED, G, slider
+from event_cases import ACCURATE, EVERY, FIXED, G, slider
 from scipy.special import ellipk
 
 import nlink
-from nlink.iterations.methods import METHODS
 
 PENDULUM = nlink.Robot.from_dh(
     [{"joint": "revolute", "a": 1.0, "mass": 1.0, "com": (-0.5, 0, 0),
@@ -41,7 +40,7 @@ def test_a_pendulum_passes_its_lowest_point_every_half_period(method):
     assert np.abs(np.abs(run.events.qd[:, 0]) - speed).max() <= 1e-8
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name not in FIXED])
+@pytest.mark.parametrize("method", [name for name in ACCURATE if name not in FIXED])
 def test_events_are_those_of_scipy(method):
     """An ensemble of chaotic motions for a second, beside SciPy's DOP853 with its own events."""
     from scipy.integrate import solve_ivp
@@ -66,7 +65,7 @@ def test_events_are_those_of_scipy(method):
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ACCURATE)
 @pytest.mark.parametrize("table", [False, True])
 def test_recording_events_changes_no_bit_of_the_trajectory(method, table):
     t = np.linspace(0.0, 3.0, 31)
@@ -173,7 +172,7 @@ def test_more_events_than_a_buffer_holds():
     assert np.abs(np.sin(200 * run.events.t + 1)).max() <= 1e-11
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ACCURATE)
 def test_trajectories_of_an_ensemble_have_their_own_events(method):
     q0 = np.random.default_rng(0).normal(scale=0.5, size=(3, 7, 2))
     q0[1, 2] = np.nan
@@ -193,7 +192,7 @@ def test_trajectories_of_an_ensemble_have_their_own_events(method):
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ACCURATE)
 def test_an_interrupted_run_has_the_same_events(tmp_path, monkeypatch, until_done, method):
     """However often it is stopped, in the midst of locating one or of a full buffer."""
     robot = slider(low=-1.0)

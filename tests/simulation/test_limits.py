@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from event_cases import EVERY, FIXED, G, slider
+from event_cases import ACCURATE, EVERY, FIXED, G, slider
 
 import nlink
-from nlink.iterations.methods import METHODS
 
 
 def bounded(low: float, high: float, n: int = 3) -> nlink.Robot:
@@ -72,7 +71,7 @@ def test_bounces_that_become_ever_shorter_end_at_rest(method):
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("how", [*({"method": name} for name in METHODS), {"velocity": "nu"},
+@pytest.mark.parametrize("how", [*({"method": name} for name in ACCURATE), {"velocity": "nu"},
                                  {"velocity": "xi"}, {"traced": False}], ids=str)
 def test_elastic_bounces_keep_the_energy_and_push_along_the_joint(how):
     """M (qd' - qd) has one element, that of the joint, and the rate there is turned round."""
@@ -178,7 +177,7 @@ def test_who_starts_outside_stops_there_alone(how):
         "upper limit of rail", "lower limit of rail"]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ACCURATE)
 def test_on_a_limit_going_out_counts_and_coming_in_does_not(method):
     how = {"t": 0.1, "method": method, "limits": "stop", "step": 0.01}
     assert nlink.simulate(slider(low=0.0), [0.0], [1.0], **how).ok

@@ -24,6 +24,7 @@ from nlink.iterations.event_search import EventHandling
 from nlink.iterations.integration import Integration, Method
 from nlink.iterations.recording import RecordedIteration, record
 from nlink.iterations.text import Shape
+from nlink.iterations.triggers import Trigger
 from nlink.programs.keys import key
 from nlink.programs.program import Port, Program
 from nlink.programs.rolled_program import RolledProgram
@@ -318,7 +319,8 @@ class System:
 
 def kernel_of(system: System, method: Method, width: int) -> Integrator:
     """The integration kernel of a system: at hand, from the cache, or compiled now."""
-    wanted = system.recipe(), method, width
+    # what happens at events is a part of the iteration, not of the programs it calls
+    wanted = system.recipe(), tuple(each.trigger for each in system.watched), method, width
     with MAKING:
         if wanted not in _KERNELS:
             while len(_KERNELS) >= KEPT:
@@ -346,4 +348,4 @@ def _load(system: System, method: Method, width: int) -> Integrator:
 
 KEPT = 32
 """Kernels kept in memory; the oldest go first."""
-_KERNELS: dict[tuple[str, Method, int], Integrator] = {}
+_KERNELS: dict[tuple[str, tuple[Trigger, ...], Method, int], Integrator] = {}
