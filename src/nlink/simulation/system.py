@@ -130,26 +130,24 @@ class System:
         return Integration(method, dense=dense, restores=self.restores, events=events)
 
     def recorded(self, method: Method) -> RecordedIteration:
-        """The statements of an iteration with a method."""
-        return record(self.iteration(method), {
-            name: program.outputs[0].size if isinstance(program, Program)
-            and program.outputs[0].name == "cells" else 0
-            for name, program in self.programs().items()})
+        """The statements of an iteration with a method; no program that it calls is traced."""
+        cells = {"watch": len(self.watched),
+                 "limited": sum(each.trigger.bounds for each in self.watched)}
+        called = [name for name, needed in self._called().items() if needed]
+        return record(self.iteration(method), {name: cells.get(name, 0) for name in called})
+
+    def _called(self) -> dict[str, bool]:
+        """What iterations call, and whether this one does."""
+        return {"rates": True, "restore": self.restores, "watch": bool(self.watched),
+                "limited": any(each.trigger.bounds for each in self.watched),
+                "impact": any(each.trigger.action == "bounce" for each in self.watched)}
 
     def programs(self) -> dict[str, Program | RolledRates]:
-        """All that an iteration calls."""
-        programs = {"rates": self.program()}
-        if self.restores:
-            programs["restore"] = self.restore_program()
-        if self.watched:
-            programs["watch"] = self.watch_program()
-        if any(each.trigger.bounds for each in self.watched):
-            programs["limited"] = self._part("limited", lambda t, y, u: [
-                y[each.trigger.element] for each in self.watched if each.trigger.bounds],
-                gives="cells")
-        if any(each.trigger.action == "bounce" for each in self.watched):
-            programs["impact"] = self.impact_program()
-        return programs
+        """All that an iteration calls, traced."""
+        trace = {"rates": self.program, "restore": self.restore_program,
+                 "watch": self.watch_program, "limited": self.limited_program,
+                 "impact": self.impact_program}
+        return {name: trace[name]() for name, needed in self._called().items() if needed}
 
     def _part(self, name: str, function: Callable[..., Scalars], inputs: int | None = None,
               gives: str = "column") -> Program:
@@ -212,6 +210,12 @@ class System:
             return [each(t, *where) for each in self.watched]
 
         return self._part("watch", values, gives="cells")
+
+    def limited_program(self) -> Program:
+        """The elements of the state that limits bound."""
+        return self._part("limited", lambda t, y, u: [
+            y[each.trigger.element] for each in self.watched if each.trigger.bounds],
+            gives="cells")
 
     def impact_program(self) -> Program:
         """The state after an impact, of y before it and of which limit it is."""
@@ -333,13 +337,13 @@ def _load(system: System, method: Method, width: int) -> Integrator:
     from nlink.backends.llvm.integrator import Integrator
     from nlink.backends.llvm.loading import load_compiled
 
-    programs, iteration = system.programs(), system.iteration(method)
-    recorded = system.recorded(method)
+    iteration, recorded = system.iteration(method), system.recorded(method)
 
     def compile_now() -> Compiled:
         from nlink.backends.llvm.lanes import compile_iteration
 
-        return compile_iteration(recorded, programs, system.shape, width, dense=iteration.dense,
+        return compile_iteration(recorded, system.programs(), system.shape, width,
+                                 dense=iteration.dense,
                                  evaluations=method.evaluations + method.stages)
 
     whole = key("iteration", width, iteration.dense, recorded.parts(), system.recipe())
