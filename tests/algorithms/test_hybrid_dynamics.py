@@ -54,7 +54,7 @@ def test_rates_that_are_free_by_structure_cost_nothing():
 def test_breakaway_friction_falls_with_the_rate():
     """tau - tau without friction = (c + (b - c) exp(-(qd/w)^2)) sign(qd) + viscous qd, and forward
     dynamics undoes it; files keep it."""
-    rod = {"joint": "revolute", "a": 1.0, "mass": 1.0, "com": (-0.5, 0, 0), "inertia": (0, 0.1, 0.1)}
+    rod = {"joint": "revolute", "a": 1.0, "mass": 1.0, "com": (-0.5, 0, 0), "inertia": (0, 1, 1)}
     rough = {"viscous": 0.5, "coulomb": 2.0, "breakaway": 3.0, "stribeck": 0.1}
     robot, ideal = (nlink.Robot.from_dh([row, row]) for row in (rod | {"friction": rough}, rod))
     q, qd = np.zeros(2), np.array([[0.1, -0.05], [2.0, 0.0]])

@@ -252,7 +252,8 @@ for _entry in _CLOSED:
     CLOSED.setdefault(_entry.name, {})[_entry.formulation] = _entry
 
 
-YIELDING = ("link_accelerations", "hybrid_dynamics", *OPERATIONAL, "quasi_motion", "unnormalized_quasi_motion")
+YIELDING = ("link_accelerations", "hybrid_dynamics", *OPERATIONAL, "quasi_motion",
+            "unnormalized_quasi_motion")
 """How a tree yields to forces: not so with loops."""
 
 
