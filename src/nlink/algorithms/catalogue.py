@@ -15,6 +15,7 @@ from nlink.algorithms import (
     closures,
     coriolis,
     diagonal,
+    hybrid_dynamics,
     kinematics,
     matrices,
     object_form,
@@ -86,6 +87,7 @@ LONG = 40
 Q, QD, QDD = ("q", ("nq",)), ("qd", ("n",)), ("qdd", ("n",))
 TAU, F_EXT = ("tau", ("n",)), ("f_ext", ("links", 6))
 ALPHA = ("alpha", ("links", 6))
+HELD, FORCE = ("held", ("n",)), ("force", ("n",))
 
 
 def _with_wrenches(text: Callable[..., Any]) -> Callable[..., Any]:
@@ -171,6 +173,10 @@ _ENTRIES = (
     _forward("fd2", _joints_of(spatial_operators.fd2)),
     _forward("fd3", _with_wrenches(spatial_operators.fd3)),
     _forward("fd4", _joints_of(spatial_operators.fd4)),
+    Algorithm("hybrid_dynamics", "articulated", (Q, QD, TAU, HELD, QDD, F_EXT), (QDD, FORCE),
+              lambda m, o, q, qd, tau, held, qdd, f: hybrid_dynamics.hybrid_dynamics(
+                  m, q, qd, tau, held, qdd, kinematics.body_wrenches(m, q, o.links, f)),
+              Mechanism.regrouped),
     Algorithm("link_accelerations", "fd4", (Q, QD, TAU, F_EXT), (ALPHA,),
               _links_of(spatial_operators.fd4), Mechanism.regrouped),
     Algorithm("link_accelerations", "fd2", (Q, QD, TAU, F_EXT), (ALPHA,),
@@ -247,7 +253,8 @@ for _entry in _CLOSED:
     CLOSED.setdefault(_entry.name, {})[_entry.formulation] = _entry
 
 
-YIELDING = ("link_accelerations", *OPERATIONAL, "quasi_motion", "unnormalized_quasi_motion")
+YIELDING = ("link_accelerations", "hybrid_dynamics", *OPERATIONAL, "quasi_motion",
+            "unnormalized_quasi_motion")
 """How a tree yields to forces: not so with loops."""
 
 

@@ -90,15 +90,15 @@ class Editable(Computations):
     def with_friction(self, *, viscous: PerJoint | None = None, dry: PerJoint | None = None,
                       **more: PerJoint | None) -> Self:
         """The same mechanism with other friction in its joints: viscous, per rad/s or m/s, and
-        dry, in N m or N; `more` are other fields of `nlink.Friction` by their names.
+        dry, in N m or N; `more` are the other fields of `nlink.Friction`, as `breakaway`.
 
         Each is a number for all joints (but free ones), one for each of `moving_joints`, or
         numbers by the names of joints. What is not given stays.
 
         >>> import nlink
         >>> arm = nlink.load("planar3").with_friction(viscous=0.5, dry={"joint2": 0.1})
-        >>> arm.joints[1].friction
-        Friction(viscous=0.5, coulomb=0.1)
+        >>> [(joint.friction.viscous, joint.friction.coulomb) for joint in arm.joints]
+        [(0.5, 0.0), (0.5, 0.1), (0.5, 0.0)]
         """
         return type(self)(editing.with_friction(
             self.description, viscous=viscous, coulomb=dry, **more))

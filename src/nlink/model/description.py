@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 import numpy as np
@@ -27,10 +27,32 @@ class NonPhysicalWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class Friction:
-    """Joint friction: viscous * qd + coulomb * sign(qd)."""
+    """Joint friction: viscous * qd + coulomb * sign(qd), and Stribeck's curve at low rates.
+
+    A joint at rest breaks away at `breakaway` (0: at `coulomb`, else more than that); sliding, it
+    has (breakaway - coulomb) exp(-(qd / stribeck)^2) besides.
+    """
 
     viscous: float = 0.0
     coulomb: float = 0.0
+    breakaway: float = 0.0
+    stribeck: float = 0.0
+
+    @property
+    def table(self) -> dict[str, float]:
+        """As files have it: viscous and Coulomb friction, and the others if there are any."""
+        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: x for name, x in named.items() if x or name in ("viscous", "coulomb")}
+
+    @property
+    def excess(self) -> float:
+        """What it breaks away with, beyond Coulomb friction."""
+        return max(0.0, self.breakaway - self.coulomb)
+
+    @property
+    def falloff(self) -> float:
+        """1 / stribeck^2, or 0 if there is no excess."""
+        return self.stribeck ** -2 if self.excess else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +240,18 @@ def _check_joint(joint: Joint, number: int) -> None:
         raise ValueError(f"{who}: parent[{number}] = {joint.parent} must be < {number} and >= 0: "
                          "a link hangs from the base or an earlier link, so there are no cycles")
     for name, value in (("armature", joint.armature), ("viscous friction", joint.friction.viscous),
-                        ("coulomb friction", joint.friction.coulomb)):
+                        ("coulomb friction", joint.friction.coulomb),
+                        ("breakaway friction", joint.friction.breakaway),
+                        ("stribeck rate", joint.friction.stribeck)):
         if not (math.isfinite(value) and value >= 0):
             raise ValueError(f"{who}: {name} {value}, expected a finite number >= 0")
+    if 0 < joint.friction.breakaway < joint.friction.coulomb:
+        raise ValueError(f"{who}: breakaway friction {joint.friction.breakaway}, expected at least "
+                         f"the coulomb friction {joint.friction.coulomb}, or 0 for the same")
+    if joint.friction.excess and not math.isfinite(joint.friction.falloff):
+        raise ValueError(f"{who}: breakaway friction {joint.friction.breakaway} with the stribeck "
+                         f"rate {joint.friction.stribeck}, expected a positive rate at which it "
+                         "falls")
     low, high = joint.limits.position
     if not low <= high:
         raise ValueError(f"{who}: position limits {joint.limits.position}, expected low <= high")
