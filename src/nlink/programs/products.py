@@ -61,6 +61,16 @@ def split_name(name: str) -> tuple[str, str] | None:
     return (base, kind) if base and kind in KINDS else None
 
 
+def differentiated(name: str) -> str:
+    """The computation that products are of, and products of products.
+
+    >>> differentiated("solve_vjp_jvp"), differentiated("solve")
+    ('solve', 'solve')
+    """
+    parts = split_name(name)
+    return differentiated(parts[0]) if parts else name
+
+
 def formulations(name: str, *, loops: bool = False) -> dict[str, Algorithm]:
     """All formulations of a name, of products too."""
     parts = split_name(name)
