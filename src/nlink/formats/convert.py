@@ -34,6 +34,8 @@ def convert(source: str | Path, target: str | Path, *, dh: Convention | None = N
     description = load_description(source, physical=physical, floating=floating,
                                    includes=includes)
     text, lost = _written(description, suffix, dh)
+    if description.visuals:
+        lost = [f"shapes and meshes for drawing left out: {len(description.visuals)}", *lost]
     write_text(target, text)
     wrong = [description.objection] if physical == "ignore" and description.objection else []
     return [*(f"reading: {line}" for line in (*description.report, *wrong)),
