@@ -56,6 +56,7 @@ MAY_WAIT = (
     ("robot", "papers"),
     ("robot", "viewer"),       # nothing is drawn by `import nlink`
     ("simulation.run", "viewer"),
+    ("robot", "formats.convert"),  # writers are loaded when something is written
     ("compute.exports", "backends.c"),
     ("formats.load", "formats.mjcf"),
     ("formats.load", "formats.urdf"),

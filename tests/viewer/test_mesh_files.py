@@ -104,7 +104,7 @@ def test_what_is_missing_is_said_and_the_rest_is_drawn(robot_file):
 def test_nothing_outside_is_opened(robot_file, tmp_path, name):
     (tmp_path / "far" / "secret").mkdir(parents=True)
     (tmp_path / "far" / "secret" / "x.stl").write_bytes(stl(TETRAHEDRON, SIDES))
-    with pytest.raises(ValueError, match="not found|not opened"):
+    with pytest.raises(ValueError, match=r"not found|not opened"):
         find_mesh(name.replace("{top}", str(tmp_path / "far")).replace(
             "../secret", "../far/secret"), str(robot_file))
 

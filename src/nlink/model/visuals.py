@@ -27,7 +27,7 @@ class Visual:
     """The link's name; none for the base."""
     shape: ShapeName
     size: tuple[float, ...]
-    pose: Pose = Pose()
+    pose: Pose = field(default_factory=Pose)
     colour: Colour | None = None
     """Red, green, blue and opacity from 0 to 1, if the file says."""
     material: str = ""

@@ -1,8 +1,8 @@
 """Where links are, all of them at once, straight from the description.
 
 T_i = T_parent before D(q_i) after, D being the joint's displacement in axes whose z is its own. One
-4x4 product for each link, over any batch, and nothing to compile: what a slider needs. Tests hold it
-against `robot.pose`, which goes another way.
+4x4 product for each link, over any batch, and nothing to compile: what a slider needs. Tests
+hold it against `robot.pose`, which goes another way.
 """
 
 from __future__ import annotations
