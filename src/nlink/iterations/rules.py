@@ -18,7 +18,6 @@ from nlink.scalars.functions import (
     where,
 )
 
-
 UNCOUNTED = 1e300
 """The tolerance of elements that have no error: what is divided by it vanishes in a sum."""
 

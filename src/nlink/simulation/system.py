@@ -51,6 +51,7 @@ Closing = Literal["project", "drift"] | float
 """What keeps loops closed: a projection after each step, nothing, or Baumgarte's terms with
 this rate (1/s)."""
 
+
 def apply(robot: Robot, name: str, *columns: Scalars,
           algorithm: str | None = None, frame: int | str = -1) -> list[Scalar]:
     """An algorithm of a robot on any scalars: floats, or nodes inside a controller being traced.
@@ -207,7 +208,8 @@ class System:
         control = None if self.controller is None or self.asks else key(self.controller_program())
         watch = key(self.watch_program()) if self.watched else None
         limits = [(each.g, each.rate) for each in self.watched if each.trigger.bounds]
-        here = repr((control, self.parts, self.sampling, self.table, self.velocity, self.algorithm, self.closing, self.varied,
+        here = repr((control, self.parts, self.sampling, self.table, self.velocity,
+                     self.algorithm, self.closing, self.varied,
                      [each.trigger for each in self.watched], watch, limits, self.restitution))
         known = _KEYS.setdefault(self.robot, {})
         if here not in known:
