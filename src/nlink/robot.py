@@ -190,6 +190,25 @@ class Robot(Editable):
             write_text(path, text)
         return text
 
+    def png(self, path: str | Path | None = None, q: ArrayLike | None = None, *,
+            width: int = 960, height: int = 720, theme: str = "light",
+            layers: Sequence[str] = (), packages: Sequence[str | Path] = ()) -> bytes:
+        """A picture of the robot at q (`neutral` if not given) as a PNG file, written to `path` if
+        given; no display is needed.
+
+        `theme` is "light" or "dark", `layers` may have "axes", "frames", "masses" and "inertias",
+        and `packages` are directories where package:// names of meshes are looked for, besides
+        those above the robot's file.
+
+        >>> import nlink
+        >>> nlink.load("planar3").png(width=40, height=30)[:4]
+        b'\\x89PNG'
+        """
+        from nlink.viewer.pictures import robot_png
+
+        return robot_png(self, path, q, width=width, height=height, theme=theme, layers=layers,
+                         packages=packages)
+
     def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
                          f_ext: ArrayLike | None = None,
                          *, out: Any = None, **how: Unpack[How]) -> Array:
