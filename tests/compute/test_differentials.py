@@ -160,7 +160,8 @@ def test_batches_and_out():
     assert Mdot.shape == (4, 5, 3, 3)
     out = np.empty_like(Mdot)
     assert nlink.jvp(robot, "mass_matrix", (q,), (v,), out=out) is out
-    assert np.array_equal(out, Mdot) and np.allclose(Mdot[2, 3], nlink.jvp(
+    assert np.array_equal(out, Mdot)
+    assert np.allclose(Mdot[2, 3], nlink.jvp(
         robot, "mass_matrix", q[2, 3], v))
     g = nlink.vjp(robot, "kinetic_energy", (q, qd), np.ones((4, 5)))
     assert [x.shape for x in g] == [(4, 5, 3)] * 2
@@ -175,7 +176,7 @@ def test_few_operations(name):
     assert nlink.count(robot, "forward_dynamics_hvp", "implicit").total < 5.6 * whole
 
 
-@pytest.mark.parametrize("call, message", [
+@pytest.mark.parametrize(("call", "message"), [
     (lambda r: nlink.jvp(r, "bias", (np.zeros(3),), (np.zeros(3),)),
      r"args: 1 arrays, expected 2 \(q, qd\)"),
     (lambda r: nlink.jvp(r, "bias", (np.zeros(3),) * 2, (np.zeros(3),)),

@@ -43,7 +43,7 @@ def test_slopes_of_primitives_are_limits_of_differences(row):
         np.testing.assert_allclose(forward, sum(slopes), rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("function, at, slope", [
+@pytest.mark.parametrize(("function", "at", "slope"), [
     (nlink.abs, 0.0, 0.0),
     (nlink.sign, 0.0, 0.0),
     (nlink.floor, 1.0, 0.0),
@@ -97,5 +97,6 @@ def test_structural_zeros_are_zeros():
     g = Graph()
     x, y = g.input("x"), g.input("y")
     (zero,) = pushforward([nlink.sin(x)], {y: g.const(1)})
-    assert zero.op == "const" and zero.value == 0
+    assert zero.op == "const"
+    assert zero.value == 0
     assert [n.op for n in pullback([nlink.sin(x)], [g.const(1)], [y])] == ["const"]
