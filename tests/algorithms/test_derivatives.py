@@ -119,7 +119,8 @@ def test_pinocchio_confirms(floating):
 
 
 def test_a_pendulum_by_hand():
-    rod = dict(joint="revolute", a=1.0, mass=1.0, com=(-0.5, 0, 0), inertia=(0, 1 / 12, 1 / 12))
+    rod = {"joint": "revolute", "a": 1.0, "mass": 1.0, "com": (-0.5, 0, 0),
+           "inertia": (0, 1 / 12, 1 / 12)}
     robot = Robot.from_dh([rod], gravity=(0, -9.81, 0))
     by_q, by_qd = robot.inverse_dynamics_derivatives([0.3], [2.0], [1.0])
     assert by_q[0, 0] == pytest.approx(-9.81 / 2 * np.sin(0.3))
