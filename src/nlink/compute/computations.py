@@ -170,6 +170,7 @@ class Computations:
                 raise ValueError(f"algorithm: {algorithm!r}, but {refusal}")
             return entry
         known = formulations(name, loops=loops)
+
         def too_long(entry: Algorithm) -> bool:
             return self._request(entry, -1, wrenches=False).too_long
 
