@@ -294,6 +294,29 @@ class Robot(Editable):
         """Jdot qd: the acceleration (angular, linear) of the frame's origin when qdd = 0."""
         return self._compute("jacobian_dot_qd", (q, qd, out), how, frame=frame)
 
+    def mass_matrix_derivatives(self, q: ArrayLike, *, out: Any = None,
+                                **how: Unpack[How]) -> Array:
+        """dM/dq, (..., n, n, n): [i, j, k] is the derivative of M_ij along rate k."""
+        return self._compute("mass_matrix_derivatives", (q, out), how)
+
+    def jacobian_derivatives(self, q: ArrayLike, frame: int | str = -1,
+                             *, out: Any = None, **how: Unpack[How]) -> Array:
+        """dJ/dq, (..., 6, n, n), the kinematic Hessian: [i, j, k] is the derivative of J_ij along
+        rate k.
+
+        >>> import nlink
+        >>> robot, q, qd = nlink.load("planar3"), [0.1, 0.2, 0.3], [1.0, -1.0, 2.0]
+        >>> Jdot = robot.jacobian_derivatives(q) @ qd
+        >>> bool(np.allclose(Jdot, robot.jacobian_rate(q, qd)))
+        True
+        """
+        return self._compute("jacobian_derivatives", (q, out), how, frame=frame)
+
+    def jacobian_rate(self, q: ArrayLike, qd: ArrayLike, frame: int | str = -1,
+                      *, out: Any = None, **how: Unpack[How]) -> Array:
+        """Jdot, (..., 6, n): how the Jacobian changes with time at the rates qd."""
+        return self._compute("jacobian_jvp", (q, qd, out), how, frame=frame)
+
     def link_accelerations(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
                            f_ext: ArrayLike | None = None,
                            *, out: Any = None, **how: Unpack[How]) -> Array:

@@ -28,7 +28,8 @@ def runs():
 def numbers(page: str) -> tuple[dict, bytes]:
     head = re.search(r'id="head">(.*?)</script>', page, re.DOTALL)
     data = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
-    assert head and data
+    assert head
+    assert data
     return json.loads(head[1]), zlib.decompress(base64.b64decode(data[1]))
 
 

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 Array = np.ndarray
 PAGE_TRIANGLES = 100_000
 """The most triangles of a page; larger meshes are simplified."""
-OUTSIDE = 4
-"""Per cent of the corners of a motion that may be outside of the view, on each side."""
+REACH = 1.5
+"""Sizes of a robot within which it is looked at, and the share of it that stays there."""
+STAYS = 0.6
 _POLICY = ("default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
            "img-src data:")
 
@@ -131,15 +132,12 @@ def _document(title: str, head: dict[str, Any], data: _Bytes, still: bytes) -> s
 
 
 def _swept(clip: Clip) -> Array:
-    """A box for the camera, by its corners: the first frame, and where nearly all corners of
-    nearly all frames are; a finger without limits that slides away is left out."""
+    """Corners of some frames, for the camera. A finger without limits that slides away is left
+    out, unless most of the robot goes with it."""
     some = clip.scene.corners(clip.places[:, ::max(1, clip.places.shape[1] // 24)])
-    first = some[:, 0].reshape(-1, 3)
-    low, high = np.percentile(some.reshape(-1, 3), [OUTSIDE, 100 - OUTSIDE], axis=0)
-    margin = 0.04 * (high - low)
-    low, high = np.minimum(low - margin, first.min(axis=0)), np.maximum(
-        high + margin, first.max(axis=0))
-    return np.array([np.where(pick, low, high) for pick in np.ndindex(2, 2, 2)])
+    first, corners = some[:, 0].reshape(-1, 3), some.reshape(-1, 3)
+    near = np.linalg.norm(corners - first.mean(axis=0), axis=1) <= REACH * clip.scene.size
+    return corners[near] if near.mean() > STAYS else corners
 
 
 def _smooth(r: Array) -> Array:
