@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from nlink.bench.closed_chains_bench import bench_loops
+from nlink.bench.derivatives_bench import DERIVATIVES, bench_derivatives
 from nlink.bench.peers import bench_mobility, bench_mujoco, bench_pinocchio
 from nlink.bench.timing import Bench, adder, best, best_call, caller, filler
 from nlink.compute.complexity import count
@@ -92,6 +93,7 @@ def _bench_robot(bench: Bench, robot: Robot, seconds: float) -> None:
             bench_pinocchio(add, model, what, inputs, seconds)
         if "mujoco" not in bench.missing and what in ("inverse_dynamics", "forward_dynamics"):
             bench_mujoco(add, robot.description, what, states, seconds)
+    bench_derivatives(bench, robot, states, model, seconds)
     for algorithm in ("diagonalized", "diagonalized-xi"):
         code = kernel(robot.request("forward_dynamics", algorithm=algorithm))
         inputs, outs = [states[name] for name in ("q", "qd", "tau")], [np.empty((BATCH, robot.n))]
@@ -137,6 +139,7 @@ def _bench_humanoid(bench: Bench, seconds: float) -> None:
             bench_pinocchio(add, model, what, swapped, seconds)
         elif model is not None:
             bench_mobility(add, model, states["q"][:, order.coordinates], seconds)
+    bench_derivatives(bench, robot, states, model, seconds, DERIVATIVES[:1])
 
 
 def humanoid_path() -> Path | None:
