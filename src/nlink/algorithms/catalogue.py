@@ -60,6 +60,8 @@ class Algorithm:
     """Up to this many joints it may be the default, if it has the fewest operations."""
     refuses: Callable[[Mechanism], str] = lambda mechanism: ""
     """Why it is not for a mechanism, as a clause; empty if it is."""
+    in_parts: bool = False
+    """Of many joints it is cheaper computed by others, one after the other."""
     stand_in: str = ""
     """The formulation for states in which this one gives nan."""
 
@@ -200,7 +202,8 @@ _ENTRIES = (
     Algorithm("forward_dynamics_derivatives", "composite", (Q, QD, TAU, F_EXT),
               tuple((f"dqdd_d{by}", ("n", "n")) for by in ("q", "qd", "tau")),
               lambda m, o, q, qd, tau, f: forward_derivatives.forward_dynamics_derivatives(
-                  m, q, qd, tau, o.links, f), Mechanism.regrouped, power=3, counted=FEW_JOINTS),
+                  m, q, qd, tau, o.links, f), Mechanism.regrouped, power=3, counted=FEW_JOINTS,
+              in_parts=True),
     Algorithm("solve", "denoc", (Q, TAU), (QDD,),
               _of_state(accelerations.solve), Mechanism.regrouped),
     Algorithm("pose", "recursive", (Q,), (("pose", (4, 4)),),
