@@ -319,11 +319,12 @@ def _cleared(program: RolledProgram, serial: bool) -> tuple[Port, ...]:
 def _operations(program: RolledProgram, sweeps: list[SweepPlan]) -> int:
     """Of the step of each joint's kind, times the columns that it takes part in."""
     joints = program.joints
+    widths = joints.rates or (1,) * len(joints.parent)
     carried = [0] * (len(joints.parent) + 1)  # the rates of all that a body carries, itself not
     for i in range(len(joints.parent), 0, -1):
-        carried[joints.parent[i - 1]] += carried[i] + joints.rates[i - 1]
-    later = [sum(joints.rates)]
-    for rates in joints.rates:
+        carried[joints.parent[i - 1]] += carried[i] + widths[i - 1]
+    later = [sum(widths)]
+    for rates in widths:
         later.append(later[-1] - rates)
     times = {SweepOrder.PATH: carried[1:], SweepOrder.ANSWER: later[:-1]}
     total = 0
@@ -333,4 +334,3 @@ def _operations(program: RolledProgram, sweeps: list[SweepPlan]) -> int:
         count = times.get(sweep.order, [1] * len(domain.parent))
         total += sum(cost[kind] * times for kind, times in zip(domain.kind, count, strict=True))
     return total
-
