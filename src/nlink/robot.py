@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from nlink.closures.loops import Loops
     from nlink.papers.operators import Operators, SpatialOperators
     from nlink.papers.operators.quasi_velocities import Diagonal
+    from nlink.viewer.server import RobotView
 
 Array = np.ndarray
 
@@ -208,6 +209,19 @@ class Robot(Editable):
 
         return robot_png(self, path, q, width=width, height=height, theme=theme, layers=layers,
                          packages=packages)
+
+    def view(self, q: ArrayLike | None = None, *, host: str = "localhost",
+             port: int | None = None, dark: bool = False,
+             packages: Sequence[str | Path] = ()) -> RobotView:
+        """The robot in the browser, at `.url` until `.close()`: sliders for its joints, frames,
+        axes, mass centres and inertias on request, the numbers of a link that is picked.
+
+        `.show(q)` moves it, `.follow()` shows a simulation while it runs. Only this machine can
+        look unless `host` says otherwise. Needs viser: pip install nlink[viewer].
+        """
+        from nlink.viewer.server import RobotView
+
+        return RobotView(self, q=q, host=host, port=port, dark=dark, packages=packages)
 
     def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
                          f_ext: ArrayLike | None = None,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,6 +35,15 @@ SLICE = 0.1
 """Seconds of work between looks at the progress bar, the keyboard and the checkpoint."""
 CHECKPOINT = 2.0
 """Seconds between checkpoints, and before a progress bar appears."""
+
+
+@runtime_checkable
+class Follows(Protocol):
+    """A `progress` that is also told the times and coordinates that trajectories have reached, as
+    `robot.view().follow()` is."""
+
+    def __call__(self, share: float) -> None: ...
+    def states(self, t: Array, q: Array) -> None: ...
 
 
 def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = None,
@@ -247,6 +256,8 @@ def _advance(kernel: Any, store: Store, problem: Problem, limits: dict[str, Any]
                         failed = records["status"] > STATUS["done"]
                         here = np.where(failed, outputs, records["next"] - 1).sum()
                         tell(float(passed + here) / total)
+                        if isinstance(progress, Follows):
+                            progress.states(records["t"], records["y"][:, :problem.robot.nq])
             finally:  # records never say that all is done before the forces are written too
                 with uninterrupted():
                     if (records["status"] == STATUS["running"]).any():
