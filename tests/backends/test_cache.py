@@ -235,6 +235,7 @@ print(value.tobytes().hex())
 """
 
 
+@pytest.mark.slow
 def test_eight_processes_on_an_empty_cache_at_once(place, value):
     here = str(Path(__file__).parent)
     running = [subprocess.Popen([sys.executable, "-c", SCRIPT, here], stdout=subprocess.PIPE,

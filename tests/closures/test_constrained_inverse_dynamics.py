@@ -42,7 +42,7 @@ def test_forward_dynamics_undoes_inverse_dynamics(robot, seed):
     assert np.linalg.norm(tau) <= np.linalg.norm(given) * (1 + 1e-9)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 def test_joint_forces_are_the_shortest():
     """Any other that makes the same motion, through squeezing, is longer."""
     arms = nlink.load("two_arms_box")
@@ -61,6 +61,7 @@ def test_joint_forces_are_the_shortest():
         assert abs(tau @ (other - tau)) < 1e-8 * (other @ other)
 
 
+@pytest.mark.slow
 def test_chosen_internal_forces_are_met():
     """A squeeze that the object does not feel is there, on top of what the motion needs."""
     arms = nlink.load("two_arms_box")
@@ -74,6 +75,7 @@ def test_chosen_internal_forces_are_met():
     assert forces - plain == pytest.approx(squeeze, abs=1e-7)
 
 
+@pytest.mark.slow
 def test_wrenches_of_multipliers_do_the_work_of_the_rows():
     """What `of` does to `on` is minus the wrench of the multipliers on `of`: J^T lambda."""
     arms = nlink.load("two_arms_box")
@@ -148,6 +150,7 @@ def test_wrenches_on_links_are_borne(name):
     assert relative(tau, robot.loops.inverse_dynamics(q, qd, qdd)[0]) > 1e-3
 
 
+@pytest.mark.slow
 def test_every_state_of_a_batch_has_its_own_squeeze():
     arms = nlink.load("two_arms_box")
     q, qd, qdd = (np.array(x) for x in zip(*(motion(arms, k)[:3] for k in (1, 2)), strict=True))

@@ -113,6 +113,7 @@ def test_quaternions_pass_through():
                                rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_coupled_mechanism_falls_as_its_own_equations_say():
     integrate = pytest.importorskip("scipy.integrate")
     smooth = random_description(5, 3, types=("revolute",), fixed=False, friction=False)

@@ -144,7 +144,7 @@ def test_every_law_holds(name):
     assert report.ok, str(report)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("floating", [False, True], ids=["fixed", "floating"])
 @pytest.mark.parametrize("name", [
     name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in FILES])

@@ -33,6 +33,7 @@ def test_seeds_are_valid(kind):
     assert accept(kind, SEEDS[kind]) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SEEDS)
 @given(edits=EDITS)
 @settings(max_examples=300)
@@ -51,6 +52,7 @@ def test_thousands_of_spoiled_files(kind):
     refused_or_valid()
 
 
+@pytest.mark.slow
 @given(st.text(max_size=200) | st.binary(max_size=200).map(lambda b: b.decode("latin-1")))
 def test_any_text_is_refused(text):
     for kind in ("urdf", "toml"):

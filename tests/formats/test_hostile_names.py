@@ -135,6 +135,7 @@ def test_html(name):
     assert Tags(page(NAMES[name])).found == Tags(page("arm")).found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("robot", ["Markdown"], indirect=True)
 def test_markdown(robot, tmp_path):
     path = tmp_path / "robot.toml"

@@ -213,7 +213,7 @@ def test_laws_hold(law, name):
     assert residual <= law.bound(robot), f"{law.statement} by {residual:.2e}"
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOME)
 @pytest.mark.parametrize("law", LOOP_LAWS, ids=lambda law: law.name.replace(" ", "_"))
 def test_laws_of_loops_hold(law, name):

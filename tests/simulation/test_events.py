@@ -191,7 +191,7 @@ def test_trajectories_of_an_ensemble_have_their_own_events(method):
         assert np.array_equal(alone.events.q, one.events.of(k).q)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ACCURATE)
 def test_an_interrupted_run_has_the_same_events(tmp_path, monkeypatch, until_done, method):
     """However often it is stopped, in the midst of locating one or of a full buffer."""
@@ -248,6 +248,7 @@ def test_events_of_quaternions_momenta_and_quasi_velocities():
         assert np.abs(other.events.qd - runs[0].events.qd).max() <= 1e-7
 
 
+@pytest.mark.slow
 def test_a_long_chain_can_be_watched():
     from nlink.bench.dynamics import random_arm
 
@@ -262,6 +263,7 @@ def test_a_long_chain_can_be_watched():
         nlink.simulate(robot, t=0.1, limits="bounce")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["rkf45", "dop853"])
 def test_a_law_that_is_not_traced_sees_the_same_events(method):
     how = {"t": 2.0, "tau": lambda t, q, qd: [-0.1 * v for v in qd], "method": method,
@@ -298,6 +300,7 @@ def test_wrong_options_are_refused():
         nlink.simulate(DOUBLE, t=0.1).events["x"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("velocity", ["qd", "nu"])
 @pytest.mark.parametrize("name", [None, "run", "run.zarr"])
 def test_events_of_mechanisms_that_vary_are_those_of_each(tmp_path, monkeypatch, name, velocity):

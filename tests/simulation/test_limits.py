@@ -156,6 +156,7 @@ def test_what_ends_a_trajectory_at_the_last_time_is_its_status(method):
     assert np.isfinite(run.q).all()
 
 
+@pytest.mark.slow
 def test_an_ensemble_bounces_the_same_whatever_the_threads():
     robot = bounded(-0.6, 0.6)
     q0 = np.random.default_rng(1).uniform(-0.5, 0.5, size=(13, 3))
@@ -186,6 +187,7 @@ def test_on_a_limit_going_out_counts_and_coming_in_does_not(method):
     assert out.t_end <= 1e-12
 
 
+@pytest.mark.slow
 def test_only_limited_joints_are_watched():
     run = nlink.simulate(slider(), [0.0], t=0.1, limits="stop")
     assert run.events.names == ()

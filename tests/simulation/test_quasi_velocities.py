@@ -24,6 +24,7 @@ def puma() -> nlink.Robot:
     return nlink.load("puma560")
 
 
+@pytest.mark.slow
 @quasi
 def test_free_fall_is_that_of_joint_rates(puma, velocity):
     q0, qd0 = puma.random_state(3)
@@ -68,6 +69,7 @@ def test_each_trajectory_of_an_ensemble_is_that_of_its_own_state(puma, velocity)
     np.testing.assert_array_equal(runs.rates, [run.rates for run in alone])
 
 
+@pytest.mark.slow
 @quasi
 @pytest.mark.parametrize("kind", ["controller", "table"])
 def test_joint_forces_are_those_of_joint_rates(puma, velocity, kind):

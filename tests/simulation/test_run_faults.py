@@ -237,6 +237,7 @@ def test_a_run_that_became_a_file_is_in_memory(tmp_path):
             array = array.base
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["run", "run.zarr"])
 def test_events_survive_an_error_of_the_disk(tmp_path, monkeypatch, name):
     """Rows that were written in part, or not at all, are written again."""

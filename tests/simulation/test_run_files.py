@@ -70,7 +70,7 @@ class Stop(Exception):
     pass
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["run", "run.npz", "run.zarr"])
 @pytest.mark.parametrize("method", ["rkf45", "dop853", "abm", "symplectic"])
 def test_an_interrupted_run_goes_on_to_the_same_bits(tmp_path, monkeypatch, until_done, method,
@@ -134,6 +134,7 @@ def test_what_is_no_run_under_way_is_not_touched(tmp_path):
     assert nlink.load_run(tmp_path / "whole.zarr").ok
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_not_computed_again(tmp_path):
     pytest.importorskip("zarr")
     for name in ("run", "run.zarr"):

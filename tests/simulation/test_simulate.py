@@ -219,7 +219,7 @@ def test_output_times_are_hit_exactly_and_the_end_is_among_them():
     assert nlink.simulate(nlink.load("planar3"), t=1.0, every=0.1).t[-1] == 1.0
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["rkf45", "abm"])
 def test_long_chains_run_in_loops_over_their_joints(method, monkeypatch):
     """The rolled right-hand side gives what the unrolled one does, with controllers and balls."""
@@ -237,6 +237,7 @@ def test_long_chains_run_in_loops_over_their_joints(method, monkeypatch):
         assert 0 < np.abs(a - b).max() <= 1e-9
 
 
+@pytest.mark.slow
 def test_a_chain_of_200_joints_keeps_its_energy():
     robot = random_arm(200)
     run = nlink.simulate(robot, np.zeros(200), t=0.05, every=0.01, method="dop853")

@@ -63,6 +63,7 @@ def test_the_number_of_waypoints_does_not_change_the_size_of_a_law():
     assert len(sizes) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("controller", [PD, ComputedTorque, FeedForward])
 def test_controllers_follow_a_spline(controller):
     t = np.linspace(0.0, 1.0, 11)

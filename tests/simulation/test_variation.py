@@ -77,6 +77,7 @@ def test_a_bare_mass_hangs_in_the_last_frame():
     assert np.array_equal(run.q[1], again.q)
 
 
+@pytest.mark.slow
 def test_friction_is_that_of_the_joints():
     q0, qd0 = PUMA.random_state(1, (4,))
     rng = np.random.default_rng(2)
@@ -88,7 +89,7 @@ def test_friction_is_that_of_the_joints():
         assert np.abs(run.q[k] - alone.q).max() <= 1e-10
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [PD, PDGravity, ComputedTorque])
 def test_gains_are_those_of_the_laws(kind):
     path = Cycloid(np.zeros(6), TARGET, 0.5)
@@ -118,6 +119,7 @@ def controller(t, q, qd, p):
     return [p[0] * nlink.sin(p[1] * t) - p[2] * x - v for x, v in zip(q, qd, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("traced", [True, False])
 def test_a_controller_of_ones_own_gets_its_parameters(traced):
     p = np.array([[1.0, 2.0, 3.0], [0.0, 1.0, 10.0]])
@@ -132,6 +134,7 @@ def test_a_controller_of_ones_own_gets_its_parameters(traced):
         assert np.abs(run.tau[k] - alone.tau).max() <= 1e-6
 
 
+@pytest.mark.slow
 def test_scipy_sees_the_same_mechanisms():
     pytest.importorskip("scipy")
     vary = {"payload": np.array([0.0, 2.0, np.nan]), "viscous": [[0.1]]}
@@ -191,6 +194,7 @@ def test_long_chains_vary_too(monkeypatch):
     assert np.abs(loaded.q - unrolled.q).max() > 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("traced", [True, False])
 def test_mechanisms_with_loops_vary_too(traced):
     robot = nlink.load("four_bar")
@@ -215,6 +219,7 @@ def test_mechanisms_with_loops_vary_too(traced):
     assert np.abs(free.q - alone.q).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_dimensions_broadcast_with_those_of_the_states():
     q0 = PUMA.random_state(3, (4, 1))[0]
     run = nlink.simulate(PUMA, q0, vary={"payload": [0.0, 1.0, 2.0]}, **OPTIONS)
@@ -224,6 +229,7 @@ def test_dimensions_broadcast_with_those_of_the_states():
     assert np.array_equal(np.concatenate([p.energy for p in piece]), run.energy.reshape(12, 11))
 
 
+@pytest.mark.slow
 def test_quasi_velocities_are_those_of_the_loaded_arm():
     q0, qd0 = PUMA.random_state(5, (2,))
     runs = [nlink.simulate(PUMA, q0, qd0, vary={"payload": [1.0, 2.0]}, velocity=velocity,

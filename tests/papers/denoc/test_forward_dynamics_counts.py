@@ -7,6 +7,7 @@ import pytest
 from nlink.compute.complexity import cost_formula
 
 
+@pytest.mark.slow
 def test_law_of_forward_dynamics():
     assert str(cost_formula("forward_dynamics")) == "(193n-297)M (178n-296)A (n-1) div"
 

@@ -162,6 +162,7 @@ def test_equation_47_inverse_of_the_upper_factor(paper):
             assert product == MAKE(0.0), (i, j)
 
 
+@pytest.mark.slow
 def test_equation_48_inverse(paper):
     Minv, primed, (_, mhat) = ours("inverse_mass_matrix"), paper.primed(), paper.factors()
     p12, p13, p23 = (primed[at] for at in ((1, 2), (1, 3), (2, 3)))
@@ -175,6 +176,7 @@ def test_equation_48_inverse(paper):
         assert Minv[i, j] == Minv[j, i] == expected, (i, j)
 
 
+@pytest.mark.slow
 def test_the_inverse_is_printed_as_the_paper_prints_it():
     closed = nlink.symbolic(nlink.load("planar3"), "inverse_mass_matrix",
                             parameters="names").simplified()

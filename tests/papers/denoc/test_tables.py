@@ -126,6 +126,7 @@ def test_every_form_has_every_row():
     assert not re.search(r"\((\d)\).*\(\1\).*\(\1\)", captured.get())
 
 
+@pytest.mark.slow
 def test_the_plot_marks_the_break_even_points(tmp_path):
     figure = tables.figure()
     texts = {text.get_text() for panel in figure.axes for text in panel.texts}

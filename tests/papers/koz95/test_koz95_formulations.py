@@ -99,6 +99,7 @@ def test_compiled_quasi_motion_is_the_reference():
     assert_same(nud, expected[1], 1e-12)
 
 
+@pytest.mark.slow
 def test_long_chains_roll():
     robot = random_robot(5, 60, tree=False, types=("revolute",), fixed=False)
     x = samples(robot, states=2)

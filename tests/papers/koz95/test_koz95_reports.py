@@ -33,6 +33,7 @@ def test_counted_operations_are_below_the_published_ones(form, axes):
         assert ours(n) <= theirs(n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "algorithm", "slope", "offset"), [
     ("quasi_motion", None, 613, -980),
     ("unnormalized_quasi_motion", None, 609, -980),

@@ -91,6 +91,7 @@ def test_formulations_are_tabulated():
     assert rows[0].data["formula"] == str(rows[0].formula)
 
 
+@pytest.mark.slow
 def test_long_chains_run_in_the_rolled_driver():
     robot = random_robot(1, 60, tree=False, fixed=False)
     q, qd = robot.random_state(0)
