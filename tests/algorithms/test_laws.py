@@ -1,4 +1,4 @@
-"""Every law, on every bundled robot and on random mechanisms, in every engine."""
+"""Every law in every engine; tests/formats/test_robots.py has them on every bundled robot."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from nlink.testing.loop_laws import LOOP_LAWS
 from nlink.testing.mechanisms import EVERY
 
 LAW = pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name.replace(" ", "_"))
-PHYSICAL = sorted(set(nlink.robots()) - {"puma_saha"})
-CLOSED = [name for name in PHYSICAL if nlink.load(name).description.loops]
 
 
 @cache
@@ -57,24 +55,14 @@ def test_law_holds_for_the_papers_arms_compiled(law, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in PHYSICAL if name not in CLOSED])
-def test_all_laws_hold_for_bundled_robots(name):
-    robot = bundled(name)
-    x = samples(robot, states=5)
-    for law in LAWS:
-        assert_holds(law, robot, x, "numpy")
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_all_laws_of_loops_hold(engine):
+    x = samples(bundled("four_bar"), states=5)
+    for law in LOOP_LAWS:
+        assert_holds(law, bundled("four_bar"), x, engine)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "engine"), [
-    *((name, "numpy") for name in CLOSED), ("four_bar", "python"), ("four_bar", "compiled")])
-def test_all_laws_hold_for_bundled_loops(name, engine):
-    """Those of loops; those of the opened tree are for `check`, which runs them on arrays."""
-    x = samples(bundled(name), states=5)
-    for law in LOOP_LAWS:
-        assert_holds(law, bundled(name), x, engine)
-
-
 @LAW
 @given(robot=robots(max_bodies=3), seed=st.integers(0, 99), data=st.data())
 @settings(max_examples=4)

@@ -88,6 +88,7 @@ CORRUPTIONS = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("how", CORRUPTIONS)
 def test_a_corrupt_entry_is_compiled_again(place, value, how):
     expected = value()

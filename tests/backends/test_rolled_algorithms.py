@@ -51,7 +51,7 @@ def agree(found, wanted, rtol=1e-9):
         np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * scale)
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("robot", ["tree", "joints of several rates"])
 @pytest.mark.parametrize(("entry", "wrenches"), CASES)
 def test_rolled_is_unrolled(entry, wrenches, robot):
@@ -67,7 +67,7 @@ def test_rolled_is_unrolled(entry, wrenches, robot):
         agree(*(np.array([np.broadcast_to(x, 5) for x in values]) for values in (a, b)))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("entry", "wrenches"), CASES)
 def test_compiled_is_interpreted(entry, wrenches, monkeypatch):
     monkeypatch.setattr(engines, "UNROLLED_JOINTS", 0)
@@ -89,7 +89,7 @@ def long(shape: str) -> Robot:
     return Robot(replace(description, joints=joints))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("name", "shape"), [
     ("inverse_dynamics", "chain"), *((name, "tree") for name in ALGORITHMS)])
 def test_engines_agree_on_long_mechanisms(name, shape):
@@ -191,7 +191,7 @@ def test_what_cannot_be_compiled_says_so():
         engines.prepare(request, "compiled")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("entry", [entry for entries in CLOSED.values()
                                    for entry in entries.values() if entry.formulation != "object"],
                          ids=lambda entry: entry.name)

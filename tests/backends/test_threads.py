@@ -319,6 +319,7 @@ def test_with_one_thread_nobody_is_woken(monkeypatch):
         kernel(*arrays)
 
 
+@pytest.mark.slow
 def test_batches_without_the_gil_have_scratch_memory_of_their_own():
     program = random_rolled_program(3, 50)
     kernel = Kernel(translate.compile_program(program))
@@ -343,6 +344,7 @@ def test_batches_without_the_gil_have_scratch_memory_of_their_own():
     assert not wrong
 
 
+@pytest.mark.slow
 def test_daemons_that_compute_at_exit():
     assert child("""
 arrays = random_arrays(program, 20_000)

@@ -47,6 +47,7 @@ def give_stdin(monkeypatch, data):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
 
 
+@pytest.mark.slow
 def test_robots_lists_every_bundled_robot(run):
     status, out, _ = run("robots", "--json")
     assert status == 0
@@ -391,6 +392,7 @@ def test_reproduce_says_where_the_report_is(run, tmp_path, monkeypatch):
         "report": str(tmp_path / "report.html")}
 
 
+@pytest.mark.slow
 def test_forward_dynamics_undoes_inverse_dynamics(run):
     _, torques, _ = run("id", "puma560", "--q", "0,0.5,1,0,0,0", "--qdd", "1,2,3,4,5,6", "--json")
     tau = ",".join(map(str, json.loads(torques)["tau"][0]))

@@ -51,6 +51,7 @@ def test_joints_of_trees_without_motors_are_left_alone():
     assert PD(acrobot, [1.0, 1.0], 10.0, 1.0)(0.0, [0.0, 0.0], [0.0, 0.0]) == [0.0, 10.0]
 
 
+@pytest.mark.slow
 def test_computed_torque_moves_a_linkage_that_has_motors_everywhere():
     robot = driven(FOUR_BAR)
     run = nlink.simulate(robot, OPEN_FROM_THERE, t=3.0, every=0.1, rtol=1e-6, atol=1e-9,

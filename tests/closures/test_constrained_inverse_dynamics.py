@@ -94,6 +94,7 @@ def test_wrenches_of_multipliers_do_the_work_of_the_rows():
     assert by_hand == pytest.approx(total, abs=1e-8 * np.abs(total).max())
 
 
+@pytest.mark.slow
 def test_internal_wrenches_have_no_resultant_on_the_object():
     for name, arms in (("box", nlink.load("two_arms_box")),
                        ("object", random_closed_robot(3, arms=3, joints=6, types=[
@@ -136,7 +137,7 @@ def test_some_rates_and_accelerations_complete_the_motion(name):
     assert relative(found[1], qdd) < 1e-9
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["four_bar", "two_arms_box"])
 def test_wrenches_on_links_are_borne(name):
     """Forward dynamics with the same wrenches has the motion back."""
@@ -162,6 +163,7 @@ def test_every_state_of_a_batch_has_its_own_squeeze():
         assert np.array_equal(forces[k], alone[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["four_bar", "two_arms_box"])
 def test_closed_states_are_known_from_open_ones(name):
     robot = nlink.load(name)

@@ -185,6 +185,7 @@ def test_near_a_singular_arm_the_answer_stays_right(distance):
     assert relative(robot.forward_dynamics(q, qd, tau, engine="python"), expected) < 1e-8
 
 
+@pytest.mark.slow
 def test_more_loops_than_freedoms_hold_everything_still():
     """Three short arms weld an object to the ground: nothing moves, whatever pushes."""
     robot = Robot(random_arms(1, arms=3, joints=3, types=["fixed"]))
@@ -196,6 +197,7 @@ def test_more_loops_than_freedoms_hold_everything_still():
     assert np.abs(found).max() < 1e-9 * np.abs(freely).max()
 
 
+@pytest.mark.slow
 def test_a_loop_that_cannot_close_says_how_far_it_stays_open():
     robot = pinned_at(load("four_bar"), 5.0)
     with pytest.raises(ValueError, match=r"do not close from here; 'pin' is open by \S+ m$"):

@@ -66,6 +66,7 @@ def test_the_object_form_is_refused_where_arms_are_too_short():
         robot.forward_dynamics(q, np.zeros(robot.n), np.zeros(robot.n), algorithm="object")
 
 
+@pytest.mark.slow
 def test_armature_and_friction_agree_with_kkt():
     """Armature on all joints but the object's own, which has none; friction on all."""
     rng, plain = np.random.default_rng(0), random_arms(3, arms=2, joints=6)

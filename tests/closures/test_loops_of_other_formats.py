@@ -69,6 +69,7 @@ def test_what_is_written_as_mjcf_is_read_back() -> None:
                                robot.forward_dynamics(q, qd, tau), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_stiff_equalities_of_mujoco_approach_the_loop() -> None:
     """MuJoCo's constraints are springs: nearly ours, where they are made nearly rigid."""
     robot = held()

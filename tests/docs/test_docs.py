@@ -80,6 +80,7 @@ def test_named_tests_and_modules_exist(page):
         assert (ROOT / path).is_file() or (ROOT / "src" / "nlink" / path).is_file(), path
 
 
+@pytest.mark.slow
 def test_packages_import_only_those_listed_before_them():
     listed = re.findall(r"^\| `(\w+)` \|", (ROOT / "CONTRIBUTING.md").read_text("utf-8"),
                         re.MULTILINE)

@@ -13,7 +13,7 @@ from nlink.formats.files import MAX_BYTES, read_text, write_text
 from nlink.formats.safe_xml import MAX_DEPTH, MAX_ELEMENTS
 from nlink.formats.urdf import parse_urdf
 
-FILES = {"urdf": 3000, "toml": 3000, "mjcf": 2000}
+FILES = {"urdf": 1000, "toml": 1000, "mjcf": 500}
 """Of each kind in the slow part: about twenty seconds together."""
 EDITS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 400), st.integers(0, 400)),
                  min_size=1, max_size=3)

@@ -79,7 +79,7 @@ def scaled(**factors: float) -> nlink.Robot:
     return nlink.Robot.from_dh([rod] * 3, gravity=(0, -9.81 * factors.get("gravity", 1.0), 0))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("factors", "words"), [
     ({"length": 1e3, "inertia": 1e6}, "lengths in millimetres"),
     ({"length": 1e3}, "inertia is much too small"),

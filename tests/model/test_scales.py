@@ -163,7 +163,7 @@ def conversions(change, d: Description) -> tuple[np.ndarray, float]:
     return np.array(rates), scale.mass * scale.length ** 2
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("d", SYSTEMS.values(), ids=SYSTEMS)
 def test_loops_hold_as_much_and_accelerate_the_same(d):
     robot, rng, how = Robot(d), np.random.default_rng(0), {"engine": "python"}
@@ -179,7 +179,7 @@ def test_loops_hold_as_much_and_accelerate_the_same(d):
         assert np.abs(found / rates - qdd).max() <= bound, name
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["four_bar", "slider_crank", "fixed", "matrix"])
 def test_loops_are_as_closed(name):
     """Configurations on both sides of the bound, from home along a direction."""

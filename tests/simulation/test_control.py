@@ -157,6 +157,7 @@ def test_a_table_of_forces_is_linear_between_outputs():
         assert np.array_equal(fast.tau, table)
 
 
+@pytest.mark.slow
 def test_each_trajectory_may_have_its_own_forces():
     t = np.linspace(0, 0.3, 4)
     table = np.random.default_rng(1).normal(size=(11, 4, 6))

@@ -90,7 +90,7 @@ def test_simulate_controls_and_plots(capfd, tmp_path):
     assert (tmp_path / "q.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("name", "begins"), [
     ("q.svg", b"<?xml"), ("q.PDF", b"%PDF"), ("q.png", b"\x89PNG")])
 def test_a_picture_is_what_its_name_says(tmp_path, name, begins):
@@ -132,6 +132,7 @@ def test_simulate_follows_waypoints_of_a_file(capfd, tmp_path):
         assert message in error
 
 
+@pytest.mark.slow
 def test_simulate_says_which_limit_ended_it(capfd):
     status, out, _ = run(capfd, "simulate", "panda", "--q", "0,0,0,-1.5,0,1.5,0", "--t", 5,
                          "--limits", "stop")

@@ -39,6 +39,7 @@ def test_a_spline_rests_outside_its_times():
         assert not np.any(moving)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 12, 2000])
 def test_a_spline_traced_is_the_spline(count):
     """In a kernel, on vectors and on single lanes, at waypoints and next to them."""

@@ -43,7 +43,7 @@ def rubbed(robot: nlink.Robot, viscous, coulomb) -> nlink.Robot:
     return nlink.Robot(replace(text, joints=joints))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [
     "dop853", "abm", pytest.param("symplectic", marks=pytest.mark.slow)])
 def test_payloads_are_links_fixed_in_the_frame(method):
@@ -69,6 +69,7 @@ def test_payloads_are_links_fixed_in_the_frame(method):
     assert np.abs(run.q[2] - nlink.simulate(robot, q0[2], qd0[2], **options).q).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_a_bare_mass_hangs_in_the_last_frame():
     run = nlink.simulate(tooled(), np.zeros(6), vary={"payload": [1.0, 3.0]}, **OPTIONS)
     again = nlink.simulate(tooled(), np.zeros(6), vary={
@@ -144,6 +145,7 @@ def test_scipy_sees_the_same_mechanisms():
     assert theirs.status.tolist() == ["done", "done", "not finite"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [m for m in METHODS if m != "symplectic"])
 def test_parameters_that_are_no_numbers_fail_alone(method):
     masses, viscous = np.linspace(0, 2, 30), np.full((30, 6), 0.1)
@@ -157,6 +159,7 @@ def test_parameters_that_are_no_numbers_fail_alone(method):
     assert np.array_equal(run.q[good], clean.q[good])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(), (3,)])
 def test_forces_in_a_table_go_with_what_varies(tmp_path, monkeypatch, shape):
     """Also block by block on disk, where a block is one trajectory."""
@@ -237,6 +240,7 @@ def test_quasi_velocities_are_those_of_the_loaded_arm():
     assert np.abs(runs[0].qd - runs[1].qd).max() <= 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.npz", "a.zarr", "run", "run.zarr"])
 def test_what_varies_is_saved_with_the_run(tmp_path, name):
     if name.endswith("zarr"):

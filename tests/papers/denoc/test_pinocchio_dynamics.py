@@ -60,14 +60,14 @@ def assert_confirmed(seed: int, engine: str) -> None:
         assert difference(ours, qdd) <= bar, (seed, algorithm)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_random_mechanisms(block):
     for seed in range(block, MECHANISMS, BLOCKS):
         assert_confirmed(seed, "python")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(0, MECHANISMS, 20))
 def test_traced_programs(seed):
     assert_confirmed(seed, "numpy")

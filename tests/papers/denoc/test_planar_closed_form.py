@@ -208,7 +208,7 @@ def test_printed_forms_are_the_values(name, parameters):
         assert abs(full.subs(at).evalf(30) - exact) < 1e-13 * (1 + abs(exact))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("parameters", ["numbers", "names"])
 @pytest.mark.parametrize("name", ["inverse_mass_matrix", "factor_mass_matrix", "mass_matrix"])
 def test_latex_is_well_formed(name, parameters):

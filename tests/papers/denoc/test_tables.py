@@ -81,6 +81,7 @@ def test_rows_of_nlink_are_as_counted(source):
             assert rows[name].counts[n] == (counted.mul + counted.div, counted.add)
 
 
+@pytest.mark.slow
 def test_composite_solve_and_bias_cost_no_less_than_sharing_them():
     whole, bias = cost_formula("forward_dynamics", "composite"), cost_formula("bias")
     solve = tables.composite_solve()
