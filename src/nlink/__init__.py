@@ -25,6 +25,9 @@ _HOMES = {
     "nlink.model.pose": ("DH", "Mount", "Pose"),
     "nlink.compute.complexity": ("count",),
     "nlink.compute.exports": ("export_c", "symbolic"),
+    "nlink.reaching.inverse_kinematics": ("ik",),
+    "nlink.reaching.tasks": ("AlignAxis", "LookAt", "ReachMassCenter", "ReachOrientation",
+                             "ReachPose", "ReachPosition"),
     "nlink.robot": ("Robot", "load"),
     "nlink.scalars.counting": ("Count",),
     "nlink.scalars.functions": (

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nlink.algorithms import (
+    centroidal,
     closed_chains,
     closures,
     coriolis,
@@ -192,6 +193,16 @@ _ENTRIES = (
               lambda m, o, q: kinematics.jacobian(m, q, o.frame)),
     Algorithm("jacobian_dot_qd", "recursive", (Q, QD), (("a", (6,)),),
               lambda m, o, q, qd: kinematics.jacobian_dot_qd(m, q, qd, o.frame)),
+    Algorithm("frame_velocity", "recursive", (Q, QD), (("v", (6,)),),
+              lambda m, o, q, qd: kinematics.frame_velocity(m, q, qd, o.frame)),
+    Algorithm("frame_acceleration", "recursive", (Q, QD, QDD), (("a", (6,)),),
+              lambda m, o, q, qd, qdd: kinematics.frame_acceleration(m, q, qd, qdd, o.frame)),
+    Algorithm("centroidal_momentum_matrix", "composite", (Q,), (("A", (6, "n")),),
+              _of_state(centroidal.momentum_matrix)),
+    Algorithm("centroidal_momentum_drift", "recursive", (Q, QD), (("hd", (6,)),),
+              _of_state(centroidal.momentum_drift)),
+    Algorithm("com_jacobian", "composite", (Q,), (("J", (3, "n")),),
+              _of_state(centroidal.center_jacobian)),
     *(Algorithm(name, "propagation", (Q,), ((port, ("task", "task")),),
                 lambda m, o, q, text=text: text(m, q, o.frames), Mechanism.regrouped)
       for name, (port, text) in OPERATIONAL.items()),

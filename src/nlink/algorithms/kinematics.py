@@ -96,6 +96,16 @@ AT_REST = Motion(Vector.zero(), Vector.zero(), Vector.zero(), Matrix.zero())
 """How the base moves."""
 
 
+def motions(mechanism: Driver, q: Column, qd: Column, qdd: Column) -> Column:
+    """How every body moves, without gravity."""
+
+    def outward(joint: MovingJoint, parent: Motion, q, qd, qdd):
+        motion = move(joint, joint.transform(q), parent, q, qd, qdd)
+        return motion, motion
+
+    return mechanism.outward(outward, AT_REST, q, qd, qdd)
+
+
 def drifts(mechanism: Driver, q: Column, qd: Column) -> Column:
     """How every body moves when qdd = 0, without gravity."""
 
@@ -108,7 +118,24 @@ def drifts(mechanism: Driver, q: Column, qd: Column) -> Column:
 
 def jacobian_dot_qd(mechanism: Driver, q: Column, qd: Column, frame: Attachment) -> Twist:
     """The acceleration of a frame when qdd = 0: Jdot qd, world axes, without gravity."""
-    motion = mechanism.at(drifts(mechanism, q, qd), frame.body) if frame.body else AT_REST
+    return _acceleration(mechanism, q, drifts(mechanism, q, qd), frame)
+
+
+def frame_velocity(mechanism: Driver, q: Column, qd: Column, frame: Attachment) -> Twist:
+    """J qd: the twist of a frame's origin, world axes."""
+    twist = mechanism.at(twists(mechanism, q, qd), frame.body) if frame.body else Twist.zero()
+    R = at(forward_kinematics(mechanism, q), mechanism, frame).R
+    return Twist(R @ twist.angular, R @ (twist.linear + twist.angular.cross(frame.p)))
+
+
+def frame_acceleration(mechanism: Driver, q: Column, qd: Column, qdd: Column,
+                       frame: Attachment) -> Twist:
+    """J qdd + Jdot qd: the acceleration of a frame, world axes, without gravity."""
+    return _acceleration(mechanism, q, motions(mechanism, q, qd, qdd), frame)
+
+
+def _acceleration(mechanism: Driver, q: Column, moving: Column, frame: Attachment) -> Twist:
+    motion = mechanism.at(moving, frame.body) if frame.body else AT_REST
     R = at(forward_kinematics(mechanism, q), mechanism, frame).R
     return Twist(R @ motion.wd, R @ (motion.a + motion.E @ frame.p))
 
