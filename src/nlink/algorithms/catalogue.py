@@ -16,6 +16,7 @@ from nlink.algorithms import (
     closures,
     coriolis,
     diagonal,
+    hybrid_dynamics,
     kinematics,
     matrices,
     object_form,
@@ -25,6 +26,7 @@ from nlink.algorithms import (
 from nlink.algorithms import forward_dynamics as accelerations
 from nlink.algorithms import inverse_dynamics as dynamics
 from nlink.model.mechanism import Attachment, Mechanism
+from nlink.model.names import did_you_mean
 
 Shape = tuple[str | int, ...]
 """Sizes of axes and their kinds: "nq" has an element for each coordinate of each joint, "n" for
@@ -86,6 +88,7 @@ LONG = 40
 Q, QD, QDD = ("q", ("nq",)), ("qd", ("n",)), ("qdd", ("n",))
 TAU, F_EXT = ("tau", ("n",)), ("f_ext", ("links", 6))
 ALPHA = ("alpha", ("links", 6))
+HELD, FORCE = ("held", ("n",)), ("force", ("n",))
 
 
 def _with_wrenches(text: Callable[..., Any]) -> Callable[..., Any]:
@@ -171,6 +174,10 @@ _ENTRIES = (
     _forward("fd2", _joints_of(spatial_operators.fd2)),
     _forward("fd3", _with_wrenches(spatial_operators.fd3)),
     _forward("fd4", _joints_of(spatial_operators.fd4)),
+    Algorithm("hybrid_dynamics", "articulated", (Q, QD, TAU, HELD, QDD, F_EXT), (QDD, FORCE),
+              lambda m, o, q, qd, tau, held, qdd, f: hybrid_dynamics.hybrid_dynamics(
+                  m, q, qd, tau, held, qdd, kinematics.body_wrenches(m, q, o.links, f)),
+              Mechanism.regrouped),
     Algorithm("link_accelerations", "fd4", (Q, QD, TAU, F_EXT), (ALPHA,),
               _links_of(spatial_operators.fd4), Mechanism.regrouped),
     Algorithm("link_accelerations", "fd2", (Q, QD, TAU, F_EXT), (ALPHA,),
@@ -257,8 +264,17 @@ for _entry in _CLOSED:
     CLOSED.setdefault(_entry.name, {})[_entry.formulation] = _entry
 
 
-YIELDING = ("link_accelerations", *OPERATIONAL, "quasi_motion", "unnormalized_quasi_motion")
+YIELDING = ("link_accelerations", "hybrid_dynamics", *OPERATIONAL, "quasi_motion",
+            "unnormalized_quasi_motion")
 """How a tree yields to forces: not so with loops."""
+
+
+INVERTING = ("forward_dynamics", "link_accelerations", "factor_mass_matrix", "inverse_mass_matrix",
+             "solve", *OPERATIONAL, "quasi_velocities", "rates_from_quasi_velocities",
+             "quasi_motion", "unnormalized_quasi_velocities",
+             "rates_from_unnormalized_quasi_velocities", "unnormalized_quasi_motion",
+             "closure_forces", "closure_rank", "project")
+"""What divides by pivots of M: nothing for mechanisms with joints that move no mass."""
 
 
 def catalogue(*, loops: bool) -> dict[str, dict[str, Algorithm]]:
@@ -277,7 +293,8 @@ def formulations(name: str, *, loops: bool = False) -> dict[str, Algorithm]:
         raise ValueError(f"{name}: of trees, and this mechanism has loops that change it; "
                          "`robot.tree` is the mechanism with its loops opened")
     if name not in known:
-        raise ValueError(f"{name!r} is not computed here, expected one of {', '.join(known)}")
+        raise ValueError(f"{name!r} is not computed here, expected one of {', '.join(known)}"
+                         f"{did_you_mean(name, known)}")
     return known[name]
 
 
@@ -288,7 +305,7 @@ def find(name: str, formulation: str | None = None, *, loops: bool = False) -> A
         return next(iter(known.values()))
     if formulation not in known:
         raise ValueError(f"algorithm: {formulation!r} is no formulation of {name}, "
-                         f"expected one of {', '.join(known)}")
+                         f"expected one of {', '.join(known)}{did_you_mean(formulation, known)}")
     return known[formulation]
 
 

@@ -194,7 +194,7 @@ def count_chain(n: int, algorithm: Algorithm, joint: str = "revolute",
     """Operations for any chain of n equal joints, or any that `change` leaves of its structure."""
     kind = JOINT_TYPES[joint]()
     element = MovingJoint(kind, Vector.zero(), (), NO_TURN, 0, (0,) * kind.nq, RigidInertia.zero(),
-                          (0,) * kind.nv, (0,) * kind.nv, (0,) * kind.nv)
+                          *((0,) * kind.nv,) * 5)
     here = Attachment(0, Matrix.identity(), Vector.zero())
     links = tuple(Attachment(i, Matrix.identity(), Vector.zero()) for i in range(n + 1))
     chain = Mechanism((element,) * n, tuple(range(n)), Vector.zero(), here, links)

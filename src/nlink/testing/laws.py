@@ -41,7 +41,8 @@ from nlink.testing.samples import (
 
 FEW = 64
 """Laws whose cost grows with the square of the joints are for robots with at most this many."""
-INVERSE = {"qdd", "Minv", "U", "D", "qd", "nu", "xi", "nud", "xid", "alpha", "mobility", "Lambda"}
+INVERSE = {"qdd", "Minv", "U", "D", "qd", "nu", "xi", "nud", "xid", "alpha", "mobility", "Lambda",
+           "force"}
 """Outputs whose rounding error grows with the condition of the mass matrix."""
 
 
@@ -144,6 +145,17 @@ def forward_dynamics_inverts(robot: Robot, x: Samples, engine: Engine | None) ->
     M = robot.mass_matrix(x.q, engine="numpy")
     error = np.einsum("nij,nj->ni", M, qdd - x.qdd)
     return difference(error, 0.0, *_largest(tau), torque_scale(robot)) if robot.n else 0.0
+
+
+def held_rates_obey(robot: Robot, x: Samples, engine: Engine | None) -> float:
+    """Held rates have the accelerations given, free ones no force, and all of it is balanced."""
+    held = x.held > 0
+    qdd, force = robot.compute("hybrid_dynamics", x.q, x.qd, x.tau, x.held, x.qdd,
+                               f_ext=x.f_ext, engine=engine)
+    tau = robot.inverse_dynamics(x.q, x.qd, qdd, f_ext=x.f_ext, engine=engine)
+    wrong = (qdd != x.qdd)[held].any() or force[~held].any()
+    return worst((float(wrong), difference(tau, x.tau + force, torque_scale(robot),
+                                           np.abs(tau).max(initial=0.0))))
 
 
 def coriolis_matrix_gives_the_bias(robot: Robot, x: Samples, engine: Engine | None) -> float:
@@ -345,6 +357,7 @@ LAWS: tuple[Law, ...] = (
     Law("factors", "M = U D U^T", mass_matrix_is_its_factors, 50, _few),
     Law("inverse", "M^-1 M = 1", inverse_mass_matrix_inverts, 50, _few),
     Law("forward", "M (FD(ID(qdd)) - qdd) = 0", forward_dynamics_inverts, 50, _few),
+    Law("hybrid", "ID(qdd) = tau + the force that holds", held_rates_obey, 50, _few),
     Law("velocity forces", "C qd = bias - g", coriolis_matrix_gives_the_bias, 50, _few),
     Law("skew symmetry", "Mdot = C + C^T", mass_rate_is_twice_the_symmetric_part_of_coriolis, 50,
         _few),

@@ -49,6 +49,11 @@ class Samples:
 
     xi = nu
 
+    @property
+    def held(self) -> Array:
+        """Which rates are held: about half of them."""
+        return np.where(self.tau > 0, 1.0, 0.0)
+
     def arguments(self, algorithm: Algorithm) -> list[Array]:
         """What an algorithm takes, without external wrenches."""
         return [getattr(self, name) for name, _ in algorithm.inputs if name != "f_ext"]
@@ -87,11 +92,12 @@ def runner(robot: Robot, algorithm: Algorithm, x: Samples,
 
 
 def friction(robot: Robot, qd: Array) -> Array:
-    """The joint forces that friction takes: viscous qd + coulomb sign(qd)."""
-    moving = [joint for joint in robot.joints for _ in range(joint.type.nv)]
-    viscous = np.array([joint.friction.viscous for joint in moving])
-    coulomb = np.array([joint.friction.coulomb for joint in moving])
-    return viscous * qd + coulomb * np.sign(qd)
+    """The joint forces that friction takes: viscous qd + Stribeck's curve times sign(qd)."""
+    moving = [joint.friction for joint in robot.joints for _ in range(joint.type.nv)]
+    viscous, coulomb, excess, falloff = (
+        np.array([getattr(each, name) for each in moving])
+        for name in ("viscous", "coulomb", "excess", "falloff"))
+    return viscous * qd + (coulomb + excess * np.exp(-falloff * qd * qd)) * np.sign(qd)
 
 
 def mass_columns(robot: Robot, x: Samples, engine: Engine | None) -> Array:
