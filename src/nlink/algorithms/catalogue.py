@@ -30,7 +30,7 @@ from nlink.model.names import did_you_mean
 
 Shape = tuple[str | int, ...]
 """Sizes of axes and their kinds: "nq" has an element for each coordinate of each joint, "n" for
-each rate, "links" for each link; other names ("rows" and "closures" of loops, "task" of frames)
+each rate, "links" for each link; other names ("rows" and "closures" of loops, "frames" and "task")
 and numbers are sizes only."""
 
 
@@ -64,7 +64,7 @@ class Algorithm:
 
     @property
     def several_frames(self) -> bool:
-        return any("task" in shape for _, shape in self.outputs)
+        return any(size in ("task", "frames") for _, shape in self.outputs for size in shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +200,8 @@ _ENTRIES = (
               lambda m, o, q: kinematics.jacobian(m, q, o.frame)),
     Algorithm("jacobian_dot_qd", "recursive", (Q, QD), (("a", (6,)),),
               lambda m, o, q, qd: kinematics.jacobian_dot_qd(m, q, qd, o.frame)),
+    Algorithm("poses", "recursive", (Q,), (("poses", ("frames", 4, 4)),),
+              lambda m, o, q: kinematics.poses(m, q, o.frames)),
     Algorithm("frame_velocity", "recursive", (Q, QD), (("v", (6,)),),
               lambda m, o, q, qd: kinematics.frame_velocity(m, q, qd, o.frame)),
     Algorithm("frame_acceleration", "recursive", (Q, QD, QDD), (("a", (6,)),),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nlink.algorithms.inverse_dynamics import Motion, move, no_wrenches
 from nlink.algorithms.sweep import Column, Driver
@@ -49,10 +51,18 @@ def forward_kinematics(mechanism: Driver, q: Column, origin: Vector = HERE) -> C
 
 def pose(mechanism: Driver, q: Column, frame: Attachment) -> tuple[tuple[Scalar, ...], ...]:
     """The 4x4 homogeneous transform of a frame in the world."""
+    return poses(mechanism, q, (frame,))[0]
+
+
+def poses(mechanism: Driver, q: Column, frames: Sequence[Attachment]) -> list[Any]:
+    """The transforms of several frames."""
     origin = mechanism.base.p
-    place = at(forward_kinematics(mechanism, q, origin), mechanism, frame, origin).of(frame)
-    top = tuple((*row, x) for row, x in zip(place.R.rows, place.p.components, strict=True))
-    return (*top, (0.0, 0.0, 0.0, 1.0))
+    places, found = forward_kinematics(mechanism, q, origin), []
+    for frame in frames:
+        place = at(places, mechanism, frame, origin).of(frame)
+        top = tuple((*row, x) for row, x in zip(place.R.rows, place.p.components, strict=True))
+        found.append((*top, (0.0, 0.0, 0.0, 1.0)))
+    return found
 
 
 def at(places: Column, mechanism: Driver, frame: Attachment, origin: Vector = HERE) -> Place:

@@ -28,8 +28,17 @@ from nlink.algorithms.sweep import Unrolled
 from nlink.iterations.descent import DAMPING, FLOOR, REPORTED
 from nlink.programs.program import Port, Program
 from nlink.reaching.tasks import Residual, Row, Task
-from nlink.scalars.functions import Scalar, Scalars, abs, clip, floor, less, less_equal
-from nlink.scalars.functions import maximum, where
+from nlink.scalars.functions import (
+    Scalar,
+    Scalars,
+    abs,
+    clip,
+    floor,
+    less,
+    less_equal,
+    maximum,
+    where,
+)
 from nlink.scalars.graph import Graph
 from nlink.spatial import Vector
 
@@ -94,7 +103,8 @@ class Reaching:
         """All rows, and the largest error over its tolerance, distance and angle."""
         here, at = Residual([], [], [], []), 0
         for task, width in zip(self.tasks, self.widths, strict=True):
-            here, at = here + task.residual(self.robot, q, u[at:at + width], self.length), at + width
+            here = here + task.residual(self.robot, q, u[at:at + width], self.length)
+            at += width
         distance, angle = largest(here.distances), largest(here.angles)
         return here, (maximum(distance * u[at], angle * u[at + 1]), distance, angle)
 
@@ -106,7 +116,7 @@ class Reaching:
         free: list[Scalar] = []
         bounded = {}
         for k, (place, low, high) in enumerate(zip(self.flat_places(), lower, upper, strict=True)):
-            if place is None or math.isinf(low) and math.isinf(high):
+            if place is None or (math.isinf(low) and math.isinf(high)):
                 free.append(1.0)
                 continue
             bounded[k] = place, low, high
