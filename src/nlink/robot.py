@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from nlink.compute.computations import How
 from nlink.compute.editable import Editable
 from nlink.compute.engines import columnwise
+from nlink.compute.whole_body import WholeBody
 from nlink.formats.dh import from_rows, read_loops, to_toml
 from nlink.formats.files import write_text
 from nlink.formats.load import load_description
@@ -190,6 +191,25 @@ class Robot(Editable):
             write_text(path, text)
         return text
 
+    def png(self, path: str | Path | None = None, q: ArrayLike | None = None, *,
+            width: int = 960, height: int = 720, theme: str = "light",
+            layers: Sequence[str] = (), packages: Sequence[str | Path] = ()) -> bytes:
+        """A picture of the robot at q (`neutral` if not given) as a PNG file, written to `path` if
+        given; no display is needed.
+
+        `theme` is "light" or "dark", `layers` may have "axes", "frames", "masses" and "inertias",
+        and `packages` are directories where package:// names of meshes are looked for, besides
+        those above the robot's file.
+
+        >>> import nlink
+        >>> nlink.load("planar3").png(width=40, height=30)[:4]
+        b'\\x89PNG'
+        """
+        from nlink.viewer.pictures import robot_png
+
+        return robot_png(self, path, q, width=width, height=height, theme=theme, layers=layers,
+                         packages=packages)
+
     def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
                          f_ext: ArrayLike | None = None,
                          *, out: Any = None, **how: Unpack[How]) -> Array:
@@ -275,76 +295,28 @@ class Robot(Editable):
         """Jdot qd: the acceleration (angular, linear) of the frame's origin when qdd = 0."""
         return self._compute("jacobian_dot_qd", (q, qd, out), how, frame=frame)
 
-    def poses(self, q: ArrayLike, frames: Sequence[int | str] | None = None,
-              *, out: Any = None, **how: Unpack[How]) -> Array:
-        """(..., frames, 4, 4): the transforms of several frames in one call, of all links, the
-        base first, if none are named.
+    def mass_matrix_derivatives(self, q: ArrayLike, *, out: Any = None,
+                                **how: Unpack[How]) -> Array:
+        """dM/dq, (..., n, n, n): [i, j, k] is the derivative of M_ij along rate k."""
+        return self._compute("mass_matrix_derivatives", (q, out), how)
+
+    def jacobian_derivatives(self, q: ArrayLike, frame: int | str = -1,
+                             *, out: Any = None, **how: Unpack[How]) -> Array:
+        """dJ/dq, (..., 6, n, n), the kinematic Hessian: [i, j, k] is the derivative of J_ij along
+        rate k.
 
         >>> import nlink
-        >>> nlink.load("planar3").poses([0, 0, 0], ["link1", "link3"])[:, 0, 3]
-        array([1., 3.])
+        >>> robot, q, qd = nlink.load("planar3"), [0.1, 0.2, 0.3], [1.0, -1.0, 2.0]
+        >>> Jdot = robot.jacobian_derivatives(q) @ qd
+        >>> bool(np.allclose(Jdot, robot.jacobian_rate(q, qd)))
+        True
         """
-        wanted = range(len(self.links) + 1) if frames is None else frames
-        return self._compute("poses", (q, out), how, frame=tuple(wanted))
+        return self._compute("jacobian_derivatives", (q, out), how, frame=frame)
 
-    def frame_velocity(self, q: ArrayLike, qd: ArrayLike, frame: int | str = -1,
-                       *, out: Any = None, **how: Unpack[How]) -> Array:
-        """J qd: the twist (angular, linear) of the frame's origin, world axes.
-
-        >>> import nlink
-        >>> nlink.load("planar3").frame_velocity([0, 0, 0], [1, 0, 0])
-        array([0., 0., 1., 0., 3., 0.])
-        """
-        return self._compute("frame_velocity", (q, qd, out), how, frame=frame)
-
-    def frame_acceleration(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
-                           frame: int | str = -1, *, out: Any = None,
-                           **how: Unpack[How]) -> Array:
-        """J qdd + Jdot qd: how the frame's origin accelerates (angular, linear), world axes;
-        gravity is no acceleration.
-
-        >>> import nlink
-        >>> nlink.load("planar3").frame_acceleration([0, 0, 0], [1, 0, 0], [0, 0, 0])
-        array([ 0.,  0.,  0., -3.,  0.,  0.])
-        """
-        return self._compute("frame_acceleration", (q, qd, qdd, out), how, frame=frame)
-
-    def centroidal_momentum_matrix(self, q: ArrayLike, *, out: Any = None,
-                                   **how: Unpack[How]) -> Array:
-        """A (..., 6, n) with h = A qd, the momentum (angular, linear) of all that moves about its
-        centre of mass, world axes [Orin, Goswami, Lee 2013].
-
-        >>> import nlink
-        >>> nlink.load("planar3").centroidal_momentum_matrix([0, 0, 0])[2:5].round(3)
-        array([[2.25 , 1.25 , 0.333],
-               [0.   , 0.   , 0.   ],
-               [4.5  , 2.   , 0.5  ]])
-        """
-        return self._compute("centroidal_momentum_matrix", (q, out), how)
-
-    def centroidal_momentum(self, q: ArrayLike, qd: ArrayLike, **how: Unpack[How]) -> Array:
-        """h = A qd (..., 6): the momentum (angular, linear) about the centre of mass."""
-        A = self.centroidal_momentum_matrix(q, **how)
-        return np.einsum("...ij,...j->...i", A, batch("qd", qd, (self.n,)))
-
-    def centroidal_momentum_drift(self, q: ArrayLike, qd: ArrayLike, *, out: Any = None,
-                                  **how: Unpack[How]) -> Array:
-        """Adot qd (..., 6): the rate of the momentum when qdd = 0, hdot = A qdd + Adot qd."""
-        return self._compute("centroidal_momentum_drift", (q, qd, out), how)
-
-    def com_jacobian(self, q: ArrayLike, *, out: Any = None, **how: Unpack[How]) -> Array:
-        """J (..., 3, n): the velocity of the centre of mass is J qd.
-
-        >>> import nlink
-        >>> nlink.load("planar3").com_jacobian([0, 0, 0])[1]
-        array([1.5       , 0.66666667, 0.16666667])
-        """
-        return self._compute("com_jacobian", (q, out), how)
-
-    def com_jacobian_dot_qd(self, q: ArrayLike, qd: ArrayLike, **how: Unpack[How]) -> Array:
-        """Jdot qd (..., 3): the acceleration of the centre of mass when qdd = 0."""
-        mass = sum(joint.inertia.m for joint in self._mechanism.joints)
-        return self.centroidal_momentum_drift(q, qd, **how)[..., 3:] / mass
+    def jacobian_rate(self, q: ArrayLike, qd: ArrayLike, frame: int | str = -1,
+                      *, out: Any = None, **how: Unpack[How]) -> Array:
+        """Jdot, (..., 6, n): how the Jacobian changes with time at the rates qd."""
+        return self._compute("jacobian_jvp", (q, qd, out), how, frame=frame)
 
     def link_accelerations(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
                            f_ext: ArrayLike | None = None,
