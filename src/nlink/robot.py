@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 
-class Robot(Editable):
+class Robot(Editable, WholeBody):
     """A mechanism and its dynamics; immutable.
 
     Every function takes any leading batch shape, broadcasts like a NumPy gufunc, accepts

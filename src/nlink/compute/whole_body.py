@@ -58,9 +58,9 @@ class WholeBody(Computations):
 
         >>> import nlink
         >>> nlink.load("planar3").centroidal_momentum_matrix([0, 0, 0])[2:5].round(3)
-        array([[2.25 , 1.25 , 0.333],
-               [0.   , 0.   , 0.   ],
-               [4.5  , 2.   , 0.5  ]])
+        array([[ 2.25 ,  1.667,  0.583],
+               [-0.   , -0.   , -0.   ],
+               [ 4.5  ,  2.   ,  0.5  ]])
         """
         return self._compute("centroidal_momentum_matrix", (q, out), how)
 

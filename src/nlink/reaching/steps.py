@@ -25,7 +25,7 @@ import numpy as np
 from nlink.algorithms.kinematics import forward_kinematics
 from nlink.algorithms.matrices import Factors
 from nlink.algorithms.sweep import Unrolled
-from nlink.iterations.descent import DAMPING, FLOOR, REPORTED
+from nlink.iterations.descent import FLOOR, REPORTED
 from nlink.programs.program import Port, Program
 from nlink.reaching.tasks import Residual, Row, Task
 from nlink.scalars.functions import (
@@ -125,7 +125,7 @@ class Reaching:
                     | less_equal(high, q[place]) & less(0.0, push))
             free.append(where(held, 0.0, 1.0))
         J = [[x * f for x, f in zip(row, free, strict=True)] for row in here.J]
-        step = self._solve(J, here.r, cost * DAMPING + FLOOR, q, u)
+        step = self._solve(J, here.r, cost * t + FLOOR, q, u)
         most = largest(step)
         short = where(less(LARGEST, most), LARGEST / most, 1.0)
         step = [x * short for x in step]
