@@ -92,7 +92,8 @@ class Descent:
         return s.replace(
             y=where(over | worse, s.best, new), home=where(over | worse, 1.0, 0.0), status=status,
             damping=where(worse, HARDER * s.damping,
-                          where(better & last, EASIER * s.damping, s.damping)), last=where(over, 1.0, s.last),
+                          where(better & last, EASIER * s.damping, s.damping)),
+            last=where(over, 1.0, s.last),
             starts=s.starts + where(again, 1.0, 0.0), fresh=where(again, 1.0, 0.0),
             tried=where(given_up, 0.0, s.tried), window=where(given_up, 0.0, s.window),
             before=where(given_up, math.inf, s.before))
