@@ -16,6 +16,8 @@ from nlink.algorithms import (
     closures,
     coriolis,
     diagonal,
+    dynamics_derivatives,
+    forward_derivatives,
     hybrid_dynamics,
     kinematics,
     matrices,
@@ -192,6 +194,14 @@ _ENTRIES = (
               _of_state(matrices.inverse_by_columns), Mechanism.regrouped, power=2),
     Algorithm("coriolis_matrix", "points", (Q, QD), (("C", ("n", "n")),),
               _of_state(coriolis.coriolis_matrix), Mechanism.regrouped, power=2),
+    Algorithm("inverse_dynamics_derivatives", "points", (Q, QD, QDD, F_EXT),
+              (("dtau_dq", ("n", "n")), ("dtau_dqd", ("n", "n"))),
+              lambda m, o, q, qd, qdd, f: dynamics_derivatives.inverse_dynamics_derivatives(
+                  m, q, qd, qdd, o.links, f), Mechanism.regrouped, power=2, counted=FEW_JOINTS),
+    Algorithm("forward_dynamics_derivatives", "composite", (Q, QD, TAU, F_EXT),
+              tuple((f"dqdd_d{by}", ("n", "n")) for by in ("q", "qd", "tau")),
+              lambda m, o, q, qd, tau, f: forward_derivatives.forward_dynamics_derivatives(
+                  m, q, qd, tau, o.links, f), Mechanism.regrouped, power=3, counted=FEW_JOINTS),
     Algorithm("solve", "denoc", (Q, TAU), (QDD,),
               _of_state(accelerations.solve), Mechanism.regrouped),
     Algorithm("pose", "recursive", (Q,), (("pose", (4, 4)),),
@@ -266,8 +276,8 @@ for _entry in _CLOSED:
     CLOSED.setdefault(_entry.name, {})[_entry.formulation] = _entry
 
 
-YIELDING = ("link_accelerations", "hybrid_dynamics", *OPERATIONAL, "quasi_motion",
-            "unnormalized_quasi_motion")
+YIELDING = ("link_accelerations", "hybrid_dynamics", "forward_dynamics_derivatives", *OPERATIONAL,
+            "quasi_motion", "unnormalized_quasi_motion")
 """How a tree yields to forces: not so with loops."""
 
 
