@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nlink.compute.computations import Computations, How
+from nlink.compute.computations import How
+from nlink.compute.editable import Editable
 from nlink.compute.engines import columnwise
+from nlink.compute.whole_body import WholeBody
 from nlink.formats.dh import from_rows, read_loops, to_toml
 from nlink.formats.files import write_text
 from nlink.formats.load import load_description
 from nlink.model.description import Description, Joint, Link, Physical
+from nlink.model.editing import edited
 from nlink.model.joints import Free
 from nlink.model.names import visible
 from nlink.model.pose import Convention
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 
-class Robot(Computations):
+class Robot(Editable, WholeBody):
     """A mechanism and its dynamics; immutable.
 
     Every function takes any leading batch shape, broadcasts like a NumPy gufunc, accepts
@@ -107,13 +110,6 @@ class Robot(Computations):
         """What the reader ignored, merged or repaired; empty means lossless."""
         return list(self.description.report)
 
-    @property
-    def neutral(self) -> Array:
-        """A valid configuration: the author's home, or the joints' zeros."""
-        if self.description.home:
-            return np.array(self.description.home)
-        return np.array(self._mechanism.space.neutral)
-
     @lazy
     def loops(self) -> Loops:
         """The loops of a mechanism that has any: errors, forces, assembly, statics."""
@@ -135,6 +131,18 @@ class Robot(Computations):
         d = self.description
         return Robot(replace(d, loops=(*d.loops, *read_loops(list(loops), names)),
                              home=tuple(home) or d.home))
+
+    def lock(self, joints: Mapping[str, Any] | Sequence[str], q: ArrayLike | None = None) -> Robot:
+        locked = super().lock(joints, q)
+        if not locked.description.loops or locked.loops.closed(locked.neutral):
+            return locked
+        try:
+            home = locked.loops.assemble(locked.neutral).tolist()
+        except ValueError as error:
+            raise ValueError(f"lock: the loops that are left do not close: {error}") from None
+        return Robot(edited(locked.description, home=tuple(home)))
+
+    lock.__doc__ = Editable.lock.__doc__
 
     @lazy
     def tree(self) -> Robot:
@@ -169,12 +177,38 @@ class Robot(Computations):
         space = self._mechanism.space
         return columnwise(space.difference, q0=(q0, space.nq), q1=(q1, space.nq), width=space.nv)
 
+    def save(self, path: str | Path, *, dh: Convention | None = None) -> list[str]:
+        """Write the robot as .toml, .urdf or .xml (MJCF), in one step; returned is what the
+        format cannot hold, a line for each kind. `dh` asks for a DH table in a .toml file."""
+        from nlink.formats.convert import write_description
+
+        return write_description(self.description, path, dh)
+
     def to_toml(self, path: str | Path | None = None) -> str:
         """The robot as TOML text that reads back to an equal one; written to `path` if given."""
         text = to_toml(self.description)
         if path is not None:
             write_text(path, text)
         return text
+
+    def png(self, path: str | Path | None = None, q: ArrayLike | None = None, *,
+            width: int = 960, height: int = 720, theme: str = "light",
+            layers: Sequence[str] = (), packages: Sequence[str | Path] = ()) -> bytes:
+        """A picture of the robot at q (`neutral` if not given) as a PNG file, written to `path` if
+        given; no display is needed.
+
+        `theme` is "light" or "dark", `layers` may have "axes", "frames", "masses" and "inertias",
+        and `packages` are directories where package:// names of meshes are looked for, besides
+        those above the robot's file.
+
+        >>> import nlink
+        >>> nlink.load("planar3").png(width=40, height=30)[:4]
+        b'\\x89PNG'
+        """
+        from nlink.viewer.pictures import robot_png
+
+        return robot_png(self, path, q, width=width, height=height, theme=theme, layers=layers,
+                         packages=packages)
 
     def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
                          f_ext: ArrayLike | None = None,
@@ -202,6 +236,41 @@ class Robot(Computations):
         array([0., 0., 0.])
         """
         return self._compute("forward_dynamics", (q, qd, tau, out), how, f_ext)
+
+    def inverse_dynamics_derivatives(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
+                                     f_ext: ArrayLike | None = None, *, out: Any = None,
+                                     **how: Unpack[How]) -> tuple[Array, Array]:
+        """dtau/dq and dtau/dqd of `inverse_dynamics`, (..., n, n) each; dtau/dqdd is M.
+
+        Column k is the change of tau by a unit of rate k: by q it is along the motion that this
+        rate makes, `integrate(q, h e_k)`, also where q has quaternions. Wrenches keep their
+        direction in the world. Dry friction counts as constant.
+
+        >>> import nlink
+        >>> robot, q, still = nlink.load("planar3"), [0.1, 0.2, 0.3], np.zeros(3)
+        >>> by_q, by_qd = robot.inverse_dynamics_derivatives(q, still, still)
+        >>> moved = robot.integrate(q, 1e-6 * np.eye(3))
+        >>> tau = robot.inverse_dynamics([q, *moved], still, still)
+        >>> bool(np.allclose(by_q, (tau[1:] - tau[0]).T / 1e-6, atol=1e-4))
+        True
+        """
+        return self._compute("inverse_dynamics_derivatives", (q, qd, qdd, out), how, f_ext)
+
+    def forward_dynamics_derivatives(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
+                                     f_ext: ArrayLike | None = None, *, out: Any = None,
+                                     **how: Unpack[How]) -> tuple[Array, Array, Array]:
+        """dqdd/dq, dqdd/dqd and dqdd/dtau = M^-1 of `forward_dynamics`, (..., n, n) each.
+
+        Columns as in `inverse_dynamics_derivatives`, from which they follow:
+        dqdd = M^-1 (dtau - dID).
+
+        >>> import nlink
+        >>> robot, q, still = nlink.load("planar3"), [0.1, 0.2, 0.3], np.zeros(3)
+        >>> by_q, by_qd, by_tau = robot.forward_dynamics_derivatives(q, still, still)
+        >>> bool(np.allclose(by_tau, robot.inverse_mass_matrix(q)))
+        True
+        """
+        return self._compute("forward_dynamics_derivatives", (q, qd, tau, out), how, f_ext)
 
     def mass_matrix(self, q: ArrayLike, *, out: Any = None, **how: Unpack[How]) -> Array:
         """M(q), (..., n, n): the generalized inertia matrix, armatures on the diagonal."""
@@ -260,6 +329,29 @@ class Robot(Computations):
                         *, out: Any = None, **how: Unpack[How]) -> Array:
         """Jdot qd: the acceleration (angular, linear) of the frame's origin when qdd = 0."""
         return self._compute("jacobian_dot_qd", (q, qd, out), how, frame=frame)
+
+    def mass_matrix_derivatives(self, q: ArrayLike, *, out: Any = None,
+                                **how: Unpack[How]) -> Array:
+        """dM/dq, (..., n, n, n): [i, j, k] is the derivative of M_ij along rate k."""
+        return self._compute("mass_matrix_derivatives", (q, out), how)
+
+    def jacobian_derivatives(self, q: ArrayLike, frame: int | str = -1,
+                             *, out: Any = None, **how: Unpack[How]) -> Array:
+        """dJ/dq, (..., 6, n, n), the kinematic Hessian: [i, j, k] is the derivative of J_ij along
+        rate k.
+
+        >>> import nlink
+        >>> robot, q, qd = nlink.load("planar3"), [0.1, 0.2, 0.3], [1.0, -1.0, 2.0]
+        >>> Jdot = robot.jacobian_derivatives(q) @ qd
+        >>> bool(np.allclose(Jdot, robot.jacobian_rate(q, qd)))
+        True
+        """
+        return self._compute("jacobian_derivatives", (q, out), how, frame=frame)
+
+    def jacobian_rate(self, q: ArrayLike, qd: ArrayLike, frame: int | str = -1,
+                      *, out: Any = None, **how: Unpack[How]) -> Array:
+        """Jdot, (..., 6, n): how the Jacobian changes with time at the rates qd."""
+        return self._compute("jacobian_jvp", (q, qd, out), how, frame=frame)
 
     def link_accelerations(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
                            f_ext: ArrayLike | None = None,

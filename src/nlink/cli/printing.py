@@ -40,7 +40,7 @@ def describe(robot: Robot) -> dict[str, Any]:
             "link": link.name, "mass": link.mass, "com": link.com, "inertia": link.inertia,
             "joint": joint.name, "type": joint.type.name, "axis": joint.type.axis,
             "parent": robot.frames[joint.parent], **seat, "armature": joint.armature,
-            "viscous": joint.friction.viscous, "coulomb": joint.friction.coulomb,
+            **joint.friction.table,
             "limits": {"position": joint.limits.position, "velocity": joint.limits.velocity,
                        "effort": joint.limits.effort},
             "mimic": None if joint.mimic is None else asdict(joint.mimic)})

@@ -95,14 +95,14 @@ def _read_row(row: Mapping[str, Any], convention: Convention, known: dict[str, i
         com=_vector("com", row.get("com", (0.0, 0.0, 0.0))),
         inertia=_inertia(row.get("inertia", (0.0, 0.0, 0.0))),
     )
-    friction, limits = _table(row, "friction", {"viscous", "coulomb"}), _table(
-        row, "limits", {"position", "velocity", "effort"})
+    friction = _table(row, "friction", {field.name for field in fields(Friction)})
+    limits = _table(row, "limits", {"position", "velocity", "effort"})
     joint = Joint(
         name=row["joint_name"],
         type=_joint_type(row),
         parent=_parent(row.get("parent"), known, last),
         placement=_placement(row, convention),
-        friction=Friction(_number(friction, "viscous"), _number(friction, "coulomb")),
+        friction=Friction(*(_number(friction, field.name) for field in fields(Friction))),
         armature=_number(row, "armature"),
         limits=Limits(
             _pair("position limits", limits.get("position", (-math.inf, math.inf))),
@@ -431,7 +431,7 @@ def _write_row(number: int, link: Link, joint: Joint, names: list[str]) -> dict[
             "inertia": _floats(link.inertia[k][k] for k in range(3)) if diagonal
             else list(map(_floats, link.inertia))}
     if joint.friction != Friction():
-        row["friction"] = {"viscous": joint.friction.viscous, "coulomb": joint.friction.coulomb}
+        row["friction"] = joint.friction.table
     if not joint.actuated:
         row["actuated"] = False
     if joint.armature:

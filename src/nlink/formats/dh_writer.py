@@ -77,7 +77,7 @@ def _row(link: Link, joint: Joint) -> dict[str, Any]:
         "name": link.name, "joint_name": joint.name, "joint": joint.type.name,
         "a": place.a, "b": place.b, "alpha": place.alpha, "theta": place.theta,
         "mass": link.mass, "com": link.com, "inertia": link.inertia, "armature": joint.armature,
-        "friction": {"viscous": friction.viscous, "coulomb": friction.coulomb},
+        "friction": friction.table,
         "limits": {"position": limits.position, "velocity": limits.velocity,
                    "effort": limits.effort}}
 

@@ -284,6 +284,7 @@ def mjcf_losses(description: Description) -> list[str]:
             ("position limits written but inactive", _which(joints, _bounded)),
             ("Coulomb friction written as frictionloss but inactive",
              _which(joints, lambda j: j.friction.coulomb > 0)),
+            ("breakaway friction", _which(joints, lambda j: j.friction.excess > 0)),
             ("universal and planar joints become several",
              _which(joints, lambda j: isinstance(j.type, Universal | Planar))),
             ("mimic joints become independent", _which(joints, lambda j: j.mimic is not None)),

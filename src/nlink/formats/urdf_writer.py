@@ -54,6 +54,9 @@ def urdf_losses(description: Description) -> list[str]:
     rotors = [joint.name for joint in description.joints if joint.armature]
     if rotors:
         lost.append(f"armature: {len(rotors)} joints ({first_few(rotors)})")
+    curves = [joint.name for joint in description.joints if joint.friction.excess]
+    if curves:
+        lost.append(f"breakaway friction: {len(curves)} joints ({first_few(curves)})")
     if description.source:
         lost.append("source: the text about where the numbers come from")
     lost += loop_losses(description)

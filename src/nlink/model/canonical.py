@@ -74,6 +74,8 @@ def canonical(description: Description) -> Mechanism:
             armature=(joint.armature,) * nv,
             viscous=(joint.friction.viscous,) * nv,
             coulomb=(joint.friction.coulomb,) * nv,
+            excess=(joint.friction.excess,) * nv,
+            falloff=(joint.friction.falloff,) * nv,
         ))
     return Mechanism(
         joints=tuple(joints),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 import numpy as np
@@ -13,8 +13,9 @@ import numpy as np
 from nlink.model.constraints import Constraint
 from nlink.model.joints import Fixed, Free, JointType, Revolute
 from nlink.model.mimics import Mimic, leads
-from nlink.model.names import base_name, visible
+from nlink.model.names import base_name, first_few, visible
 from nlink.model.pose import Mount, Placement, Pose
+from nlink.model.visuals import Visual
 from nlink.scalars.arrays import single
 
 Physical = Literal["warn", "error", "ignore"]
@@ -27,10 +28,32 @@ class NonPhysicalWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class Friction:
-    """Joint friction: viscous * qd + coulomb * sign(qd)."""
+    """Joint friction: viscous * qd + coulomb * sign(qd), and Stribeck's curve at low rates.
+
+    A joint at rest breaks away at `breakaway` (0: at `coulomb`, else more than that); sliding, it
+    has (breakaway - coulomb) exp(-(qd / stribeck)^2) besides.
+    """
 
     viscous: float = 0.0
     coulomb: float = 0.0
+    breakaway: float = 0.0
+    stribeck: float = 0.0
+
+    @property
+    def table(self) -> dict[str, float]:
+        """As files have it: viscous and Coulomb friction, and the others if there are any."""
+        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: x for name, x in named.items() if x or name in ("viscous", "coulomb")}
+
+    @property
+    def excess(self) -> float:
+        """What it breaks away with, beyond Coulomb friction."""
+        return max(0.0, self.breakaway - self.coulomb)
+
+    @property
+    def falloff(self) -> float:
+        """1 / stribeck^2, or 0 if there is no excess."""
+        return self.stribeck ** -2 if self.excess else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +134,8 @@ class Description:
     loops: tuple[Loop, ...] = ()
     home: tuple[float, ...] = ()
     """The configuration to start from; the joints' own zeros if empty."""
+    visuals: tuple[Visual, ...] = field(default=(), compare=False, repr=False)
+    """What links look like; mechanisms that differ in nothing else are equal."""
 
     def __post_init__(self) -> None:
         if self.physical not in ("warn", "error", "ignore"):
@@ -169,7 +194,10 @@ class Description:
             return str(error).removeprefix(f"{visible(self.name)}: ")
         return ""
 
-    def _check_physics(self) -> None:
+    @property
+    def massless_joints(self) -> tuple[str, ...]:
+        """Joints that move no mass, their own rotor's included: their rows of M are zero."""
+        found = []
         massless = [link.mass == 0 and not np.any(link.inertia) for link in self.links]
         still = [True] * len(self.links)  # no mass on the link nor beyond it
         for i in reversed(range(len(self.links))):
@@ -178,11 +206,20 @@ class Description:
             if joint.parent:
                 still[joint.parent - 1] = still[joint.parent - 1] and still[i]
             if still[i] and joint.type.nv and joint.armature == 0:
-                raise ValueError(f"joint {joint.name!r}: moves no mass, so the mass matrix is "
-                                 "singular; expected a mass on its link or beyond")
+                found.append(joint.name)
+        return tuple(reversed(found))
+
+    def _check_physics(self) -> None:
+        massless = self.massless_joints
+        if massless and self.physical == "error":
+            raise ValueError(f"joint {massless[-1]!r}: moves no mass, so the mass matrix is "
+                             "singular; expected a mass on its link or beyond")
         complaints = [c for link in self.links if (c := _complaint(link))]
-        if complaints:
-            message = f"{visible(self.name)}: not a physical mechanism: {'; '.join(complaints)}"
+        said = [f"no mass moves with {first_few(massless)}, so the mass matrix is singular: "
+                "inverse dynamics is computed, forward dynamics refused"] if massless else []
+        said += [f"not a physical mechanism: {'; '.join(complaints)}"] if complaints else []
+        if said:
+            message = f"{visible(self.name)}: {'; '.join(said)}"
             if self.physical == "error":
                 raise ValueError(message)
             warnings.warn(message, NonPhysicalWarning, stacklevel=4)
@@ -206,9 +243,18 @@ def _check_joint(joint: Joint, number: int) -> None:
         raise ValueError(f"{who}: parent[{number}] = {joint.parent} must be < {number} and >= 0: "
                          "a link hangs from the base or an earlier link, so there are no cycles")
     for name, value in (("armature", joint.armature), ("viscous friction", joint.friction.viscous),
-                        ("coulomb friction", joint.friction.coulomb)):
+                        ("coulomb friction", joint.friction.coulomb),
+                        ("breakaway friction", joint.friction.breakaway),
+                        ("stribeck rate", joint.friction.stribeck)):
         if not (math.isfinite(value) and value >= 0):
             raise ValueError(f"{who}: {name} {value}, expected a finite number >= 0")
+    if 0 < joint.friction.breakaway < joint.friction.coulomb:
+        raise ValueError(f"{who}: breakaway friction {joint.friction.breakaway}, expected at least "
+                         f"the coulomb friction {joint.friction.coulomb}, or 0 for the same")
+    if joint.friction.excess and not math.isfinite(joint.friction.falloff):
+        raise ValueError(f"{who}: breakaway friction {joint.friction.breakaway} with the stribeck "
+                         f"rate {joint.friction.stribeck}, expected a positive rate at which it "
+                         "falls")
     low, high = joint.limits.position
     if not low <= high:
         raise ValueError(f"{who}: position limits {joint.limits.position}, expected low <= high")

@@ -14,7 +14,7 @@ from typing import Any
 from nlink.model.constraints import Constraint
 from nlink.model.joints import Coordinates, JointType
 from nlink.model.spaces import Product, Space
-from nlink.scalars.functions import Scalar, sign
+from nlink.scalars.functions import Scalar, exp, literal, sign
 from nlink.spatial import Matrix, RigidInertia, Rotation, Transform, Turn, Twist, Vector, Wrench
 
 NO_TURN = Turn("z", 1, 0)
@@ -39,6 +39,10 @@ class MovingJoint:
     armature: Coordinates
     viscous: Coordinates
     coulomb: Coordinates
+    excess: Coordinates
+    """What the joint breaks away with, beyond Coulomb friction."""
+    falloff: Coordinates
+    """Of that excess e, as e exp(-falloff qd^2)."""
 
     def transform(self, q: Coordinates) -> Transform:
         """From the body to its parent."""
@@ -78,9 +82,15 @@ class MovingJoint:
         return self.type.project(self._coordinates(q), f)
 
     def friction(self, qd: Coordinates) -> Coordinates:
-        """The joint force that friction takes: viscous qd + coulomb sign(qd)."""
+        """The joint force that friction takes: viscous qd + dry sign(qd), which is 0 at rest."""
         return tuple(v * x + c * sign(x)
-                     for v, c, x in zip(self.viscous, self.coulomb, qd, strict=True))
+                     for v, c, x in zip(self.viscous, self.dry_friction(qd), qd, strict=True))
+
+    def dry_friction(self, qd: Coordinates) -> Coordinates:
+        """How strongly joints rub that slide with rates qd, and at most at rest: Stribeck's
+        coulomb + excess exp(-falloff qd^2)."""
+        return tuple(c if literal(e) == 0 else c + e * exp(-(w * x * x)) for c, e, w, x in zip(
+            self.coulomb, self.excess, self.falloff, qd, strict=True))
 
     def rotor(self, qdd: Coordinates) -> Coordinates:
         """The joint force that accelerates the armature."""

@@ -35,7 +35,8 @@ def generic(mechanism: Mechanism, make: Make) -> Mechanism:
             inertia=RigidInertia(
                 symbol("m"), Vector(symbol("hx"), symbol("hy"), symbol("hz")),
                 Symmetric(*(symbol(f"S{c}") for c in ("xx", "yy", "zz", "xy", "xz", "yz")))),
-            armature=nothing, viscous=nothing, coulomb=nothing))
+            armature=nothing, viscous=nothing, coulomb=nothing, excess=nothing,
+            falloff=nothing))
     return replace(mechanism, joints=tuple(joints),
                    gravity=Vector(make("gx"), make("gy"), make("gz")))
 
@@ -64,7 +65,8 @@ def _generic_seat(joint: MovingJoint, symbol: Make, root: bool, first: bool, lea
 
 def named(mechanism: Mechanism, make: Make) -> Mechanism:
     """Symbols for this mechanism's non-zero numbers: m, c (mass centre), I (about it), a, b,
-    alpha, theta, d (armature), f, k (viscous and Coulomb friction) and g.
+    alpha, theta, d (armature), f, k (viscous and Coulomb friction), e, w (the excess at breakaway
+    and its falloff) and g.
 
     Lengths and angles between joint i and the next are numbered i, as in a DH table.
     """
@@ -82,7 +84,9 @@ def named(mechanism: Mechanism, make: Make) -> Mechanism:
             inertia=_named_inertia(joint.inertia, own),
             armature=tuple(_nonzero(x, own, "d") for x in joint.armature),
             viscous=tuple(_nonzero(x, own, "f") for x in joint.viscous),
-            coulomb=tuple(_nonzero(x, own, "k") for x in joint.coulomb)))
+            coulomb=tuple(_nonzero(x, own, "k") for x in joint.coulomb),
+            excess=tuple(_nonzero(x, own, "e") for x in joint.excess),
+            falloff=tuple(_nonzero(x, own, "w") for x in joint.falloff)))
     g = mechanism.gravity
     size = max(abs(x) for x in g.components)
     along = [x for x in g.components if abs(x) > 1e-12 * size]

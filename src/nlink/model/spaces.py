@@ -37,14 +37,24 @@ class Space(ABC):
     5. `integrate(q, v)`: q moved for a unit of time by the constant rates v.
     6. `difference(q0, q1)`: the v with integrate(q0, v) = q1.
     7. `tangent(q, v)`: dq/dt when the rates are v.
+    8. `rates(q, change)`: the v with tangent(q, v) = change; linearisation needs it.
 
     `flat` says that coordinates are plain numbers with the rates as derivatives; then 5 to 7
-    are q + v, q1 - q0 and v.
+    are q + v, q1 - q0 and v. `labels` and `rate_labels` are what coordinates and rates are
+    called beside the name of their joint: nothing where there is one, else numbers from 1.
     """
 
     nq: int
     nv: int
     flat: bool = False
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return _numbered(self.nq)
+
+    @property
+    def rate_labels(self) -> tuple[str, ...]:
+        return self.labels if self.flat else _numbered(self.nv)
 
     @property
     @abstractmethod
@@ -66,6 +76,11 @@ class Space(ABC):
     @abstractmethod
     def tangent(self, q: Scalars, v: Scalars) -> Coordinates: ...
 
+    def rates(self, q: Scalars, change: Scalars) -> Coordinates:
+        if self.flat:
+            return tuple(change)
+        raise NotImplementedError(f"{type(self).__name__}: linearisation needs its method `rates`")
+
 
 @dataclass(frozen=True)
 class Lines(Space):
@@ -78,8 +93,13 @@ class Lines(Space):
     nq: int
     reach: float = 1.0
     """Points at random are within it where no limits are given."""
+    given_labels: tuple[str, ...] = ()
 
     flat = True
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.given_labels or _numbered(self.nq)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nv", self.nq)
@@ -116,6 +136,7 @@ class Circle(Space):
 
     nq = 2
     nv = 1
+    labels = ("cos", "sin")
 
     @property
     def neutral(self) -> tuple[float, ...]:
@@ -140,6 +161,9 @@ class Circle(Space):
     def tangent(self, q: Scalars, v: Scalars) -> Coordinates:
         return -(q[1] * v[0]), q[0] * v[0]
 
+    def rates(self, q: Scalars, change: Scalars) -> Coordinates:
+        return (q[0] * change[1] - q[1] * change[0],)
+
 
 @dataclass(frozen=True)
 class Rotations(Space):
@@ -148,6 +172,8 @@ class Rotations(Space):
 
     nq = 4
     nv = 3
+    labels = ("qw", "qx", "qy", "qz")
+    rate_labels = ("wx", "wy", "wz")
 
     @property
     def neutral(self) -> tuple[float, ...]:
@@ -171,6 +197,10 @@ class Rotations(Space):
     def tangent(self, q: Scalars, v: Scalars) -> Coordinates:
         return quaternion_rate(tuple(q), Vector(*v))
 
+    def rates(self, q: Scalars, change: Scalars) -> Coordinates:
+        return tuple(2 * x for x in quaternions.product(
+            quaternions.conjugate(tuple(q)), tuple(change))[1:])
+
 
 @dataclass(frozen=True)
 class Placements(Space):
@@ -179,6 +209,8 @@ class Placements(Space):
 
     nq = 7
     nv = 6
+    labels = ("x", "y", "z", "qw", "qx", "qy", "qz")
+    rate_labels = ("wx", "wy", "wz", "vx", "vy", "vz")
 
     @property
     def neutral(self) -> tuple[float, ...]:
@@ -204,6 +236,10 @@ class Placements(Space):
     def tangent(self, q: Scalars, v: Scalars) -> Coordinates:
         position = quaternion_matrix(*q[3:]) @ Vector(*v[3:])
         return (*position.components, *quaternion_rate(tuple(q[3:]), Vector(*v[:3])))
+
+    def rates(self, q: Scalars, change: Scalars) -> Coordinates:
+        velocity = quaternion_matrix(*q[3:]).T @ Vector(*change[:3])
+        return (*Rotations().rates(q[3:], change[3:]), *velocity.components)
 
 
 @dataclass(frozen=True)
@@ -247,11 +283,20 @@ class Product(Space):
             self._parts(q, "nq"), self._parts(v, "nv"), strict=True)
             for x in space.tangent(own, rate))
 
+    def rates(self, q: Scalars, change: Scalars) -> Coordinates:
+        return tuple(x for (space, own), (_, rate) in zip(
+            self._parts(q, "nq"), self._parts(change, "nq"), strict=True)
+            for x in space.rates(own, rate))
+
     def _parts(self, values: Scalars, width: str) -> Iterator[tuple[Space, Coordinates]]:
         """Each factor with its own part of the values."""
         flat = iter(values)
         for space in self.factors:
             yield space, tuple(next(flat) for _ in range(getattr(space, width)))
+
+
+def _numbered(count: int) -> tuple[str, ...]:
+    return ("",) if count == 1 else tuple(str(k + 1) for k in range(count))
 
 
 def within(limits: Limits, reach: float) -> Limits:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
-from nlink.scalars.functions import Scalar, divide, literal
+from nlink.scalars.functions import Scalar, divide, literal, where
 from nlink.spatial.motion import Twist, Wrench
 from nlink.spatial.transform import Transform
 from nlink.spatial.vector import Matrix, Symmetric, Vector
@@ -137,21 +137,23 @@ class ArticulatedInertia:
         return ArticulatedInertia(
             R.to_parent(I.J), R.to_parent(I.H), R.to_parent(I.M)).shift(X.p)
 
-    def eliminate(self, S: Twist, extra: Scalar) -> tuple[ArticulatedInertia, Pivot]:
+    def eliminate(self, S: Twist, extra: Scalar, held: Any = None,
+                  ) -> tuple[ArticulatedInertia, Pivot]:
         """What the parent feels when a joint is free along S: I - U U^T / D, [Saha99, 50].
 
         U = I S, D = S^T U + extra (`extra` is the armature). Along a coordinate axis and
-        without armature, that row and column are zero by structure.
+        without armature, that row and column are zero by structure. Where the truth `held`
+        holds the joint does not yield along S: 1/D is left out, and the parent feels all of I.
         """
         U = self @ S
         D = S.dot(U) + extra
-        inverse = divide(1, D)
+        inverse = divide(1, D) if held is None else where(held, 0.0, divide(1, D))
         K = U * inverse
         n, f, k, l = U.moment, U.force, K.moment, K.force
         J = self.J - _outer(n, k)
         M = self.M - _outer(f, l)
         H = self.H - Matrix(k * f.x, k * f.y, k * f.z)
-        axis = S.axis if literal(extra) == 0 else None
+        axis = S.axis if literal(extra) == 0 and held is None else None
         if axis is None:
             return ArticulatedInertia(J, H, M), Pivot(S, None, D, inverse, K)
         return (ArticulatedInertia(J, H, M).without(axis),

@@ -35,13 +35,15 @@ from nlink.testing.samples import (
     runner,
     smallest_eigenvalue,
     stack,
+    state_partials,
     torque_scale,
     worst,
 )
 
 FEW = 64
 """Laws whose cost grows with the square of the joints are for robots with at most this many."""
-INVERSE = {"qdd", "Minv", "U", "D", "qd", "nu", "xi", "nud", "xid", "alpha", "mobility", "Lambda"}
+INVERSE = {"qdd", "Minv", "U", "D", "qd", "nu", "xi", "nud", "xid", "alpha", "mobility", "Lambda",
+           "force", "dqdd_dq", "dqdd_dqd", "dqdd_dtau"}
 """Outputs whose rounding error grows with the condition of the mass matrix."""
 
 
@@ -146,6 +148,17 @@ def forward_dynamics_inverts(robot: Robot, x: Samples, engine: Engine | None) ->
     return difference(error, 0.0, *_largest(tau), torque_scale(robot)) if robot.n else 0.0
 
 
+def held_rates_obey(robot: Robot, x: Samples, engine: Engine | None) -> float:
+    """Held rates have the accelerations given, free ones no force, and all of it is balanced."""
+    held = x.held > 0
+    qdd, force = robot.compute("hybrid_dynamics", x.q, x.qd, x.tau, x.held, x.qdd,
+                               f_ext=x.f_ext, engine=engine)
+    tau = robot.inverse_dynamics(x.q, x.qd, qdd, f_ext=x.f_ext, engine=engine)
+    wrong = (qdd != x.qdd)[held].any() or force[~held].any()
+    return worst((float(wrong), difference(tau, x.tau + force, torque_scale(robot),
+                                           np.abs(tau).max(initial=0.0))))
+
+
 def coriolis_matrix_gives_the_bias(robot: Robot, x: Samples, engine: Engine | None) -> float:
     C = robot.coriolis_matrix(x.q, x.qd, engine=engine)
     bias = robot.bias(x.q, x.qd, engine=engine)
@@ -162,6 +175,25 @@ def mass_rate_is_twice_the_symmetric_part_of_coriolis(robot: Robot, x: Samples,
     M = robot.mass_matrix(x.q, engine=engine)
     return difference(rate, C + np.swapaxes(C, -1, -2), *_largest(C),
                       *(size * np.abs(x.qd).max(initial=0.0) for size in _largest(M)))
+
+
+def inverse_dynamics_is_differentiated(robot: Robot, x: Samples, engine: Engine | None) -> float:
+    found = robot.inverse_dynamics_derivatives(x.q, x.qd, x.qdd, engine=engine)
+    expected = state_partials("inverse_dynamics", robot, x)
+    tau = robot.inverse_dynamics(x.q, x.qd, x.qdd, engine=engine)
+    return worst(difference(a, b, *_largest(tau), torque_scale(robot))
+                 for a, b in zip(found, expected, strict=True))
+
+
+def forward_dynamics_is_differentiated(robot: Robot, x: Samples, engine: Engine | None) -> float:
+    """The joint forces that the derivatives of qdd are worth: M dqdd = -dID, M dqdd/dtau = 1."""
+    tau = robot.inverse_dynamics(x.q, x.qd, x.qdd, engine=engine)
+    *found, inverse = robot.forward_dynamics_derivatives(x.q, x.qd, tau, engine=engine)
+    expected = robot.inverse_dynamics_derivatives(x.q, x.qd, x.qdd, engine="numpy")
+    M = robot.mass_matrix(x.q, engine="numpy")
+    return worst((difference(inverse @ M, np.eye(robot.n), *_largest(np.abs(inverse) @ np.abs(M))),
+                  *(difference(M @ a, -b, *_largest(np.abs(M) @ np.abs(a)), torque_scale(robot))
+                    for a, b in zip(found, expected, strict=True))))
 
 
 def pose_is_rigid(robot: Robot, x: Samples, engine: Engine | None) -> float:
@@ -345,9 +377,12 @@ LAWS: tuple[Law, ...] = (
     Law("factors", "M = U D U^T", mass_matrix_is_its_factors, 50, _few),
     Law("inverse", "M^-1 M = 1", inverse_mass_matrix_inverts, 50, _few),
     Law("forward", "M (FD(ID(qdd)) - qdd) = 0", forward_dynamics_inverts, 50, _few),
+    Law("hybrid", "ID(qdd) = tau + the force that holds", held_rates_obey, 50, _few),
     Law("velocity forces", "C qd = bias - g", coriolis_matrix_gives_the_bias, 50, _few),
     Law("skew symmetry", "Mdot = C + C^T", mass_rate_is_twice_the_symmetric_part_of_coriolis, 50,
         _few),
+    Law("derivatives", "dID = complex steps of ID", inverse_dynamics_is_differentiated, 50, _few),
+    Law("yielding", "M dFD = -dID", forward_dynamics_is_differentiated, 50, _few),
     Law("rotation", "R R^T = 1, det R = 1", pose_is_rigid, 50),
     Law("jacobian", "J = d pose / dq", jacobian_is_pose_derivative, 50, _few),
     Law("jacobian rate", "Jdot qd = d/dt (J) qd", jacobian_dot_is_jacobian_rate, 50, _few),

@@ -49,6 +49,11 @@ class Samples:
 
     xi = nu
 
+    @property
+    def held(self) -> Array:
+        """Which rates are held: about half of them."""
+        return np.where(self.tau > 0, 1.0, 0.0)
+
     def arguments(self, algorithm: Algorithm) -> list[Array]:
         """What an algorithm takes, without external wrenches."""
         return [getattr(self, name) for name, _ in algorithm.inputs if name != "f_ext"]
@@ -87,11 +92,12 @@ def runner(robot: Robot, algorithm: Algorithm, x: Samples,
 
 
 def friction(robot: Robot, qd: Array) -> Array:
-    """The joint forces that friction takes: viscous qd + coulomb sign(qd)."""
-    moving = [joint for joint in robot.joints for _ in range(joint.type.nv)]
-    viscous = np.array([joint.friction.viscous for joint in moving])
-    coulomb = np.array([joint.friction.coulomb for joint in moving])
-    return viscous * qd + coulomb * np.sign(qd)
+    """The joint forces that friction takes: viscous qd + Stribeck's curve times sign(qd)."""
+    moving = [joint.friction for joint in robot.joints for _ in range(joint.type.nv)]
+    viscous, coulomb, excess, falloff = (
+        np.array([getattr(each, name) for each in moving])
+        for name in ("viscous", "coulomb", "excess", "falloff"))
+    return viscous * qd + (coulomb + excess * np.exp(-falloff * qd * qd)) * np.sign(qd)
 
 
 def mass_columns(robot: Robot, x: Samples, engine: Engine | None) -> Array:
@@ -184,6 +190,24 @@ def partials(name: str, robot: Robot, x: Samples) -> list[Array]:
     moved = q + 1j * STEP * coordinate_rates(robot, q, unit)
     (values,) = robot.request(name, frame=x.frame).program()([*np.moveaxis(moved, -1, 0)])
     return [np.broadcast_to(np.imag(value) / STEP, moved.shape[:2]) for value in values]
+
+
+def state_partials(name: str, robot: Robot, x: Samples) -> tuple[Array, Array]:
+    """The change of each result of a function of (q, qd, one more) by a unit of each rate of q,
+    and by one of qd: (states, results, n)."""
+    algorithm = find(name, loops=bool(robot.description.loops))
+    q, qd, more = (np.broadcast_to(a[:, None, :], (len(a), robot.n, a.shape[1]))
+                   for a in x.arguments(algorithm))
+    unit = 1j * STEP * np.eye(robot.n)
+    program = robot.request(name).program()
+
+    def change(q: Array, qd: Array) -> Array:
+        (values,) = program(*([*np.moveaxis(a, -1, 0)] for a in (q, qd, more)))
+        changes = [np.broadcast_to(np.imag(value) / STEP, q.shape[:2]) for value in values]
+        return np.stack(changes, 1)
+
+    tangent = coordinate_rates(robot, q, np.broadcast_to(np.eye(robot.n), qd.shape))
+    return change(q + 1j * STEP * tangent, qd), change(q, qd + unit)
 
 
 def stack(values: list[Any], x: Samples) -> Array:
