@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "closures": "algorithms compute model programs robot scalars simulation",
     "papers": "algorithms closed_forms compute formats model programs reports robot scalars "
               "simulation spatial",
-    "testing": "algorithms compute formats model programs robot",
+    "testing": "algorithms compute formats model programs robot scalars",
     "bench": "backends compute formats model robot simulation",
     "cli": "algorithms backends bench compute formats model papers reports robot scalars "
            "simulation",
@@ -58,6 +58,7 @@ MAY_WAIT = (
     ("formats.load", "formats.mjcf"),
     ("formats.load", "formats.urdf"),
     ("papers.operators.linear", "papers.operators"),
+    ("simulation.run", "simulation.datasets"),
     ("simulation.run", "simulation.figures"),
     ("simulation.run", "simulation.run_files"),
     ("simulation.simulator", "reports.progress"),
