@@ -253,6 +253,8 @@ def _operator(name: str, *, swapped: bool = False) -> Callable[[Node, Any], Any]
                 and self.is_truth is other.is_truth is truths):
             if isinstance(other, _MANY):
                 return elementwise(lambda x: method(self, x), other)
+            if type(other) is not Node and hasattr(other, "apply_primitive"):
+                return NotImplemented  # another kind of scalar, which may be made of nodes
             lift = graph.truth if truths else graph.lift
             other = lift(other)
             if self.is_truth is not truths:
