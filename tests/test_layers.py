@@ -41,7 +41,7 @@ MAY_IMPORT = {
               "simulation spatial viewer",
     "reaching": "algorithms backends compute iterations model programs robot scalars simulation "
                 "spatial",
-    "testing": "algorithms compute formats model programs robot",
+    "testing": "algorithms compute formats model programs robot scalars",
     "bench": "backends compute formats model robot simulation",
     "cli": "algorithms backends bench compute formats model papers reports robot scalars "
            "simulation viewer",
@@ -63,6 +63,7 @@ MAY_WAIT = (
     ("formats.load", "formats.mjcf"),
     ("formats.load", "formats.urdf"),
     ("papers.operators.linear", "papers.operators"),
+    ("simulation.run", "simulation.datasets"),
     ("simulation.run", "simulation.figures"),
     ("simulation.run", "simulation.run_files"),
     ("simulation.simulator", "reports.progress"),
