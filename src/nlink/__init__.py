@@ -26,6 +26,9 @@ _HOMES = {
     "nlink.compute.complexity": ("count",),
     "nlink.compute.differentials": ("hvp", "jvp", "vjp"),
     "nlink.compute.exports": ("export_c", "symbolic"),
+    "nlink.reaching.inverse_kinematics": ("ik",),
+    "nlink.reaching.tasks": ("AlignAxis", "LookAt", "ReachMassCenter", "ReachOrientation",
+                             "ReachPose", "ReachPosition"),
     "nlink.robot": ("Robot", "load"),
     "nlink.scalars.counting": ("Count",),
     "nlink.scalars.functions": (

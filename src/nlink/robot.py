@@ -13,16 +13,18 @@ from numpy.typing import ArrayLike
 from nlink.compute.computations import How
 from nlink.compute.editable import Editable
 from nlink.compute.engines import columnwise
+from nlink.compute.whole_body import WholeBody
 from nlink.formats.dh import from_rows, read_loops, to_toml
 from nlink.formats.files import write_text
 from nlink.formats.load import load_description
 from nlink.model.description import Description, Joint, Link, Physical
 from nlink.model.editing import edited
 from nlink.model.joints import Free
-from nlink.model.names import visible
+from nlink.model.names import counted, visible
 from nlink.model.pose import Convention
 from nlink.scalars.arrays import batch, single
 from nlink.scalars.lazy import lazy
+from nlink.scalars.notebook import html_table
 
 if TYPE_CHECKING:
     from nlink.closures.loops import Loops
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 
-class Robot(Editable):
+class Robot(Editable, WholeBody):
     """A mechanism and its dynamics; immutable.
 
     Every function takes any leading batch shape, broadcasts like a NumPy gufunc, accepts
@@ -75,9 +77,17 @@ class Robot(Editable):
         joints = self._mechanism.joints
         base = "floating" if joints and isinstance(joints[0].type, Free) else "fixed"
         count = len(self._mechanism.closures)
-        loops = f", {count} loop{'s' * (count > 1)}" if count else ""
-        return (f"<Robot {visible(self.name)}: {len(joints)} joints, {self.n} rates, "
-                f"{base} base{loops}>")
+        loops = f", {counted(count, 'loop')}" if count else ""
+        return (f"<Robot {visible(self.name)}: {counted(len(joints), 'joint')}, "
+                f"{counted(self.n, 'rate')}, {base} base{loops}>")
+
+    def _repr_html_(self) -> str:
+        rows = [(joint.name, joint.type.name, self.frames[joint.parent], link.name,
+                 f"{link.mass:.4g}", f"{joint.limits.position[0]:.4g} to "
+                 f"{joint.limits.position[1]:.4g}" if joint.type.nv else "")
+                for joint, link in zip(self.joints, self.links, strict=True)]
+        return html_table(repr(self)[1:-1].removeprefix("Robot "), (
+            "joint", "type", "on", "link", "mass, kg", "limits, rad or m"), rows, self.report)
 
     @lazy
     def n(self) -> int:
