@@ -33,6 +33,7 @@ _HOMES = {
     "nlink.simulation.events": ("Event",),
     "nlink.simulation.run_files": ("load_run",),
     "nlink.simulation.simulator": ("simulate",),
+    "nlink.simulation.stepper": ("Stepper",),
     "nlink.testing": ("check",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
     from nlink.simulation.events import Event as Event
     from nlink.simulation.run_files import load_run as load_run
     from nlink.simulation.simulator import simulate as simulate
+    from nlink.simulation.stepper import Stepper as Stepper
     from nlink.testing import check as check
 
 
