@@ -38,8 +38,10 @@ def test_reset_begins_anew_with_some():
     some = np.zeros((2, 3), bool)
     some[1, 2] = True
     robots.reset(some, qd=[0.0, 0.0, 0.5])
-    assert np.array_equal(robots.q[some], START[some]) and robots.qd[1, 2, 2] == 0.5
-    assert np.array_equal(robots.q[~some], moved[~some]) and robots.t[1, 2] == 0.0
+    assert np.array_equal(robots.q[some], START[some])
+    assert robots.qd[1, 2, 2] == 0.5
+    assert np.array_equal(robots.q[~some], moved[~some])
+    assert robots.t[1, 2] == 0.0
     robots.reset()
     for _ in range(4):
         robots.step(np.ones(3))
@@ -51,18 +53,23 @@ def test_a_robot_that_fails_stays_and_can_be_reset():
     tau = np.zeros_like(START)
     tau[0, 1] = np.nan
     robots.step(tau)
-    assert robots.status[0, 1] == "not finite" and (robots.status != "running").sum() == 1
+    assert robots.status[0, 1] == "not finite"
+    assert (robots.status != "running").sum() == 1
     robots.step()
-    assert robots.t[0, 1] == 0.0 and robots.t[0, 0] == 2 * STEP
+    assert robots.t[0, 1] == 0.0
+    assert robots.t[0, 0] == 2 * STEP
     robots.reset((0, 1))
     robots.step()
-    assert (robots.status == "running").all() and robots.t[0, 1] == STEP
+    assert (robots.status == "running").all()
+    assert robots.t[0, 1] == STEP
 
 
 def test_one_robot_has_no_batch():
     robot = nlink.Stepper(ARM, step=STEP)
     robot.step([1.0, 0.0, 0.0])
-    assert robot.q.shape == (3,) and robot.t == STEP and robot.status == "running"
+    assert robot.q.shape == (3,)
+    assert robot.t == STEP
+    assert robot.status == "running"
     assert "1 planar3" in repr(robot)
 
 

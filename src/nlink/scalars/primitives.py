@@ -344,7 +344,7 @@ PRIMITIVES: dict[str, Primitive] = {row.name: row for row in (
               sympy=_from_float_bits_sympy),
     Primitive(name="scramble", arity=2, floats=scrambling.floats, arrays=scrambling.arrays,
               counts="compare", llvm=scrambling.llvm, c="nlink_scramble({}, {})",
-              c_helper=scrambling.C, sympy=lambda sp, a, b: sp.Function("scramble")(a, b)),
+              c_helper=scrambling.C, sympy=scrambling.expression),
 )}
 """All of them by name. `const` and `input` are the two kinds of leaves besides."""
 

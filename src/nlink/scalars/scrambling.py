@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import struct
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,24 @@ def llvm(block: Any, a: str, b: str) -> str:
     found = block.mul(block.add(found, block.const(0.5)), block.const(2.0**-52))
     unknown = block.compare("uno", a, b)
     return block.select(unknown, block.const(math.nan), found)
+
+
+def expression(sympy: Any, a: Any, b: Any) -> Any:
+    """A function of SymPy's that is known where its arguments are."""
+    return _function(sympy)(a, b)
+
+
+@cache
+def _function(sympy: Any) -> Any:
+    class scramble(sympy.Function):
+        @classmethod
+        def eval(cls, a: Any, b: Any) -> Any:
+            return sympy.Float(floats(float(a), float(b))) if a.is_Number and b.is_Number else None
+
+        def _ccode(self, printer: Any) -> str:
+            return f"nlink_scramble({', '.join(map(printer._print, self.args))})"
+
+    return scramble
 
 
 C = f"""static double nlink_scramble(double a, double b)

@@ -121,7 +121,7 @@ class PID(_Tracking):
 
     >>> import nlink
     >>> arm = nlink.load("planar3")
-    >>> pid = PID(arm, [0.1, 0.2, 0.3], kp=80.0, ki=120.0, kd=20.0)
+    >>> pid = PID(arm, [0.1, 0.2, 0.3], kp=300.0, ki=600.0, kd=60.0)
     >>> run = nlink.simulate(arm, t=8.0, tau=pid, every=1.0)
     >>> bool(abs(run.q[-1] - [0.1, 0.2, 0.3]).max() < 1e-3), run.x.shape   # gravity is balanced
     (True, (9, 3))
