@@ -39,6 +39,8 @@ MAY_IMPORT = {
     "closures": "algorithms compute model programs robot scalars simulation",
     "papers": "algorithms closed_forms compute formats model programs reports robot scalars "
               "simulation spatial viewer",
+    "reaching": "algorithms backends compute iterations model programs robot scalars simulation "
+                "spatial",
     "testing": "algorithms compute formats model programs robot",
     "bench": "backends compute formats model robot simulation",
     "cli": "algorithms backends bench compute formats model papers reports robot scalars "

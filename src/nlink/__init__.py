@@ -24,13 +24,18 @@ _HOMES = {
     "nlink.model.mimics": ("Mimic",),
     "nlink.model.pose": ("DH", "Mount", "Pose"),
     "nlink.compute.complexity": ("count",),
+    "nlink.compute.differentials": ("hvp", "jvp", "vjp"),
     "nlink.compute.exports": ("export_c", "symbolic"),
+    "nlink.reaching.inverse_kinematics": ("ik",),
+    "nlink.reaching.tasks": ("AlignAxis", "LookAt", "ReachMassCenter", "ReachOrientation",
+                             "ReachPose", "ReachPosition"),
     "nlink.robot": ("Robot", "load"),
     "nlink.scalars.counting": ("Count",),
     "nlink.scalars.functions": (
         "abs", "atan2", "clip", "cos", "exp", "floor", "less", "less_equal", "log", "maximum",
         "minimum", "pow", "sign", "sin", "sqrt", "tanh", "where"),
     "nlink.simulation.events": ("Event",),
+    "nlink.simulation.linearization": ("linearize",),
     "nlink.simulation.run_files": ("load_run",),
     "nlink.simulation.simulator": ("simulate",),
     "nlink.simulation.stepper": ("Stepper",),
@@ -44,6 +49,9 @@ if TYPE_CHECKING:
     from nlink.backends.llvm.threads import threads as threads
     from nlink.closures.coupled import Coupled as Coupled
     from nlink.compute.complexity import count as count
+    from nlink.compute.differentials import hvp as hvp
+    from nlink.compute.differentials import jvp as jvp
+    from nlink.compute.differentials import vjp as vjp
     from nlink.compute.exports import export_c as export_c
     from nlink.compute.exports import symbolic as symbolic
     from nlink.formats.load import robots as robots
@@ -91,6 +99,7 @@ if TYPE_CHECKING:
     from nlink.scalars.functions import tanh as tanh
     from nlink.scalars.functions import where as where
     from nlink.simulation.events import Event as Event
+    from nlink.simulation.linearization import linearize as linearize
     from nlink.simulation.run_files import load_run as load_run
     from nlink.simulation.simulator import simulate as simulate
     from nlink.simulation.stepper import Stepper as Stepper

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from nlink.compute.computations import How
 from nlink.compute.editable import Editable
 from nlink.compute.engines import columnwise
+from nlink.compute.whole_body import WholeBody
 from nlink.formats.dh import from_rows, read_loops, to_toml
 from nlink.formats.files import write_text
 from nlink.formats.load import load_description
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 
-class Robot(Editable):
+class Robot(Editable, WholeBody):
     """A mechanism and its dynamics; immutable.
 
     Every function takes any leading batch shape, broadcasts like a NumPy gufunc, accepts
@@ -236,6 +237,41 @@ class Robot(Editable):
         """
         return self._compute("forward_dynamics", (q, qd, tau, out), how, f_ext)
 
+    def inverse_dynamics_derivatives(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
+                                     f_ext: ArrayLike | None = None, *, out: Any = None,
+                                     **how: Unpack[How]) -> tuple[Array, Array]:
+        """dtau/dq and dtau/dqd of `inverse_dynamics`, (..., n, n) each; dtau/dqdd is M.
+
+        Column k is the change of tau by a unit of rate k: by q it is along the motion that this
+        rate makes, `integrate(q, h e_k)`, also where q has quaternions. Wrenches keep their
+        direction in the world. Dry friction counts as constant.
+
+        >>> import nlink
+        >>> robot, q, still = nlink.load("planar3"), [0.1, 0.2, 0.3], np.zeros(3)
+        >>> by_q, by_qd = robot.inverse_dynamics_derivatives(q, still, still)
+        >>> moved = robot.integrate(q, 1e-6 * np.eye(3))
+        >>> tau = robot.inverse_dynamics([q, *moved], still, still)
+        >>> bool(np.allclose(by_q, (tau[1:] - tau[0]).T / 1e-6, atol=1e-4))
+        True
+        """
+        return self._compute("inverse_dynamics_derivatives", (q, qd, qdd, out), how, f_ext)
+
+    def forward_dynamics_derivatives(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
+                                     f_ext: ArrayLike | None = None, *, out: Any = None,
+                                     **how: Unpack[How]) -> tuple[Array, Array, Array]:
+        """dqdd/dq, dqdd/dqd and dqdd/dtau = M^-1 of `forward_dynamics`, (..., n, n) each.
+
+        Columns as in `inverse_dynamics_derivatives`, from which they follow:
+        dqdd = M^-1 (dtau - dID).
+
+        >>> import nlink
+        >>> robot, q, still = nlink.load("planar3"), [0.1, 0.2, 0.3], np.zeros(3)
+        >>> by_q, by_qd, by_tau = robot.forward_dynamics_derivatives(q, still, still)
+        >>> bool(np.allclose(by_tau, robot.inverse_mass_matrix(q)))
+        True
+        """
+        return self._compute("forward_dynamics_derivatives", (q, qd, tau, out), how, f_ext)
+
     def mass_matrix(self, q: ArrayLike, *, out: Any = None, **how: Unpack[How]) -> Array:
         """M(q), (..., n, n): the generalized inertia matrix, armatures on the diagonal."""
         return self._compute("mass_matrix", (q, out), how)
@@ -293,6 +329,29 @@ class Robot(Editable):
                         *, out: Any = None, **how: Unpack[How]) -> Array:
         """Jdot qd: the acceleration (angular, linear) of the frame's origin when qdd = 0."""
         return self._compute("jacobian_dot_qd", (q, qd, out), how, frame=frame)
+
+    def mass_matrix_derivatives(self, q: ArrayLike, *, out: Any = None,
+                                **how: Unpack[How]) -> Array:
+        """dM/dq, (..., n, n, n): [i, j, k] is the derivative of M_ij along rate k."""
+        return self._compute("mass_matrix_derivatives", (q, out), how)
+
+    def jacobian_derivatives(self, q: ArrayLike, frame: int | str = -1,
+                             *, out: Any = None, **how: Unpack[How]) -> Array:
+        """dJ/dq, (..., 6, n, n), the kinematic Hessian: [i, j, k] is the derivative of J_ij along
+        rate k.
+
+        >>> import nlink
+        >>> robot, q, qd = nlink.load("planar3"), [0.1, 0.2, 0.3], [1.0, -1.0, 2.0]
+        >>> Jdot = robot.jacobian_derivatives(q) @ qd
+        >>> bool(np.allclose(Jdot, robot.jacobian_rate(q, qd)))
+        True
+        """
+        return self._compute("jacobian_derivatives", (q, out), how, frame=frame)
+
+    def jacobian_rate(self, q: ArrayLike, qd: ArrayLike, frame: int | str = -1,
+                      *, out: Any = None, **how: Unpack[How]) -> Array:
+        """Jdot, (..., 6, n): how the Jacobian changes with time at the rates qd."""
+        return self._compute("jacobian_jvp", (q, qd, out), how, frame=frame)
 
     def link_accelerations(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
                            f_ext: ArrayLike | None = None,

@@ -6,6 +6,7 @@ What could take the tests down with it happens in a child process.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -214,6 +215,49 @@ for k in range(6):
 other.join()
 print(set(codes))
 """, NLINK_CACHE="off") == "{0}\n"
+
+
+def test_an_interrupt_is_heard_between_pieces():
+    """The piece that is being compiled is finished, no other begun, and no lock left behind."""
+    assert child("""
+import functools
+from nlink.backends.llvm import emit, host, pieces
+emit.cut = functools.partial(pieces.cut, piece=6)
+made, machine = [], host._machine
+def interrupted():
+    made.append(1)
+    if len(made) == 3:
+        os.kill(os.getpid(), signal.SIGINT)
+    return machine()
+host._machine = interrupted
+try:
+    compile_program(program)
+except KeyboardInterrupt:
+    print("interrupted after", len(made))
+pieced, arrays = [], random_arrays(program, 9)
+other = threading.Thread(target=lambda: pieced.append(Kernel(compile_program(program))))
+other.start()
+other.join(60)
+print(len(made) > 8, pieced[0](*arrays).tobytes() == kernel(*arrays).tobytes())
+""") == "interrupted after 3\nTrue True\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
+def test_a_slow_compile_is_told_of_on_a_terminal_only():
+    script = """
+import time
+from nlink.backends.llvm import loading, translate
+loading.SLOW, compile_program = 0.01, translate.compile_program
+translate.compile_program = lambda program: (time.sleep(0.2), compile_program(program))[1]
+loading.load_kernel(random_program(5, size=10))
+"""
+    assert child(script, NLINK_CACHE="off") == ""
+    terminal, ours = os.openpty()
+    subprocess.run([sys.executable, "-c", PREPARED + script], stderr=ours, timeout=120, check=True,
+                   env=os.environ | {"NLINK_CACHE": "off"})
+    os.close(ours)
+    told = os.read(terminal, 10_000).decode()
+    assert re.fullmatch(r"nlink: still compiling after 0.01 s, .* \(Ctrl-C stops it\)\r\n", told)
 
 
 def test_equal_robots_share_a_kernel(monkeypatch):
