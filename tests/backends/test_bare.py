@@ -181,6 +181,7 @@ MADE = {outs: random_program(12, shapes=((6,), (2, 3), ()), outs=outs)
         for outs in (((4,),), ((2, 3),), ((),), ((4,), (2, 2)), ((3,), ()))}
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("count", [None, 0, 1, 21, 5000])
 @pytest.mark.parametrize("outs", MADE)
 def test_results_that_are_made_natively_are_those_of_python(outs, count):

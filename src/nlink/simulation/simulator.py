@@ -22,6 +22,7 @@ from nlink.simulation.asking import Asking
 from nlink.simulation.closing import check_closing
 from nlink.simulation.event_log import EventLog, stop_outside
 from nlink.simulation.events import watched
+from nlink.simulation.following import target_of
 from nlink.simulation.problem import Problem, whole_number
 from nlink.simulation.run import Run
 from nlink.simulation.run_files import PART, write_run
@@ -97,8 +98,8 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     ((101, 2), 'done', True)
     """
     problem = Problem.of(robot, q0, qd0, t, tau, method, velocity, every, step, vary)
-    if not (rtol >= 0 and atol >= 0 and rtol + atol > 0):
-        raise ValueError(f"rtol: {rtol} and atol: {atol}, expected numbers >= 0, not both 0")
+    if not (rtol >= 0 and atol >= 0 and 0 < rtol + atol < np.inf):
+        raise ValueError(f"rtol: {rtol} and atol: {atol}, expected finite numbers >= 0, not both 0")
     _check_combination(problem, algorithm, traced)
     closing = check_closing(robot, closing, problem.method, velocity)
     found = watched(robot, events, limits)
@@ -123,7 +124,8 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
         if save is not None:
             raise ValueError(f"save: not with method={problem.method.name!r}, traced={traced}; "
                              "use the run's own save() afterwards")
-        return integrate_in_python(problem, system, bounds, traced=traced)
+        return replace(integrate_in_python(problem, system, bounds, traced=traced),
+                       target=target_of(problem.controller, robot))
     if save is not None and system.asks:
         raise ValueError("save: not with traced=False, expected a traced controller: a run can "
                          "only be continued by what decides it; use Run.save afterwards")
@@ -191,7 +193,8 @@ def _compiled(problem: Problem, system: System, limits: dict[str, Any], threads:
         store = create(records, head, target, log)
         asking = Asking(problem, system, limits["least"]) if system.asks else None
         _advance(kernel, store, problem, limits, threads, progress, forces, asking)
-        run = store.run(problem.robot, forces)
+        run = replace(store.run(problem.robot, forces),
+                      target=target_of(problem.controller, problem.robot))
         if place is not None and target is not None and place != target:
             run = run.in_memory()  # Windows removes no file that is mapped
             write_run(run, place)
