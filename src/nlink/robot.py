@@ -87,7 +87,9 @@ class Robot(Editable, WholeBody):
                  f"{link.mass:.4g}", f"{joint.limits.position[0]:.4g} to "
                  f"{joint.limits.position[1]:.4g}" if joint.type.nv else "")
                 for joint, link in zip(self.joints, self.links, strict=True)]
-        return html_table(repr(self)[1:-1].removeprefix("Robot "), (
+        from nlink.viewer.pictures import inline_picture
+
+        return inline_picture(self) + html_table(repr(self)[1:-1].removeprefix("Robot "), (
             "joint", "type", "on", "link", "mass, kg", "limits, rad or m"), rows, self.report)
 
     @lazy

@@ -113,6 +113,8 @@ def simulate(
     = None,
     plot: Annotated[Path | None, typer.Option(
         metavar="FILE", help="Draw q as .png, .svg or .pdf, and loops in a second one.")] = None,
+    page: Annotated[Path | None, typer.Option(
+        "--html", metavar="FILE", help="Write a page that plays the motion.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Integrate a motion: free fall, forced, controlled; one or many.
@@ -161,6 +163,8 @@ def simulate(
         result.plot(plot)
         if model.mechanism.closures:
             result.plot(plot.with_stem(f"{plot.stem}-loops"), what="loops")
+    if page is not None:
+        result.html(page, robot=model)
     numbers, ok = simulation.summary(result), result.ok
     del result  # Windows removes no file that is mapped
     if save is not None and out != save:

@@ -50,7 +50,7 @@ class RunView(RobotView):
             self.button = gui.add_button("Play")
             self.clock = gui.add_slider("time", begin, max(end, begin + 1e-6),
                                         max(end - begin, 1e-6) / 1000, begin)
-            self.speed = gui.add_dropdown("speed", SPEEDS, "1x")
+            self.speed = gui.add_dropdown("speed", SPEEDS, initial_value="1x")
             names = [str(k + 1) for k in range(len(clip.places))]
             self.which = gui.add_dropdown("trajectory", [*([ALL] if self.ghosts else []), *names])
             self.trace = gui.add_checkbox(f"trace of {visible(clip.traced)}", True)
@@ -100,7 +100,8 @@ class RunView(RobotView):
             return
         self.server.scene.add_line_segments(
             "/trace", np.stack([path[:-1], path[1:]], axis=1).astype(np.float32), (214, 94, 0),
-            line_width=2.0)
+            thickness=2.0,
+            thickness_units="screen")
 
     def _draw_forces(self, chosen: int, at: int) -> None:
         clip = self.clip

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 Array = np.ndarray
 Layer = Literal["body", "axes", "frames", "masses", "inertias"]
 
+LAYERS = {"frames": "Frames", "axes": "Joint axes", "masses": "Centres of mass",
+          "inertias": "Inertia ellipsoids"}
+"""What is shown on request, and how it is called."""
 GREY: Colour = (0.72, 0.74, 0.77, 1.0)
 """Of shapes whose file names no colour."""
 BONES: tuple[Colour, ...] = ((0.90, 0.89, 0.86, 1.0), (0.62, 0.66, 0.71, 1.0))

@@ -6,12 +6,13 @@ or what finds configurations for a hand that drags a frame.
 
 from __future__ import annotations
 
+import io
 import logging
 import socket
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from nlink.model.names import visible
 from nlink.scalars.arrays import single
 from nlink.viewer.pictures import Camera, ground_height, upward
 from nlink.viewer.places import quaternions
-from nlink.viewer.scene import MASS, Part, Scene
+from nlink.viewer.scene import LAYERS, MASS, Part, Scene
 from nlink.viewer.sliders import Sliders
 from nlink.viewer.surfaces import Surface, pointing
 
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 Array = np.ndarray
 FIRST_PORT, PORTS = 8080, 100
 GHOST_TRIANGLES = 20_000
-LAYERS = {"frames": "Frames", "axes": "Joint axes", "masses": "Centres of mass",
-          "inertias": "Inertia ellipsoids"}
 
 
 class RobotView:
@@ -52,8 +51,9 @@ class RobotView:
         self._busy = threading.RLock()
         port = free_port(host, port)
         viser: Any = _viser()
-        self.server: Any = viser.ViserServer(host=host, port=port, verbose=False,
-                                             label=visible(robot.name))
+        with redirect_stdout(io.StringIO()):  # it greets and says goodbye on standard output
+            self.server: Any = viser.ViserServer(host=host, port=port, verbose=False,
+                                                 label=visible(robot.name))
         self.url = f"http://{'localhost' if host in ('0.0.0.0', '::') else host}:{port}"
         self.server.gui.configure_theme(dark_mode=dark, show_logo=False,
                                         show_share_button=False)
@@ -94,7 +94,8 @@ class RobotView:
 
     def close(self) -> None:
         """End the server; `url` leads nowhere then."""
-        self.server.stop()
+        with redirect_stdout(io.StringIO()):
+            self.server.stop()
 
     def wait(self) -> None:
         """Wait for Ctrl-C, then close."""
