@@ -29,7 +29,8 @@ _HOMES = {
     "nlink.compute.complexity": ("count",),
     "nlink.compute.differentials": ("hvp", "jvp", "vjp"),
     "nlink.compute.exports": ("export_c", "symbolic"),
-    "nlink.reaching.inverse_kinematics": ("ik",),
+    "nlink.reaching.inverse_kinematics": ("ik", "ik_all"),
+    "nlink.reaching.paths": ("Arc", "reach"),
     "nlink.reaching.tasks": ("AlignAxis", "LookAt", "ReachMassCenter", "ReachOrientation",
                              "ReachPose", "ReachPosition"),
     "nlink.robot": ("Robot", "load"),
@@ -89,6 +90,9 @@ if TYPE_CHECKING:
     from nlink.model.rotations import quaternion_from_matrix as quaternion_from_matrix
     from nlink.model.rotations import rpy_from_matrix as rpy_from_matrix
     from nlink.reaching.inverse_kinematics import ik as ik
+    from nlink.reaching.inverse_kinematics import ik_all as ik_all
+    from nlink.reaching.paths import Arc as Arc
+    from nlink.reaching.paths import reach as reach
     from nlink.reaching.tasks import AlignAxis as AlignAxis
     from nlink.reaching.tasks import LookAt as LookAt
     from nlink.reaching.tasks import ReachMassCenter as ReachMassCenter
