@@ -41,7 +41,7 @@ MAY_IMPORT = {
               "simulation spatial viewer",
     "reaching": "algorithms backends compute iterations model programs robot scalars simulation "
                 "spatial",
-    "testing": "algorithms compute formats model programs robot",
+    "testing": "algorithms compute formats model programs robot scalars",
     "bench": "backends compute formats model robot simulation",
     "cli": "algorithms backends bench compute formats model papers reports robot scalars "
            "simulation viewer",
@@ -64,6 +64,7 @@ MAY_WAIT = (
     ("formats.load", "formats.mjcf"),
     ("formats.load", "formats.urdf"),
     ("papers.operators.linear", "papers.operators"),
+    ("simulation.run", "simulation.datasets"),
     ("simulation.run", "simulation.figures"),
     ("simulation.run", "simulation.run_files"),
     ("simulation.simulator", "reports.progress"),
@@ -178,6 +179,7 @@ def test_a_module_name_is_used_once():
     assert [name for name, count in counts.items() if count > 1] == []
 
 
+@pytest.mark.slow
 def test_a_class_name_is_used_once():
     counts = Counter(node.name for tree in trees().values() for node in ast.walk(tree)
                      if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))

@@ -20,10 +20,11 @@ from nlink.formats.load import load_description
 from nlink.model.description import Description, Joint, Link, Physical
 from nlink.model.editing import edited
 from nlink.model.joints import Free
-from nlink.model.names import visible
+from nlink.model.names import counted, visible
 from nlink.model.pose import Convention
 from nlink.scalars.arrays import batch, single
 from nlink.scalars.lazy import lazy
+from nlink.scalars.notebook import html_table
 
 if TYPE_CHECKING:
     from nlink.closures.loops import Loops
@@ -76,9 +77,17 @@ class Robot(Editable, WholeBody):
         joints = self._mechanism.joints
         base = "floating" if joints and isinstance(joints[0].type, Free) else "fixed"
         count = len(self._mechanism.closures)
-        loops = f", {count} loop{'s' * (count > 1)}" if count else ""
-        return (f"<Robot {visible(self.name)}: {len(joints)} joints, {self.n} rates, "
-                f"{base} base{loops}>")
+        loops = f", {counted(count, 'loop')}" if count else ""
+        return (f"<Robot {visible(self.name)}: {counted(len(joints), 'joint')}, "
+                f"{counted(self.n, 'rate')}, {base} base{loops}>")
+
+    def _repr_html_(self) -> str:
+        rows = [(joint.name, joint.type.name, self.frames[joint.parent], link.name,
+                 f"{link.mass:.4g}", f"{joint.limits.position[0]:.4g} to "
+                 f"{joint.limits.position[1]:.4g}" if joint.type.nv else "")
+                for joint, link in zip(self.joints, self.links, strict=True)]
+        return html_table(repr(self)[1:-1].removeprefix("Robot "), (
+            "joint", "type", "on", "link", "mass, kg", "limits, rad or m"), rows, self.report)
 
     @lazy
     def n(self) -> int:
