@@ -15,6 +15,7 @@ from nlink.backends.llvm.threads import MAKING
 from nlink.iterations.descent import OUTCOME, REPORTED, Descent
 from nlink.iterations.recording import record
 from nlink.iterations.text import Shape
+from nlink.model.joints import Revolute
 from nlink.model.mimics import leads
 from nlink.programs.keys import key
 from nlink.reaching.steps import Reaching
@@ -144,7 +145,8 @@ def ik_all(robot: Robot, target: ArrayLike, frame: int | str = -1, *, starts: in
         robot.mechanism.space.neutral, tuple((lower + (upper - lower) * spread).T))
     q0 = np.stack(np.broadcast_arrays(*points), axis=-1)
     found = ik(robot, target, frame, q0, tolerance=tolerance * 1e-3, limits=limits, starts=1)
-    angles = np.array([place is not None for place in problem.flat_places()])
+    angles = np.array([isinstance(joint.type, Revolute) for joint in robot.mechanism.joints
+                       for _ in range(joint.type.nv)])
     kept: list[Array] = []
     for q in found.q[found.solved]:
         if not any(_close(q, other, apart, angles) for other in kept):

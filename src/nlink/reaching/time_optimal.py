@@ -4,13 +4,14 @@ Along q(s) let x = sdot^2 and u = sddot. Then qd = q' sqrt(x), qdd = q' u + q'' 
 
     tau = a u + b x + g,   a = M q',   b = M q'' + C(q, q') q'
 
-so limits of rates, accelerations and efforts are linear in (u, x), and x_k+1 = x_k + 2 ds u_k. Going
-backwards, the largest x at each point from which the end can still be reached is the solution of
+so limits of rates, accelerations and efforts are linear in (u, x), and x_k+1 = x_k + 2 ds u_k.
+Going backwards, the largest x at each point from which the end can still be reached is the solution of
 a linear program of two unknowns; going forwards, the largest u is taken that stays below it.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 SLACK = 1e-9
+REFINED = 6
+"""How often limits are lowered where the spline passes them."""
+FINE = 4
+"""Points between two configurations at which the limits are checked."""
 
 
 def time_along(robot: Robot, q: Array, velocity: ArrayLike | None, acceleration: ArrayLike | None,
@@ -44,9 +49,18 @@ def time_along(robot: Robot, q: Array, velocity: ArrayLike | None, acceleration:
     rows, limits = _constraints(robot, q, slope, bend, quick, strong)
     with np.errstate(divide="ignore"):
         ceiling = np.min((fast / np.abs(slope)) ** 2, axis=1)
-    x = _profile(np.diff(s), rows, limits, ceiling)
-    t = np.append(0.0, np.cumsum(2 * np.diff(s) / (np.sqrt(x[1:]) + np.sqrt(x[:-1]))))
-    return t * _stretch(robot, t, q, fast, quick, strong)
+    bounds = Bounds(robot, fast, quick, strong)
+    best, share = np.array([np.inf]), np.ones(len(q))
+    for _ in range(REFINED):
+        x = _profile(np.diff(s), rows, limits * share[:, None], ceiling * share)
+        t = np.append(0.0, np.cumsum(2 * np.diff(s) / (np.sqrt(x[1:]) + np.sqrt(x[:-1]))))
+        excess = bounds.excess(t, q)
+        slower = t * _stretch(bounds, t, q)
+        best = slower if slower[-1] < best[-1] else best
+        # between two points the spline may pass a limit that holds at both: less is allowed there
+        near = np.maximum(np.append(excess, 0.0), np.append(0.0, excess))
+        share = share / np.maximum(near, 1.0)
+    return best
 
 
 def _bounds(name: str, given: ArrayLike | None, own: Array, n: int) -> Array:
@@ -116,21 +130,40 @@ def _largest(rows: Array, limits: Array) -> float:
     return float(np.max(x[inside], initial=0.0))
 
 
-def _stretch(robot: Robot, t: Array, q: Array, fast: Array, quick: Array, strong: Array) -> float:
-    """How much slower the spline through these points must be to keep the limits between them."""
-    factor = 1.0
-    fine = np.linspace(0, t[-1], 8 * len(t))
-    rest = np.zeros_like(q[0])
-    for _ in range(20):
-        path = Spline(t * factor, q)
-        moves = [path(x) for x in fine * factor]
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """What joints can do."""
+
+    robot: Robot
+    fast: Array
+    quick: Array
+    strong: Array
+
+    def excess(self, t: Array, q: Array) -> Array:
+        """By how much the limits are passed between each two of the times, by the spline through
+        (t, q): accelerations and efforts over theirs, squares of rates over those of theirs."""
+        path, shares = Spline(t, q), np.linspace(0, 1, FINE, endpoint=False)
+        fine = np.append((t[:-1, None] + np.diff(t)[:, None] * shares).ravel(), t[-1])
+        moves = [path(x) for x in fine]
         here, qd, qdd = (np.array([move[k] for move in moves]) for k in range(3))
-        tau, g = robot.inverse_dynamics(here, qd, qdd), robot.inverse_dynamics(here, rest, rest)
-        room = np.where(tau > g, strong - g, strong + g)
-        excess = max(float(np.max(np.abs(qd) / fast)), float(np.max(np.abs(qdd) / quick)) ** 0.5,
-                     float(np.max(np.abs(tau - g) / room)) ** 0.5)
+        rest = np.zeros_like(here)
+        tau, g = (self.robot.inverse_dynamics(here, *motion) for motion in ((qd, qdd),
+                                                                            (rest, rest)))
+        room = np.where(tau > g, self.strong - g, self.strong + g)
+        worst = np.max([np.max((qd / self.fast) ** 2, axis=1),
+                        np.max(np.abs(qdd) / self.quick, axis=1),
+                        np.max(np.abs(tau - g) / room, axis=1)], axis=0)
+        worst = np.maximum(worst[:-1], worst[1:])
+        return worst.reshape(-1, FINE).max(axis=1)
+
+
+def _stretch(bounds: Bounds, t: Array, q: Array) -> float:
+    """How much slower the spline through these points must be to keep all limits."""
+    factor = 1.0
+    for _ in range(20):
+        excess = float(bounds.excess(t * factor, q).max())
         if excess <= 1 + 1e-9:
             return factor
-        factor *= excess
+        factor *= excess ** 0.5 * (1 + 1e-12)
     raise ValueError("waypoints: no time was found in which the limits hold, expected a smoother "
                      "path or larger limits")
