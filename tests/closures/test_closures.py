@@ -134,7 +134,7 @@ def test_nothing_but_a_closed_state_has_no_error(kind):
         assert np.abs(error(moved)).max() > 0.1 * min(open_by, 1.0)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in (1, 2))])
 def test_laws_of_loops_hold_for_random_arms(seed):
     robot = Robot(random_arms(seed, arms=2, joints=6))

@@ -335,8 +335,8 @@ def _pruned(program: RolledProgram) -> RolledProgram:
             break
         needed |= found
     return replace(program, sweeps=tuple(
-        replace(sweep, steps=tuple(SweepStep(**{
+        replace(sweep, steps=tuple(replace(step, **{
             what: tuple(x if (what, number, k) in needed else x.graph.const(0)
-                        for k, x in enumerate(getattr(step, what))) for what in ("keeps", "passes")},
-            writes=step.writes) for step in sweep.steps))
+                        for k, x in enumerate(getattr(step, what)))
+            for what in ("keeps", "passes")}) for step in sweep.steps))
         for number, sweep in enumerate(program.sweeps)))
