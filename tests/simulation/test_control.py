@@ -167,12 +167,13 @@ def test_each_trajectory_may_have_its_own_forces():
         assert np.array_equal(run.q[k], nlink.simulate(PUMA, t=t, tau=table[k]).q)
 
 
-def test_a_law_for_joints_with_quaternions_is_refused_by_name():
+def test_a_ball_is_turned_to_where_it_should_be():
     robot = nlink.Robot(nlink.Description("ball", (nlink.Link(
         "l", 1.0, (0.0, 0.0, -0.5), ((0.1, 0, 0), (0, 0.1, 0), (0, 0, 0.1))),),
         (nlink.Joint("j", nlink.Spherical()),)))
-    with pytest.raises(ValueError, match="needs as many of both"):
-        PD(robot, [0.0] * 4, 1.0, 1.0)
+    there = robot.integrate(robot.neutral, [0.4, -0.3, 1.0])
+    run = nlink.simulate(robot, t=4.0, tau=PDGravity(robot, there, 20.0, 6.0), every=1.0)
+    assert np.abs(robot.difference(run.q[-1], there)).max() < 1e-4
 
 
 def test_gains_and_targets_are_checked():
