@@ -178,6 +178,7 @@ def test_a_module_name_is_used_once():
     assert [name for name, count in counts.items() if count > 1] == []
 
 
+@pytest.mark.slow
 def test_a_class_name_is_used_once():
     counts = Counter(node.name for tree in trees().values() for node in ast.walk(tree)
                      if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))

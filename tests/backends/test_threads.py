@@ -148,12 +148,14 @@ print(seen[0] > 0)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [1.0, pytest.param(10.0, marks=pytest.mark.slow)])
 def test_interrupts_at_random_moments(seconds):
     """Nothing crashes, and nothing is written after an interrupted call has been left."""
     assert child(INTERRUPTED.replace("sys.argv[1]", str(seconds))) == "True\n"
 
 
+@pytest.mark.slow
 def test_batches_and_simulations_at_exit():
     assert child("""
 arrays, robot = random_arrays(program, 1000), nlink.load("planar3")
@@ -167,6 +169,7 @@ atexit.register(last)
 """) == "True True\n"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_fork_while_another_thread_compiles():
     assert child("""
@@ -193,6 +196,7 @@ print(set(codes))
 """) == "{0}\n"
 
 
+@pytest.mark.slow
 def test_a_fork_while_another_thread_asks_for_its_first_torques():
     """Robots, not kernels: properties that are computed once, and names that are loaded late."""
     assert child("""
@@ -266,6 +270,7 @@ def test_equal_robots_share_a_kernel(monkeypatch):
     assert kernel(first.request("bias")) is kernel(second.request("bias"))
 
 
+@pytest.mark.slow
 def test_nothing_of_a_collected_kernel_is_read_again():
     """With an allocator that spoils what was freed."""
     assert child("""
@@ -358,6 +363,7 @@ def test_with_one_thread_nobody_is_woken(monkeypatch):
         kernel(*arrays)
 
 
+@pytest.mark.slow
 def test_batches_without_the_gil_have_scratch_memory_of_their_own():
     program = random_rolled_program(3, 50)
     kernel = Kernel(translate.compile_program(program))
@@ -382,6 +388,7 @@ def test_batches_without_the_gil_have_scratch_memory_of_their_own():
     assert not wrong
 
 
+@pytest.mark.slow
 def test_daemons_that_compute_at_exit():
     assert child("""
 arrays = random_arrays(program, 20_000)

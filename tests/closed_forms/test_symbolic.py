@@ -72,7 +72,7 @@ def test_simplified_planar_torques_equal_lagranges_as_expressions(planar):
         assert sp.simplify(rest) == 0
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["inverse_dynamics", "gravity_torque", "jacobian", "pose"])
 def test_named_parts_reproduce_the_numbers(name):
     robot = nlink.load("stanford")

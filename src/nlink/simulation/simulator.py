@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from nlink.backends.llvm.integrator import new_records
 from nlink.iterations.integration import STATUS, Method
 from nlink.programs.keys import key
+from nlink.simulation.asking import Asking
 from nlink.simulation.closing import check_closing
 from nlink.simulation.event_log import EventLog, stop_outside
 from nlink.simulation.events import watched
@@ -115,14 +116,19 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
               "least": 16 * np.finfo(float).eps * float(np.abs(problem.times).max())}
     system = System(robot, problem.controller, problem.table is not None, problem.velocity,
                     algorithm, closing, problem.varied, found, float(restitution))
-    if not (problem.method.compiles and traced):
+    if not traced and problem.method.compiles and system.sampling is not None:
+        system = replace(system, asks=True)
+    if not (problem.method.compiles and (traced or system.asks)):
         from nlink.simulation.interpreted import integrate_in_python
 
         if save is not None:
             raise ValueError(f"save: not with method={problem.method.name!r}, traced={traced}; "
                              "use the run's own save() afterwards")
-        return replace(integrate_in_python(problem, system, bounds),
+        return replace(integrate_in_python(problem, system, bounds, traced=traced),
                        target=target_of(problem.controller, robot))
+    if save is not None and system.asks:
+        raise ValueError("save: not with traced=False, expected a traced controller: a run can "
+                         "only be continued by what decides it; use Run.save afterwards")
     return _compiled(problem, system, bounds, _threads(threads), save, progress)
 
 
@@ -174,6 +180,8 @@ def _compiled(problem: Problem, system: System, limits: dict[str, Any], threads:
     if target is not None:
         head |= {"digest": _digest(problem, system, limits), "source": source_contents(),
                  "robot": problem.robot.to_toml(), "record": records.dtype.descr}
+    if system.asks:
+        records["status"][records["status"] == STATUS["running"]] = STATUS["waiting"]
     log = EventLog(count, system.shape.size, len(system.watched))
     stop_outside(records, log, system.watched)
     forces = problem.forces() if not head["forces"] or problem.controller is None else (
@@ -183,7 +191,8 @@ def _compiled(problem: Problem, system: System, limits: dict[str, Any], threads:
     place = None if save is None else Path(save)
     with nullcontext() if place is None else one_writer(place):
         store = create(records, head, target, log)
-        _advance(kernel, store, problem, limits, threads, progress, forces)
+        asking = Asking(problem, system, limits["least"]) if system.asks else None
+        _advance(kernel, store, problem, limits, threads, progress, forces, asking)
         run = replace(store.run(problem.robot, forces),
                       target=target_of(problem.controller, problem.robot))
         if place is not None and target is not None and place != target:
@@ -220,7 +229,8 @@ def _digest(problem: Problem, system: System, limits: dict[str, Any]) -> str:
 
 
 def _advance(kernel: Any, store: Store, problem: Problem, limits: dict[str, Any], threads: int,
-             progress: bool | Callable[[float], None] | None, forces: Any) -> None:
+             progress: bool | Callable[[float], None] | None, forces: Any,
+             asking: Asking | None) -> None:
     """Block after block, slice after slice until nothing runs; whatever interrupts it leaves a
     checkpoint."""
     outputs = len(problem.times) - 1
@@ -238,7 +248,7 @@ def _advance(kernel: Any, store: Store, problem: Problem, limits: dict[str, Any]
                 table = table[rows]
             log = store.log.buffer
             try:
-                while (records["status"] == STATUS["running"]).any():
+                while _running(records, out, asking):
                     with uninterrupted():
                         if time.monotonic() - saved > CHECKPOINT:
                             store.checkpoint()
@@ -259,6 +269,15 @@ def _advance(kernel: Any, store: Store, problem: Problem, limits: dict[str, Any]
                         store.finish(problem.robot, forces if table is None else table)
             passed += len(records) * outputs
         store.close()
+
+
+def _running(records: Array, out: Array, asking: Asking | None) -> bool:
+    """Whether something is to be integrated, after those that wait have been answered."""
+    running = bool((records["status"] == STATUS["running"]).any())
+    if running or asking is None or not (records["status"] == STATUS["waiting"]).any():
+        return running
+    asking.answer(records, out)
+    return _running(records, out, asking)
 
 
 def _bar(progress: bool | Callable[[float], None] | None,
