@@ -34,8 +34,8 @@ def test_peers_are_called_with_states_and_failures_are_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "roboticstoolbox", broken)
     bench = Bench("a core", {}, ["frax"], 1.0)
     states = [np.random.default_rng(0).normal(size=(8, 7)) for _ in range(3)]
-    bench_urdf_peers(bench, robot.description, {
-        what: states for what in ("inverse_dynamics", "forward_dynamics")}, 0.001)
+    bench_urdf_peers(bench, robot.description, dict.fromkeys(
+        ("inverse_dynamics", "forward_dynamics"), states), 0.001)
     assert [(t.what, t.method) for t in bench.timings] == [
         ("inverse_dynamics", "dynibo call"), ("forward_dynamics", "dynibo call")]
     assert np.abs(seen).max() <= 1e-9
