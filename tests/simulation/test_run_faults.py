@@ -137,7 +137,7 @@ CHANGES = {"a wider records.npy": wider_records, "more times": longer_times,
 def test_a_changed_directory_is_refused_in_one_sentence(tmp_path, monkeypatch, change):
     path = interrupted(tmp_path / "run", monkeypatch, 10)
     change(path)
-    with pytest.raises(ValueError, match=f"save: {path} is damaged, or no run under way: ") as caught:
+    with pytest.raises(ValueError, match=f"{path} is damaged, or no run under way") as caught:
         simulate(path)
     assert "\n" not in str(caught.value)
 
