@@ -21,7 +21,8 @@ def target_of(controller: Any, robot: Robot) -> Target | None:
     while controller is not None:
         desired: Any = getattr(controller, "desired", None)
         if callable(desired) and not hasattr(controller, "frame"):
-            return desired if len(desired(0.0)[0]) == robot.nq else None
+            motion: Any = desired(0.0)
+            return desired if len(motion[0]) == robot.nq else None
         controller = getattr(controller, "controller", None)
     return None
 
