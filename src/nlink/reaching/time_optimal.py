@@ -5,8 +5,9 @@ Along q(s) let x = sdot^2 and u = sddot. Then qd = q' sqrt(x), qdd = q' u + q'' 
     tau = a u + b x + g,   a = M q',   b = M q'' + C(q, q') q'
 
 so limits of rates, accelerations and efforts are linear in (u, x), and x_k+1 = x_k + 2 ds u_k.
-Going backwards, the largest x at each point from which the end can still be reached is the solution of
-a linear program of two unknowns; going forwards, the largest u is taken that stays below it.
+Going backwards, the largest x at each point from which the end can still be reached is the
+solution of a linear program of two unknowns; going forwards, the largest u is taken that stays
+below it.
 """
 
 from __future__ import annotations
