@@ -15,7 +15,7 @@ from nlink.simulation import PD, PID, Noisy, Run, Sampled, Saturated
 
 GOAL = [0.6, -0.8, 0.5]
 KP, KI, KD = (300.0, 120.0, 25.0), (500.0, 200.0, 40.0), (60.0, 18.0, 2.0)
-EFFORT = (65.0, 30.0, 10.0)
+EFFORT = (48.0, 22.0, 8.0)
 
 
 def runs() -> list[dict[str, Run]]:
@@ -24,11 +24,11 @@ def runs() -> list[dict[str, Run]]:
     pid = PID(arm, GOAL, KP, KI, KD)
     bounded = PID(arm, GOAL, KP, KI, KD, effort=EFFORT)
     columns = [
-        {"PD": PD(arm, GOAL, KP, KD), "PID": pid, "PID, cut at 65 Nm": Saturated(pid, EFFORT),
+        {"PD": PD(arm, GOAL, KP, KD), "PID": pid, "PID, cut at 48 Nm": Saturated(pid, EFFORT),
          "the same, no windup": bounded},
         {"PID": pid, "every 5 ms": Sampled(pid, 0.005),
-         "every 5 ms, two samples late": Sampled(pid, 0.005, delay=2),
-         "every 5 ms, with noise": Sampled(Noisy(pid, 1e-3, 0.05, seed=1), 0.005)}]
+         "every 5 ms, one sample late": Sampled(pid, 0.005, delay=1),
+         "every 5 ms, with noise": Sampled(Noisy(pid, 1e-3, 0.1, seed=1), 0.005)}]
     return [{label: nlink.simulate(arm, t=3.0, tau=tau, rtol=1e-6, atol=1e-9)
              for label, tau in column.items()} for column in columns]
 
@@ -47,6 +47,7 @@ def control_figure() -> Any:
         axes[0, k].axhline(GOAL[0], color="0.6", lw=0.8, zorder=0)
         axes[0, k].legend(frameon=False, fontsize="small")
         axes[1, k].set_xlabel("time, s")
+    axes[1, 0].set_ylim(-60.0, 200.0)
     axes[0, 0].set_ylabel("angle of joint 1, rad")
     axes[1, 0].set_ylabel("torque of joint 1, Nm")
     return figure
