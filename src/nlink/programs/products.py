@@ -141,7 +141,7 @@ def _like(entry: Algorithm, other: Algorithm, counted: int) -> Algorithm:
     assert [entry.outputs[k] for k in kept] == list(other.outputs), other.outputs
     return replace(entry, formulation=f"graph-{entry.formulation}", outputs=other.outputs,
                    text=lambda *given: _one_or_all([text(*given)[k] for k in kept]),
-                   counted=counted)
+                   counted=counted, power=max(entry.power, other.power))
 
 
 def _named(prefix: str, ports: Ports, taken: set[str], *, point: bool = True) -> Ports:
