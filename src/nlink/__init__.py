@@ -25,6 +25,7 @@ _HOMES = {
     "nlink.model.pose": ("DH", "Mount", "Pose"),
     "nlink.compute.complexity": ("count",),
     "nlink.compute.differentials": ("hvp", "jvp", "vjp"),
+    "nlink.compute.traced_functions": ("function",),
     "nlink.compute.exports": ("export_c", "symbolic"),
     "nlink.reaching.inverse_kinematics": ("ik",),
     "nlink.reaching.tasks": ("AlignAxis", "LookAt", "ReachMassCenter", "ReachOrientation",
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from nlink.compute.differentials import vjp as vjp
     from nlink.compute.exports import export_c as export_c
     from nlink.compute.exports import symbolic as symbolic
+    from nlink.compute.traced_functions import function as function
     from nlink.formats.load import robots as robots
     from nlink.model.description import Description as Description
     from nlink.model.description import Frame as Frame
