@@ -61,6 +61,21 @@ def test_batches_are_computed_too(bare, kernel, count):
     assert (out == kernel(*arrays, threads=1)).all()
 
 
+@pytest.mark.parametrize("lead", [(3, 7), (2, 1, 5), (0, 4)])
+def test_several_leading_dimensions(kernel, lead):
+    flat = random_arrays(PROGRAM, int(np.prod(lead)))
+    arrays = [x.reshape(*lead, *x.shape[1:]) for x in flat]
+    expected, out = kernel(*flat).reshape(*lead, 4), np.zeros((*lead, 4))
+    assert kernel(*arrays).tobytes() == expected.tobytes()
+    assert kernel(*arrays).shape == expected.shape
+    assert kernel(*arrays, out=out) is out
+    assert out.tobytes() == expected.tobytes()
+    shared = np.zeros((*lead, 6))  # the output among the input
+    shared[...] = arrays[0]
+    kernel(shared, *arrays[1:], out=shared[..., :4])
+    assert (shared[..., :4] == expected).all()
+
+
 def test_batches_of_different_sizes_or_overlapping(bare, kernel):
     arrays = random_arrays(PROGRAM, 21)
     for bad in (20, 22):

@@ -235,6 +235,14 @@ def test_a_long_closed_chain():
           bridge.forward_dynamics(q, qd, qd, engine="python"), 1e-6)
 
 
+def test_dense_results_of_rolled_columns_are_not_rolled():
+    """Elimination takes the mass matrix apart; it is straight-line code, however long."""
+    robot = long("tree")
+    request = robot.request("forward_dynamics_derivatives")
+    with pytest.raises(NotRolled):
+        trace_rolled(request.algorithm, robot.mechanism, request.options)
+
+
 def test_what_is_no_sweep_is_known():
     robot = nlink.load("two_arms_box")
     for name, formulation in (*STRAIGHT, ("forward_dynamics", "object")):

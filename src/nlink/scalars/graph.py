@@ -384,7 +384,7 @@ _OPERATORS = {"add": python.add, "subtract": python.sub, "multiply": python.mul,
               "less_equal": python.le, "greater": python.gt, "greater_equal": python.ge,
               "bitwise_and": python.and_, "bitwise_or": python.or_}
 """Operators by the names of NumPy's functions for them."""
-_FUNCTIONS = {"minimum": "minimum", "maximum": "maximum", "clip": "clip"} | {
+_FUNCTIONS = {"minimum": "minimum", "maximum": "maximum", "clip": "clip", "sign": "sign"} | {
     row.arrays.__name__: name for name, row in PRIMITIVES.items()
     if isinstance(row.arrays, np.ufunc)}
 """The functions of nlink by the names of NumPy's."""
