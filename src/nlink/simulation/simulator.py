@@ -23,7 +23,7 @@ from nlink.simulation.closing import check_closing
 from nlink.simulation.event_log import EventLog, stop_outside
 from nlink.simulation.events import watched
 from nlink.simulation.following import target_of
-from nlink.simulation.problem import Problem, whole_number
+from nlink.simulation.problem import Problem, limited, whole_number
 from nlink.simulation.run import Run
 from nlink.simulation.run_files import PART, write_run
 from nlink.simulation.store import Store, create
@@ -55,7 +55,8 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
              every: float = 0.01, *, vary: Mapping[str, Any] | None = None,
              step: float | None = None, max_step: float | None = None,
              algorithm: str | None = None, velocity: str = "qd", events: Any = None,
-             limits: str = "ignore", restitution: float = 1.0, traced: bool = True,
+             limits: str = "ignore", restitution: float = 1.0, effort: str = "ignore",
+             traced: bool = True,
              threads: int | None = None, max_steps: int = 10_000_000,
              save: str | Path | None = None,
              progress: bool | Callable[[float], None] | None = None,
@@ -93,6 +94,10 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     `limits` is what the position limits of joints do: "ignore", "stop" (the trajectory ends
     there) or "bounce" (an impulse on the joint turns its rate round, times `restitution`).
 
+    `effort` is what the effort limits of joints do: "ignore", or "saturate" (no joint force of a
+    controller or table is larger). Where rates are above the velocity limits, the run says so
+    (`Run.warnings`).
+
     `save` names a directory, or an .npz file or .zarr group, that is kept up to date: an
     interrupted run is continued by the same call and gives the same numbers.
 
@@ -106,7 +111,8 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     >>> run.q.shape, run.status, bool(abs(run.energy - run.energy[0]).max() < 1e-8)
     ((101, 2), 'done', True)
     """
-    problem = Problem.of(robot, q0, qd0, t, tau, method, velocity, every, step, vary)
+    problem = Problem.of(robot, q0, qd0, t, limited(robot, tau, effort), method, velocity, every,
+                         step, vary)
     if not (rtol >= 0 and atol >= 0 and 0 < rtol + atol < np.inf):
         raise ValueError(f"rtol: {rtol} and atol: {atol}, expected finite numbers >= 0, not both 0")
     _check_combination(problem, algorithm, traced)

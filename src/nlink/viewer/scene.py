@@ -212,7 +212,8 @@ def _simple(visual: Visual, size: float) -> Surface:
         return surfaces.capsule(*s)
     if shape == "ellipsoid":
         return surfaces.ellipsoid(*s)
-    return surfaces.box(*(2 * x or 6 * size for x in s), 1e-3 * size)  # a plane
+    x, y = (2 * half or 6 * size for half in s)
+    return surfaces.box(x, y, 1e-3 * size)  # a plane
 
 
 class _Skeleton:
