@@ -1,0 +1,188 @@
+"""Dry friction that sticks, and limits that hold: the modes of a mechanism's rates.
+
+A rate that rubs slides, with friction against it, or is at rest and held by a force of at most
+its breakaway friction. A coordinate at its limit is held by a force away from the limit, as
+strong as is needed. Both are modes of the rate (`iterations.box_problem`):
+
+    1, -1    slides up or down: the force is -mode dry(qd), with Stribeck's dry(qd)
+    0        sticks: the rate is 0, and the force within -dry(0) to dry(0)
+    2, -2    is held at the lower or upper limit: the same without an upper or lower bound
+
+Accelerations and holding forces follow from the modes by hybrid dynamics. All of it is written on
+any scalar; `hybrid(q, qd, tau, held)` gives the accelerations and the forces that hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from nlink.iterations.box_problem import proposed_mode, sliding
+from nlink.iterations.text import equal
+from nlink.scalars.functions import (
+    Scalar,
+    Scalars,
+    less,
+    less_equal,
+    literal,
+    minimum,
+    tanh,
+    where,
+)
+
+if TYPE_CHECKING:
+    from nlink.model.mechanism import Mechanism
+    from nlink.robot import Robot
+
+Hybrid = Callable[[Scalars, Scalars, Scalars, Scalars], tuple[Scalars, Scalars]]
+
+FRICTION = ("dry", "smooth")
+"""What `friction=` may say."""
+MARGIN = 1e-11
+"""Beyond its bound by so much of itself, and of what accelerates its joint by 1 /s^2, a force does
+not hold any more: less could be rounding."""
+
+
+@dataclass(frozen=True)
+class ModedRate:
+    """A rate that may be held."""
+
+    rate: int
+    rubs: bool
+    scale: float
+    """The force that accelerates it by 1 /s^2, about."""
+    coordinate: int = -1
+    """Which coordinate has limits that hold, from `lower` to `upper`."""
+    lower: float = -math.inf
+    upper: float = math.inf
+
+    def hold(self, q: Scalars) -> Scalar:
+        """Its mode when it is at rest and held; 1 if there is nothing to hold it."""
+        mode: Scalar = 0.0 if self.rubs else 1.0
+        if math.isfinite(self.upper):
+            mode = where(less_equal(self.upper, q[self.coordinate]), -2.0, mode)
+        if math.isfinite(self.lower):
+            mode = where(less_equal(q[self.coordinate], self.lower), 2.0, mode)
+        return mode
+
+
+@dataclass(frozen=True)
+class Modes:
+    """The rates of a mechanism that have modes."""
+
+    rates: tuple[ModedRate, ...]
+    n: int
+    """Rates of the mechanism."""
+
+    def __len__(self) -> int:
+        return len(self.rates)
+
+    def moving(self, hybrid: Hybrid, mechanism: Mechanism, q: Scalars, qd: Scalars, tau: Scalars,
+               modes: Scalars) -> tuple[list[Scalar], list[Scalar]]:
+        """Accelerations, and the holding forces over the scales of their rates: what error control
+        sees of forces that change while nothing moves."""
+        qdd, force = self._forces(hybrid, mechanism, q, qd, tau, modes)
+        return list(qdd), [force[each.rate] / each.scale for each in self.rates]
+
+    def slack(self, hybrid: Hybrid, mechanism: Mechanism, q: Scalars, qd: Scalars, tau: Scalars,
+              modes: Scalars) -> list[Scalar]:
+        """For every rate, how far its mode is from ending."""
+        _, force = self._forces(hybrid, mechanism, q, qd, tau, modes)
+        found: list[Scalar] = [math.inf] * self.n
+        levels = _levels(mechanism, [0.0] * self.n)
+        for each, mode in zip(self.rates, modes, strict=True):
+            f, level = force[each.rate], levels[each.rate]
+            above, below = level + f, level - f
+            inside = minimum(above, below) if each.rubs else math.inf
+            inside = where(less(1.0, mode), above, where(less(mode, -1.0), below, inside))
+            slides = mode * qd[each.rate] if each.rubs else math.inf
+            found[each.rate] = where(sliding(mode), slides,
+                                     inside + 2.0 * self._margin(each, level))
+        return found
+
+    def propose(self, hybrid: Hybrid, mechanism: Mechanism, q: Scalars, qd: Scalars, tau: Scalars,
+                modes: Scalars) -> list[Scalar]:
+        """The modes that forces and accelerations ask for, of rates at rest."""
+        qdd, force = self._forces(hybrid, mechanism, q, qd, tau, modes)
+        levels, found = _levels(mechanism, [0.0] * self.n), []
+        for each, mode in zip(self.rates, modes, strict=True):
+            i, level = each.rate, levels[each.rate]
+            asked = proposed_mode(
+                mode, each.hold(q), force[i], qdd[i], where(less(mode, -1.0), -math.inf, -level),
+                where(less(1.0, mode), math.inf, level), self._margin(each, level))
+            found.append(where(equal(qd[i], 0.0), asked, mode))
+        return found
+
+    def arrest(self, q: Scalars, qd: Scalars, modes: Scalars) -> tuple[list[Scalar], list[Scalar]]:
+        """Rates and modes where a phase ends: what slid to rest is at rest, and all that is at
+        rest is held, to begin with."""
+        rates, found = list(qd), []
+        for each, mode in zip(self.rates, modes, strict=True):
+            v = qd[each.rate]
+            if each.rubs:
+                stopped = sliding(mode) & less_equal(mode * v, 0.0)
+                v = rates[each.rate] = where(stopped, 0.0, v)
+            found.append(where(equal(v, 0.0), each.hold(q), where(less(v, 0.0), -1.0, 1.0)))
+        return rates, found
+
+    def _forces(self, hybrid: Hybrid, mechanism: Mechanism, q: Scalars, qd: Scalars, tau: Scalars,
+                modes: Scalars) -> tuple[Scalars, Scalars]:
+        """Accelerations and holding forces."""
+        levels, drive = _levels(mechanism, qd), list(tau)
+        held: list[Scalar] = [0.0] * self.n
+        for each, mode in zip(self.rates, modes, strict=True):
+            slides = sliding(mode)
+            held[each.rate] = where(slides, 0.0, 1.0)
+            if each.rubs:
+                drive[each.rate] = drive[each.rate] - where(slides, mode * levels[each.rate], 0.0)
+        return hybrid(q, qd, drive, held)
+
+    def _margin(self, each: ModedRate, level: Scalar) -> Scalar:
+        return MARGIN * (level + each.scale)
+
+
+def _levels(mechanism: Mechanism, qd: Scalars) -> list[Scalar]:
+    """How strongly each rate rubs that slides with qd."""
+    return [x for joint, own in zip(mechanism.joints, mechanism.split(qd, "nv"), strict=True)
+            for x in joint.dry_friction(own)]
+
+
+def without_dry_friction(mechanism: Mechanism) -> Mechanism:
+    """The same joints, with viscous friction alone."""
+    return replace(mechanism, joints=tuple(
+        replace(joint, coulomb=(0.0,) * joint.type.nv, excess=(0.0,) * joint.type.nv)
+        for joint in mechanism.joints))
+
+
+def smooth_friction(mechanism: Mechanism, qd: Scalars, width: float) -> list[Scalar]:
+    """Dry friction with tanh(qd / width) in place of the sign: it creeps, and never sticks."""
+    return [level if literal(level) == 0 else level * tanh(x / width)
+            for level, x in zip(_levels(mechanism, qd), qd, strict=True)]
+
+
+def moded_rates(robot: Robot, scales: Sequence[float], *, rubbing: bool, varied: bool,
+                limits: bool) -> Modes:
+    """The rates that rub, if `rubbing`, all of them where friction is `varied`; and those whose
+    coordinates have limits, if `limits` hold."""
+    found, rate, at = [], 0, 0
+    mechanism = robot.mechanism
+    moving = [joint for joint in robot.joints if joint.type.nv]
+    for joint, seen in zip(moving, mechanism.joints, strict=True):
+        low, high = joint.limits.position if limits else (-math.inf, math.inf)
+        bounded = joint.type.space.flat and (math.isfinite(low) or math.isfinite(high))
+        for k in range(joint.type.nv):
+            rubs = rubbing and (varied or any(x != 0 for x in (seen.coulomb[k], seen.excess[k])))
+            each = ModedRate(rate + k, rubs, float(scales[rate + k]))
+            if bounded:
+                each = replace(each, coordinate=at + k, lower=low, upper=high)
+            if rubs or bounded:
+                found.append(each)
+        rate, at = rate + joint.type.nv, at + joint.type.nq
+    return Modes(tuple(found), mechanism.nv)
+
+
+def as_floats(values: Sequence[Any]) -> list[float]:
+    """Scalars of a driver on floats."""
+    return [float(x) for x in values]
