@@ -53,6 +53,7 @@ MAY_WAIT = (
     ("cli", ""),               # a command loads what it needs
     ("robot", "closures"),     # robot.py is at the bottom of what these are on top of
     ("robot", "papers"),
+    ("robot", "formats.convert"),  # writers are loaded when something is written
     ("compute.exports", "backends.c"),
     ("formats.load", "formats.mjcf"),
     ("formats.load", "formats.urdf"),

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nlink.compute.computations import Computations, How
+from nlink.compute.computations import How
+from nlink.compute.editable import Editable
 from nlink.compute.engines import columnwise
 from nlink.formats.dh import from_rows, read_loops, to_toml
 from nlink.formats.files import write_text
 from nlink.formats.load import load_description
 from nlink.model.description import Description, Joint, Link, Physical
+from nlink.model.editing import edited
 from nlink.model.joints import Free
 from nlink.model.names import visible
 from nlink.model.pose import Convention
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 
-class Robot(Computations):
+class Robot(Editable):
     """A mechanism and its dynamics; immutable.
 
     Every function takes any leading batch shape, broadcasts like a NumPy gufunc, accepts
@@ -107,13 +109,6 @@ class Robot(Computations):
         """What the reader ignored, merged or repaired; empty means lossless."""
         return list(self.description.report)
 
-    @property
-    def neutral(self) -> Array:
-        """A valid configuration: the author's home, or the joints' zeros."""
-        if self.description.home:
-            return np.array(self.description.home)
-        return np.array(self._mechanism.space.neutral)
-
     @lazy
     def loops(self) -> Loops:
         """The loops of a mechanism that has any: errors, forces, assembly, statics."""
@@ -135,6 +130,18 @@ class Robot(Computations):
         d = self.description
         return Robot(replace(d, loops=(*d.loops, *read_loops(list(loops), names)),
                              home=tuple(home) or d.home))
+
+    def lock(self, joints: Mapping[str, Any] | Sequence[str], q: ArrayLike | None = None) -> Robot:
+        locked = super().lock(joints, q)
+        if not locked.description.loops or locked.loops.closed(locked.neutral):
+            return locked
+        try:
+            home = locked.loops.assemble(locked.neutral).tolist()
+        except ValueError as error:
+            raise ValueError(f"lock: the loops that are left do not close: {error}") from None
+        return Robot(edited(locked.description, home=tuple(home)))
+
+    lock.__doc__ = Editable.lock.__doc__
 
     @lazy
     def tree(self) -> Robot:
@@ -168,6 +175,13 @@ class Robot(Computations):
         """The rates that lead from q0 to q1 in a unit of time: integrate(q0, it) is q1."""
         space = self._mechanism.space
         return columnwise(space.difference, q0=(q0, space.nq), q1=(q1, space.nq), width=space.nv)
+
+    def save(self, path: str | Path, *, dh: Convention | None = None) -> list[str]:
+        """Write the robot as .toml, .urdf or .xml (MJCF), in one step; returned is what the
+        format cannot hold, a line for each kind. `dh` asks for a DH table in a .toml file."""
+        from nlink.formats.convert import write_description
+
+        return write_description(self.description, path, dh)
 
     def to_toml(self, path: str | Path | None = None) -> str:
         """The robot as TOML text that reads back to an equal one; written to `path` if given."""

@@ -6,12 +6,14 @@ import re
 
 import numpy as np
 import pytest
-from example_robots import BAR, EXPLAINED, Twin, example_files, residuals
+from example_robots import BAR, EXPLAINED, Twin, example_files, residuals, state
 
 import nlink
+from nlink.formats.exchange import Exchange
 from nlink.formats.load import load_description
 from nlink.formats.urdf import read_urdf
 from nlink.reports.link_tree import link_tree
+from nlink.testing.samples import torque_scale
 
 pytest.importorskip("pinocchio")
 FILES = example_files()
@@ -90,9 +92,17 @@ def test_what_is_no_robot_is_refused(name):
 
 
 @pytest.mark.parametrize("name", SINGULAR)
-def test_joints_that_move_no_mass_are_refused(name):
+def test_joints_that_move_no_mass_have_inverse_dynamics_alone(name):
     with pytest.raises(ValueError, match=r"joint '\w+': moves no mass"):
-        read_urdf(FILES[name])
+        read_urdf(FILES[name], physical="error")
+    with pytest.warns(nlink.NonPhysicalWarning, match="no mass moves with"):
+        robot = nlink.load(FILES[name])
+    q, qd = robot.random_state(0)
+    assert np.isfinite(robot.inverse_dynamics(q, qd, qd, engine="numpy")).all()
+    for call in (lambda: robot.forward_dynamics(q, qd, qd), lambda: robot.solve(q, qd),
+                 lambda: nlink.simulate(robot, q, qd, t=0.1)):
+        with pytest.raises(ValueError, match=r"joint '\w+' moves no mass"):
+            call()
 
 
 @pytest.mark.parametrize("name", ROBOTS)
@@ -165,3 +175,25 @@ def test_check_passes_on_every_shipped_robot(name, floating, capsys):
                 + (f", {SINGULAR[name]}" if name in SINGULAR else ""))
     with capsys.disabled():
         print(f"\n{name:<52} {line}", end="")
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", QUICK)
+def test_pinocchio_reduces_to_the_same_robot(name):
+    """Every second joint locked, against buildReducedModel."""
+    import pinocchio as pin
+
+    twin = Twin.of(FILES[name], False)
+    robot, model, x = twin.robot, twin.model, twin.exchange
+    q, qd, _ = state(robot, 1)
+    held = [joint.name for joint in robot.moving_joints][1::2]
+    if not held:
+        return
+    reduced = pin.buildReducedModel(model, [model.getJointId(j) for j in held], x.q(q))
+    locked = robot.lock({joint: q[robot.q_index(joint)] for joint in held})
+    y = Exchange.pinocchio(locked.description, reduced)
+    q = np.delete(q, [robot.q_index(j) for j in held])
+    qd = np.delete(qd, [robot.qd_index(j) for j in held])
+    tau = y.tau_back(q, pin.rnea(reduced, reduced.createData(), y.q(q), y.v(q, qd), y.a(q, qd, qd)))
+    ours = locked.inverse_dynamics(q, qd, qd, engine="python")
+    np.testing.assert_allclose(ours, tau, rtol=0, atol=1e-12 * torque_scale(locked))

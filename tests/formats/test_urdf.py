@@ -10,7 +10,17 @@ import pytest
 from mutations import URDF
 
 import nlink
-from nlink import Description, Fixed, Free, Planar, Pose, Prismatic, Revolute, Robot
+from nlink import (
+    Description,
+    Fixed,
+    Free,
+    NonPhysicalWarning,
+    Planar,
+    Pose,
+    Prismatic,
+    Revolute,
+    Robot,
+)
 from nlink.formats.exchange import Exchange
 from nlink.formats.urdf import parse_urdf
 from nlink.formats.urdf_writer import roll_pitch_yaw, to_urdf, urdf_losses
@@ -115,8 +125,14 @@ def test_singular_mechanisms_load_if_asked():
     text = URDF.replace('<mass value="0.3"/><inertia ixx="1" iyy="1" izz="1"/>',
                         '<mass value="0"/><inertia ixx="0" iyy="0" izz="0"/>')
     with pytest.raises(ValueError, match="joint 'j3': moves no mass"):
-        parse_urdf(text)
-    assert Robot(parse_urdf(text, physical="ignore")).n == 8
+        parse_urdf(text, physical="error")
+    with pytest.warns(NonPhysicalWarning, match="no mass moves with j3"):
+        robot = Robot(parse_urdf(text))
+    assert robot.n == Robot(parse_urdf(text, physical="ignore")).n == 8
+    q = robot.neutral
+    assert np.isfinite(robot.gravity_torque(q, engine="python")).all()
+    with pytest.raises(ValueError, match="solve: joint 'j3' moves no mass"):
+        robot.solve(q, np.zeros(8))
 
 
 def test_axes_parallel_but_for_1_5708_keep_their_digits():

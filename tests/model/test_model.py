@@ -65,7 +65,7 @@ REFUSED = {
         lambda: describe(replace(ROD, inertia=((1.0, 0.5, 0), (0, 1.0, 0), (0, 0, 1.0)))),
     "joint 'hinge': moves no mass, so the mass matrix is singular; "
     "expected a mass on its link or beyond":
-        lambda: describe(Link("rod")),
+        lambda: describe(Link("rod"), physical="error"),
     "joint 'hinge': parent[1] = 1 must be < 1 and >= 0: "
     "a link hangs from the base or an earlier link, so there are no cycles":
         lambda: describe(joint=replace(HINGE, parent=1)),

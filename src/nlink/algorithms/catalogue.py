@@ -25,6 +25,7 @@ from nlink.algorithms import (
 from nlink.algorithms import forward_dynamics as accelerations
 from nlink.algorithms import inverse_dynamics as dynamics
 from nlink.model.mechanism import Attachment, Mechanism
+from nlink.model.names import did_you_mean
 
 Shape = tuple[str | int, ...]
 """Sizes of axes and their kinds: "nq" has an element for each coordinate of each joint, "n" for
@@ -257,6 +258,14 @@ YIELDING = ("link_accelerations", "hybrid_dynamics", *OPERATIONAL, "quasi_motion
 """How a tree yields to forces: not so with loops."""
 
 
+INVERTING = ("forward_dynamics", "link_accelerations", "factor_mass_matrix", "inverse_mass_matrix",
+             "solve", *OPERATIONAL, "quasi_velocities", "rates_from_quasi_velocities",
+             "quasi_motion", "unnormalized_quasi_velocities",
+             "rates_from_unnormalized_quasi_velocities", "unnormalized_quasi_motion",
+             "closure_forces", "closure_rank", "project")
+"""What divides by pivots of M: nothing for mechanisms with joints that move no mass."""
+
+
 def catalogue(*, loops: bool) -> dict[str, dict[str, Algorithm]]:
     """All that is computed of a mechanism with loops, or without."""
     if not loops:
@@ -273,7 +282,8 @@ def formulations(name: str, *, loops: bool = False) -> dict[str, Algorithm]:
         raise ValueError(f"{name}: of trees, and this mechanism has loops that change it; "
                          "`robot.tree` is the mechanism with its loops opened")
     if name not in known:
-        raise ValueError(f"{name!r} is not computed here, expected one of {', '.join(known)}")
+        raise ValueError(f"{name!r} is not computed here, expected one of {', '.join(known)}"
+                         f"{did_you_mean(name, known)}")
     return known[name]
 
 
@@ -284,7 +294,7 @@ def find(name: str, formulation: str | None = None, *, loops: bool = False) -> A
         return next(iter(known.values()))
     if formulation not in known:
         raise ValueError(f"algorithm: {formulation!r} is no formulation of {name}, "
-                         f"expected one of {', '.join(known)}")
+                         f"expected one of {', '.join(known)}{did_you_mean(formulation, known)}")
     return known[formulation]
 
 

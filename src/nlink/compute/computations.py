@@ -12,13 +12,14 @@ from typing import Any, TypedDict, Unpack
 
 from numpy.typing import ArrayLike
 
-from nlink.algorithms.catalogue import Algorithm, find, formulations, rivals
+from nlink.algorithms.catalogue import INVERTING, Algorithm, find, formulations, rivals
 from nlink.backends.llvm.threads import MAKING
 from nlink.compute import engines
 from nlink.compute.engines import ENGINES, Engine, Function, Request, kernel, out_last, prepare
 from nlink.model.canonical import attach, canonical
 from nlink.model.description import Description
 from nlink.model.mechanism import Attachment, Mechanism
+from nlink.model.names import did_you_mean
 from nlink.programs.tracing import trace
 from nlink.scalars.counting import count_program
 
@@ -28,6 +29,10 @@ class How(TypedDict, total=False):
 
     algorithm: str | None
     engine: Engine | None
+
+
+class SingularMassMatrix(ValueError):
+    """What needs M^-1, of a mechanism with a joint that moves no mass."""
 
 
 class Computations:
@@ -127,6 +132,12 @@ class Computations:
 
     def _request(self, entry: Algorithm, frame: int | str | tuple[int | str, ...],
                  wrenches: bool) -> Request:
+        massless = self.description.massless_joints if entry.name in INVERTING else ()
+        if massless:
+            raise SingularMassMatrix(
+                f"{entry.name}: joint {massless[0]!r} moves no mass, so no acceleration follows "
+                "from a force on it; expected a mass or a rotor there (with_payload, "
+                "with_armature), or the joint locked (lock)")
         if wrenches and "f_ext" not in dict(entry.inputs):
             raise ValueError(f"{entry.name} has no argument f_ext")
         frames = frame if isinstance(frame, tuple) else (frame,)
@@ -172,7 +183,8 @@ class Computations:
         links = self._mechanism.links
         if isinstance(frame, str):
             if frame not in self.frames:
-                raise ValueError(f"frame: {frame!r}, expected one of {', '.join(self.frames)}")
+                raise ValueError(f"frame: {frame!r}, expected one of {', '.join(self.frames)}"
+                                 f"{did_you_mean(frame, self.frames)}")
             number = self.frames.index(frame)
             if number < len(links):
                 return links[number]

@@ -25,19 +25,32 @@ def convert(source: str | Path, target: str | Path, *, dh: Convention | None = N
     they are, and a line says what is wrong with them. Returned is what was lost, a line for
     each kind: by the reader, then by the writer. The file is written in one step, or not at all.
     """
+    check_target(target, dh)
+    description = load_description(source, physical=physical, floating=floating,
+                                   includes=includes)
+    lost = write_description(description, target, dh)
+    wrong = [description.objection] if physical == "ignore" and description.objection else []
+    return [*(f"reading: {line}" for line in (*description.report, *wrong)),
+            *(f"writing: {line}" for line in lost)]
+
+
+def check_target(target: str | Path, dh: Convention | None) -> None:
+    """Refuse a file that no robot can be written to."""
     suffix = Path(target).suffix
     if suffix not in SUFFIXES:
         raise ValueError(f"target: {str(target)!r} has the suffix {suffix!r}, expected one of "
                          f"{', '.join(SUFFIXES)}")
     if dh is not None and suffix != ".toml":
         raise ValueError(f"dh: {dh!r} is for a .toml file, and the target is {suffix}")
-    description = load_description(source, physical=physical, floating=floating,
-                                   includes=includes)
-    text, lost = _written(description, suffix, dh)
+
+
+def write_description(description: Description, target: str | Path,
+                      dh: Convention | None = None) -> list[str]:
+    """Write a robot in the format that the suffix says, in one step; what is lost, a line each."""
+    check_target(target, dh)
+    text, lost = _written(description, Path(target).suffix, dh)
     write_text(target, text)
-    wrong = [description.objection] if physical == "ignore" and description.objection else []
-    return [*(f"reading: {line}" for line in (*description.report, *wrong)),
-            *(f"writing: {line}" for line in lost)]
+    return lost
 
 
 def _written(description: Description, suffix: str, dh: Convention | None,

@@ -13,7 +13,7 @@ import numpy as np
 from nlink.model.constraints import Constraint
 from nlink.model.joints import Fixed, Free, JointType, Revolute
 from nlink.model.mimics import Mimic, leads
-from nlink.model.names import base_name, visible
+from nlink.model.names import base_name, first_few, visible
 from nlink.model.pose import Mount, Placement, Pose
 from nlink.scalars.arrays import single
 
@@ -191,7 +191,10 @@ class Description:
             return str(error).removeprefix(f"{visible(self.name)}: ")
         return ""
 
-    def _check_physics(self) -> None:
+    @property
+    def massless_joints(self) -> tuple[str, ...]:
+        """Joints that move no mass, their own rotor's included: their rows of M are zero."""
+        found = []
         massless = [link.mass == 0 and not np.any(link.inertia) for link in self.links]
         still = [True] * len(self.links)  # no mass on the link nor beyond it
         for i in reversed(range(len(self.links))):
@@ -200,11 +203,20 @@ class Description:
             if joint.parent:
                 still[joint.parent - 1] = still[joint.parent - 1] and still[i]
             if still[i] and joint.type.nv and joint.armature == 0:
-                raise ValueError(f"joint {joint.name!r}: moves no mass, so the mass matrix is "
-                                 "singular; expected a mass on its link or beyond")
+                found.append(joint.name)
+        return tuple(reversed(found))
+
+    def _check_physics(self) -> None:
+        massless = self.massless_joints
+        if massless and self.physical == "error":
+            raise ValueError(f"joint {massless[-1]!r}: moves no mass, so the mass matrix is "
+                             "singular; expected a mass on its link or beyond")
         complaints = [c for link in self.links if (c := _complaint(link))]
-        if complaints:
-            message = f"{visible(self.name)}: not a physical mechanism: {'; '.join(complaints)}"
+        said = [f"no mass moves with {first_few(massless)}, so the mass matrix is singular: "
+                "inverse dynamics is computed, forward dynamics refused"] if massless else []
+        said += [f"not a physical mechanism: {'; '.join(complaints)}"] if complaints else []
+        if said:
+            message = f"{visible(self.name)}: {'; '.join(said)}"
             if self.physical == "error":
                 raise ValueError(message)
             warnings.warn(message, NonPhysicalWarning, stacklevel=4)

@@ -6,6 +6,7 @@ file, `visible` what of a text goes to a terminal.
 
 from __future__ import annotations
 
+import difflib
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence, Set
 
@@ -56,6 +57,21 @@ def first_few(names: Sequence[str], shown: int = 3) -> str:
     """
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
     return visible(f"{', '.join(names[:shown])}{more}".replace("\n", " "))
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """A clause about the known name that is nearest to one that is not known, or nothing.
+
+    >>> did_you_mean("puma56", ["planar3", "puma560"])
+    "; did you mean 'puma560'?"
+    >>> did_you_mean("inverse-dynamics", ["inverse_dynamics"])
+    "; did you mean 'inverse_dynamics'?"
+    """
+    if not isinstance(name, str):
+        return ""
+    by_form = {other.lower().replace("-", "_"): other for other in known}
+    near = difflib.get_close_matches(name.lower().replace("-", "_"), by_form, n=1)
+    return f"; did you mean {by_form[near[0]]!r}?" if near else ""
 
 
 def distinct(names: Iterable[str]) -> dict[str, str]:

@@ -39,12 +39,21 @@ class Space(ABC):
     7. `tangent(q, v)`: dq/dt when the rates are v.
 
     `flat` says that coordinates are plain numbers with the rates as derivatives; then 5 to 7
-    are q + v, q1 - q0 and v.
+    are q + v, q1 - q0 and v. `labels` and `rate_labels` are what coordinates and rates are
+    called beside the name of their joint: nothing where there is one, else numbers from 1.
     """
 
     nq: int
     nv: int
     flat: bool = False
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return _numbered(self.nq)
+
+    @property
+    def rate_labels(self) -> tuple[str, ...]:
+        return self.labels if self.flat else _numbered(self.nv)
 
     @property
     @abstractmethod
@@ -78,8 +87,13 @@ class Lines(Space):
     nq: int
     reach: float = 1.0
     """Points at random are within it where no limits are given."""
+    given_labels: tuple[str, ...] = ()
 
     flat = True
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.given_labels or _numbered(self.nq)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nv", self.nq)
@@ -116,6 +130,7 @@ class Circle(Space):
 
     nq = 2
     nv = 1
+    labels = ("cos", "sin")
 
     @property
     def neutral(self) -> tuple[float, ...]:
@@ -148,6 +163,8 @@ class Rotations(Space):
 
     nq = 4
     nv = 3
+    labels = ("qw", "qx", "qy", "qz")
+    rate_labels = ("wx", "wy", "wz")
 
     @property
     def neutral(self) -> tuple[float, ...]:
@@ -179,6 +196,8 @@ class Placements(Space):
 
     nq = 7
     nv = 6
+    labels = ("x", "y", "z", "qw", "qx", "qy", "qz")
+    rate_labels = ("wx", "wy", "wz", "vx", "vy", "vz")
 
     @property
     def neutral(self) -> tuple[float, ...]:
@@ -252,6 +271,10 @@ class Product(Space):
         flat = iter(values)
         for space in self.factors:
             yield space, tuple(next(flat) for _ in range(getattr(space, width)))
+
+
+def _numbered(count: int) -> tuple[str, ...]:
+    return ("",) if count == 1 else tuple(str(k + 1) for k in range(count))
 
 
 def within(limits: Limits, reach: float) -> Limits:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nlink.model.joints.base import Coordinates, Displacement, JointType
+from nlink.model.spaces import Lines, Space
 from nlink.scalars.functions import cos, sin
 from nlink.spatial import Turn, Twist, Vector, Wrench
 
@@ -14,7 +15,7 @@ from nlink.spatial import Turn, Twist, Vector, Wrench
 class Planar(JointType):
     """Motion in the plane across z: q = (x, y, theta), the position in the fixed axes."""
 
-    nv: ClassVar[int] = 3
+    space: ClassVar[Space] = Lines(3, given_labels=("x", "y", "theta"))
     name: ClassVar[str] = "planar"
 
     def displacement(self, q: Coordinates) -> Displacement:
