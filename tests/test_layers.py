@@ -30,18 +30,19 @@ MAY_IMPORT = {
     "closed_forms": "programs scalars",
     # what users hold
     "formats": "model",
+    "viewer": "formats model scalars spatial",
     "compute": "algorithms backends closed_forms formats model programs robot scalars spatial",
-    "robot": "closures compute formats model papers programs scalars",
+    "robot": "closures compute formats model papers programs scalars viewer",
     "reports": "formats model robot",
     "simulation": "algorithms backends compute formats iterations model programs reports robot "
-                  "scalars spatial",
+                  "scalars spatial viewer",
     "closures": "algorithms compute model programs robot scalars simulation",
     "papers": "algorithms closed_forms compute formats model programs reports robot scalars "
-              "simulation spatial",
+              "simulation spatial viewer",
     "testing": "algorithms compute formats model programs robot",
     "bench": "backends compute formats model robot simulation",
     "cli": "algorithms backends bench compute formats model papers reports robot scalars "
-           "simulation",
+           "simulation viewer",
     "__main__": "cli",
 }
 """For each package, or module beside them, those it may import; all may import `nlink` itself."""
@@ -53,6 +54,8 @@ MAY_WAIT = (
     ("cli", ""),               # a command loads what it needs
     ("robot", "closures"),     # robot.py is at the bottom of what these are on top of
     ("robot", "papers"),
+    ("robot", "viewer"),       # nothing is drawn by `import nlink`
+    ("simulation.run", "viewer"),
     ("robot", "formats.convert"),  # writers are loaded when something is written
     ("compute.exports", "backends.c"),
     ("formats.load", "formats.mjcf"),

@@ -24,6 +24,7 @@ _HOMES = {
     "nlink.model.mimics": ("Mimic",),
     "nlink.model.pose": ("DH", "Mount", "Pose"),
     "nlink.compute.complexity": ("count",),
+    "nlink.compute.differentials": ("hvp", "jvp", "vjp"),
     "nlink.compute.exports": ("export_c", "symbolic"),
     "nlink.robot": ("Robot", "load"),
     "nlink.scalars.counting": ("Count",),
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from nlink.backends.llvm.threads import threads as threads
     from nlink.closures.coupled import Coupled as Coupled
     from nlink.compute.complexity import count as count
+    from nlink.compute.differentials import hvp as hvp
+    from nlink.compute.differentials import jvp as jvp
+    from nlink.compute.differentials import vjp as vjp
     from nlink.compute.exports import export_c as export_c
     from nlink.compute.exports import symbolic as symbolic
     from nlink.formats.load import robots as robots

@@ -190,6 +190,25 @@ class Robot(Editable):
             write_text(path, text)
         return text
 
+    def png(self, path: str | Path | None = None, q: ArrayLike | None = None, *,
+            width: int = 960, height: int = 720, theme: str = "light",
+            layers: Sequence[str] = (), packages: Sequence[str | Path] = ()) -> bytes:
+        """A picture of the robot at q (`neutral` if not given) as a PNG file, written to `path` if
+        given; no display is needed.
+
+        `theme` is "light" or "dark", `layers` may have "axes", "frames", "masses" and "inertias",
+        and `packages` are directories where package:// names of meshes are looked for, besides
+        those above the robot's file.
+
+        >>> import nlink
+        >>> nlink.load("planar3").png(width=40, height=30)[:4]
+        b'\\x89PNG'
+        """
+        from nlink.viewer.pictures import robot_png
+
+        return robot_png(self, path, q, width=width, height=height, theme=theme, layers=layers,
+                         packages=packages)
+
     def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
                          f_ext: ArrayLike | None = None,
                          *, out: Any = None, **how: Unpack[How]) -> Array:
@@ -274,6 +293,29 @@ class Robot(Editable):
                         *, out: Any = None, **how: Unpack[How]) -> Array:
         """Jdot qd: the acceleration (angular, linear) of the frame's origin when qdd = 0."""
         return self._compute("jacobian_dot_qd", (q, qd, out), how, frame=frame)
+
+    def mass_matrix_derivatives(self, q: ArrayLike, *, out: Any = None,
+                                **how: Unpack[How]) -> Array:
+        """dM/dq, (..., n, n, n): [i, j, k] is the derivative of M_ij along rate k."""
+        return self._compute("mass_matrix_derivatives", (q, out), how)
+
+    def jacobian_derivatives(self, q: ArrayLike, frame: int | str = -1,
+                             *, out: Any = None, **how: Unpack[How]) -> Array:
+        """dJ/dq, (..., 6, n, n), the kinematic Hessian: [i, j, k] is the derivative of J_ij along
+        rate k.
+
+        >>> import nlink
+        >>> robot, q, qd = nlink.load("planar3"), [0.1, 0.2, 0.3], [1.0, -1.0, 2.0]
+        >>> Jdot = robot.jacobian_derivatives(q) @ qd
+        >>> bool(np.allclose(Jdot, robot.jacobian_rate(q, qd)))
+        True
+        """
+        return self._compute("jacobian_derivatives", (q, out), how, frame=frame)
+
+    def jacobian_rate(self, q: ArrayLike, qd: ArrayLike, frame: int | str = -1,
+                      *, out: Any = None, **how: Unpack[How]) -> Array:
+        """Jdot, (..., 6, n): how the Jacobian changes with time at the rates qd."""
+        return self._compute("jacobian_jvp", (q, qd, out), how, frame=frame)
 
     def link_accelerations(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
                            f_ext: ArrayLike | None = None,

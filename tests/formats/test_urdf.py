@@ -82,7 +82,7 @@ def test_everything_ignored_is_reported():
         "</robot>", '<gazebo reference="a"/><transmission name="t"/></robot>').replace(
             'friction="0.2"', 'friction="0.2" K="1"'), physical="ignore").report
     for line in ("robot/gazebo ignored: 1 (a)", "robot/transmission ignored: 1 (t)",
-                 "attribute 'odd' of robot ignored: 1 (robot)", "link/visual ignored: 1 (a)",
+                 "attribute 'odd' of robot ignored: 1 (robot)",
                  "attribute 'K' of dynamics ignored: 1 (j1)",
                  "axis scaled to unit length: 1 (j1)",
                  "mimic joint read as independent, unless by nlink.Coupled: 1 (j2 = 2 j1 + 0)",

@@ -289,7 +289,11 @@ def formulations(name: str, *, loops: bool = False) -> dict[str, Algorithm]:
 
 def find(name: str, formulation: str | None = None, *, loops: bool = False) -> Algorithm:
     """The algorithm of a name, in the named formulation or the first."""
-    known = formulations(name, loops=loops)
+    return choose(name, formulations(name, loops=loops), formulation)
+
+
+def choose(name: str, known: dict[str, Algorithm], formulation: str | None) -> Algorithm:
+    """Of the formulations of a name the named one, or the first."""
     if formulation is None:
         return next(iter(known.values()))
     if formulation not in known:

@@ -141,6 +141,7 @@ class Unrolled:
     """The joints one after the other, in Python: a traced graph sees this robot's own constants."""
 
     def __init__(self, mechanism: Mechanism) -> None:
+        self.mechanism = mechanism
         self.joints = mechanism.joints
         self.parents = mechanism.parents
         self.rates = tuple(joint.type.nv for joint in mechanism.joints)

@@ -150,6 +150,11 @@ def _warn_of_open_loops(model: nlink.Robot, q: np.ndarray, qd: np.ndarray) -> No
                       "accelerations are of loops held as they are", stacklevel=2)
 
 
+PRODUCTS = ("inverse_dynamics_jvp", "inverse_dynamics_vjp", "inverse_dynamics_hvp",
+            "forward_dynamics_jvp", "forward_dynamics_vjp", "forward_dynamics_hvp")
+"""Products with derivatives that are counted without being named; of others too they can be."""
+
+
 @app.command()
 def count(
     robot: Annotated[str | None, typer.Argument(
@@ -191,8 +196,8 @@ def count(
             printing.print_all_tables()
         return
     model = nlink.load(robot, floating=floating)
-    names = [name] if name is not None else list(catalogue(
-        loops=bool(model.description.loops)))
+    names = [name] if name is not None else [*catalogue(
+        loops=bool(model.description.loops)), *PRODUCTS]
     counts = printing.Counts.of(model, names, algorithm, general=general)
     if as_json:
         data = counts.data()

@@ -22,7 +22,8 @@ from nlink.model.description import Joint
 from nlink.model.mimics import leads
 from nlink.robot import Robot
 from nlink.scalars.arrays import batch
-from nlink.simulation.system import Controller, apply, evaluate_controller
+from nlink.simulation.control_scheme import Controller, ControlScheme
+from nlink.simulation.system import apply
 
 Array = np.ndarray
 
@@ -169,8 +170,8 @@ class Coupled:
             state = self._E_q @ own + self._e, self.E @ rates
             M = self.E.T @ np.reshape(apply(robot, "mass_matrix", state[0]), (n, n)) @ self.E
             held = self.E.T @ np.array(apply(robot, "inverse_dynamics", *state, [0.0] * n))
-            driven = [0.0] * self.n if control is None else evaluate_controller(
-                control, t, own, rates, self.n)
+            driven = [0.0] * self.n if control is None else ControlScheme.of(
+                control, self.n).tau(t, own, rates)
             qdd = dense_solve(M.tolist(), list(np.asarray(driven) - held))
             return apply(robot, "inverse_dynamics", *state, list(self.E @ np.array(qdd)))
 

@@ -14,10 +14,11 @@ from fractions import Fraction
 from functools import cache
 from itertools import pairwise, zip_longest
 
-from nlink.algorithms.catalogue import Algorithm, Options, find
+from nlink.algorithms.catalogue import Algorithm, Options
 from nlink.model.joints import JOINT_TYPES
 from nlink.model.mechanism import NO_TURN, Attachment, Mechanism, MovingJoint
 from nlink.model.parameters import generic
+from nlink.programs.products import find, split_name
 from nlink.programs.tracing import ports, run_text, trace
 from nlink.robot import Robot, expect_robot
 from nlink.scalars.counting import Count, Counted, count_program
@@ -32,12 +33,15 @@ def count(robot: Robot, name: str = "inverse_dynamics", algorithm: str | None = 
     `shared=False` counts the text as written, before common subexpressions are shared.
 
     >>> import nlink
-    >>> str(nlink.count(nlink.load("puma560")))
-    '175M 142A'
+    >>> robot = nlink.load("puma560")
+    >>> str(nlink.count(robot)), str(nlink.count(robot, "inverse_dynamics_vjp"))
+    ('175M 142A', '437M 362A')
     """
     request = expect_robot(robot).request(name, algorithm=algorithm)
     mechanism = request.mechanism
     if not shared:
+        if split_name(name):
+            raise ValueError(f"shared: False, but {name} is written by the graph, which shares")
         return _count_written(request.algorithm, mechanism, request.options, customize)
     lift = None if customize else lambda graph, m: generic(m, graph.parameter)
     return count_program(trace(request.algorithm, mechanism, request.options, lift=lift))

@@ -12,7 +12,7 @@ from typing import Any, TypedDict, Unpack
 
 from numpy.typing import ArrayLike
 
-from nlink.algorithms.catalogue import INVERTING, Algorithm, find, formulations, rivals
+from nlink.algorithms.catalogue import INVERTING, Algorithm, rivals
 from nlink.backends.llvm.threads import MAKING
 from nlink.compute import engines
 from nlink.compute.engines import ENGINES, Engine, Function, Request, kernel, out_last, prepare
@@ -20,6 +20,7 @@ from nlink.model.canonical import attach, canonical
 from nlink.model.description import Description
 from nlink.model.mechanism import Attachment, Mechanism
 from nlink.model.names import did_you_mean
+from nlink.programs.products import differentiated, find, formulations, split_name
 from nlink.programs.tracing import trace
 from nlink.scalars.counting import count_program
 
@@ -86,11 +87,19 @@ class Computations:
                  f_ext: ArrayLike | None = None,
                  frame: int | str | tuple[int | str, ...] = -1) -> Any:
         """Call the function of a name and its options with the arrays and, last, `out`."""
-        key: Any = name
-        if how or frame != -1 or f_ext is not None:
-            key = (name, frame, f_ext is not None, *how.items())
         if f_ext is not None:
+            if split_name(name):
+                raise ValueError(f"f_ext: {name} takes its tangents too: give both to nlink.jvp, "
+                                 "vjp or hvp")
             arguments = (*arguments[:-1], f_ext, arguments[-1])
+        return self.call_ports(name, arguments, how, f_ext is not None, frame)
+
+    def call_ports(self, name: str, arguments: tuple[Any, ...], how: How, wrenches: bool,
+              frame: int | str | tuple[int | str, ...]) -> Any:
+        """The same with all arrays in the order of the ports."""
+        key: Any = name
+        if how or frame != -1 or wrenches:
+            key = (name, frame, wrenches, *how.items())
         try:
             function = self._functions[key]
         except KeyError:
@@ -100,7 +109,7 @@ class Computations:
             raise TypeError(f"{name}: frame, algorithm and engine are names or numbers, not "
                             f"{(frame, how.get('algorithm'), how.get('engine'))}") from None
         if function is None:
-            function = self._make(key, name, frame, f_ext is not None, how)
+            function = self._make(key, name, frame, wrenches, how)
         return function(*arguments)
 
     def _make(self, key: Any, name: str, frame: int | str | tuple[int | str, ...],
@@ -132,7 +141,8 @@ class Computations:
 
     def _request(self, entry: Algorithm, frame: int | str | tuple[int | str, ...],
                  wrenches: bool) -> Request:
-        massless = self.description.massless_joints if entry.name in INVERTING else ()
+        massless = (self.description.massless_joints
+                    if differentiated(entry.name) in INVERTING else ())
         if massless:
             raise SingularMassMatrix(
                 f"{entry.name}: joint {massless[0]!r} moves no mass, so no acceleration follows "
@@ -168,7 +178,7 @@ class Computations:
 
     def _with_fewest_operations(self, entries: Sequence[Algorithm]) -> Algorithm:
         """Of some formulations the one that is cheapest for this robot."""
-        key = tuple(entry.formulation for entry in entries)
+        key = tuple(f"{entry.name} {entry.formulation}" for entry in entries)
 
         def operations(entry: Algorithm) -> int:
             request = self._request(entry, -1, wrenches=False)

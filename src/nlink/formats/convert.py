@@ -49,6 +49,8 @@ def write_description(description: Description, target: str | Path,
     """Write a robot in the format that the suffix says, in one step; what is lost, a line each."""
     check_target(target, dh)
     text, lost = _written(description, Path(target).suffix, dh)
+    if description.visuals:
+        lost = [f"shapes and meshes for drawing left out: {len(description.visuals)}", *lost]
     write_text(target, text)
     return lost
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from nlink.formats.files import LARGEST, read_text
 from nlink.formats.mjcf_bounds import mjcf_root
+from nlink.formats.mjcf_visuals import geoms
 from nlink.formats.safe_xml import Notes
 from nlink.formats.urdf import parse_urdf
 from nlink.model.constraints import Ball, Rigid
@@ -36,7 +37,7 @@ from nlink.model.pose import Mount, Pose
 from nlink.model.quaternions import quaternion_matrix
 
 _IGNORED = (
-    ("geom", "ngeom", "geom"), ("actuator", "nu", "actuator"), ("tendon", "ntendon", "tendon"),
+    ("actuator", "nu", "actuator"), ("tendon", "ntendon", "tendon"),
     ("sensor", "nsensor", "sensor"), ("contact pair", "npair", "pair"),
     ("contact exclusion", "nexclude", "exclude"), ("flexible body", "nflex", ""),
     ("camera", "ncam", "cam"), ("light", "nlight", "light"), ("keyframe", "nkey", "key"),
@@ -100,6 +101,8 @@ def from_mujoco(model: Any, *, name: str = "robot", physical: Physical = "warn",
                          else Link(names.between(body, number)))
             parent = len(links)
         numbers.append(parent)
+    visuals = tuple(geoms(model, ["", *(links[number - 1].name for number in numbers[1:])],
+                          _pose, notes))
     _note(model, notes)
     ends = {f"{model.eq(k).name}.{end}" for k in range(model.neq) for end in ("of", "on")}
     frames = tuple(
@@ -113,7 +116,7 @@ def from_mujoco(model: Any, *, name: str = "robot", physical: Physical = "warn",
     loops = tuple(_loops(model, numbers, notes))
     x, y, z = _gravity(model).tolist()
     return Description(name, tuple(links), tuple(joints), frames, (x, y, z),
-                       report=notes.lines(), physical=physical, loops=loops)
+                       report=notes.lines(), physical=physical, loops=loops, visuals=visuals)
 
 
 class _Names:

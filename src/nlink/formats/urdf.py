@@ -20,6 +20,7 @@ import numpy as np
 
 from nlink.formats.files import read_text
 from nlink.formats.safe_xml import Notes, XmlNode, parse_xml
+from nlink.formats.urdf_visuals import read_visuals
 from nlink.model.canonical import align
 from nlink.model.constraints import CONSTRAINTS
 from nlink.model.description import (
@@ -52,7 +53,7 @@ class _Edge:
 
 
 def read_urdf(path: str | Path, *, physical: Physical = "warn") -> Description:
-    """A description from a URDF file; its meshes are not looked for."""
+    """A description from a URDF file; its meshes are looked for when they are drawn."""
     return parse_urdf(read_text(path), origin=str(path), physical=physical)
 
 
@@ -68,19 +69,20 @@ def parse_urdf(text: str, *, origin: str = "<urdf>", physical: Physical = "warn"
     notes = Notes(strict=physical == "error")
     root = parse_xml(text, origin, notes=notes)
     try:
-        return _read_robot(root, Path(origin).stem, physical, notes)
+        return _read_robot(root, origin, physical, notes)
     except ValueError as error:
         raise ValueError(f"{origin}: {error}") from None
 
 
-def _read_robot(element: Element, stem: str, physical: Physical, notes: Notes) -> Description:
+def _read_robot(element: Element, origin: str, physical: Physical, notes: Notes) -> Description:
+    stem = Path(origin).stem
     if element.tag != "robot":
         raise ValueError(f"root element <{element.tag}>, expected <robot>")
     # a tag in a namespace is {namespace}name; comments have no text for a tag
     if any("xacro" in str(child.tag).rpartition("}")[0] for child in element.iter()):
         raise ValueError("is a xacro file, a program that writes URDF: expand it first")
     robot = XmlNode(element, "robot", "", notes)
-    robot.used({"link", "joint", "loop_joint"}, {"name", "version"}, "robot")
+    robot.used({"link", "joint", "loop_joint", "material"}, {"name", "version"}, "robot")
     if not element.get("name"):
         notes.add("robot without a name, named by its file", stem)
     links = [_read_link(_named(e, "link", notes)) for e in robot.children("link")]
@@ -89,6 +91,7 @@ def _read_robot(element: Element, stem: str, physical: Physical, notes: Notes) -
     root, order = _depth_first([link.name for link in links], edges)
     numbers = {root: 1} | {edge.child: number for number, edge in enumerate(order, 2)}
     by_name = {link.name: link for link in links}
+    visuals = tuple(read_visuals(robot, origin, _origin))
     return Description(
         name=element.get("name") or stem,
         links=tuple(by_name[name] for name in numbers),
@@ -96,7 +99,7 @@ def _read_robot(element: Element, stem: str, physical: Physical, notes: Notes) -
                 *(replace(edge.joint, parent=numbers[edge.parent]) for edge in order)),
         loops=tuple(_read_loop(_named(e, "loop_joint", notes), numbers)
                     for e in robot.children("loop_joint")),
-        report=(*notes.lines(), *_remark(root, by_name)), physical=physical)
+        report=(*notes.lines(), *_remark(root, by_name)), physical=physical, visuals=visuals)
 
 
 def _remark(root: str, names: Collection[str]) -> Iterator[str]:
@@ -111,7 +114,7 @@ def _named(element: Element, tag: str, notes: Notes) -> XmlNode:
 
 
 def _read_link(node: XmlNode) -> Link:
-    node.used({"inertial"}, {"name"}, "link")
+    node.used({"inertial", "visual"}, {"name"}, "link")
     inertial = node.child("inertial")
     if inertial is None:
         node.notes.add("link without <inertial> read as massless", node.owner)

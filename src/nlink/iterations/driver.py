@@ -36,16 +36,18 @@ def drive(iteration: Iteration, given: Mapping[str, Any], start: Mapping[str, An
     """Run a process until its status says that it has ended, or all outputs are written.
 
     `start` are the cells and columns that do not begin as the layout says, y among them; `given`
-    the numbers and functions that the text asks for. `dense` says that outputs lie within
-    steps, else steps stop at each.
+    the numbers and functions that the text asks for; `discrete` of the elements, the last ones,
+    only jump. `dense` says that outputs lie within steps, else steps stop at each.
     """
     y = np.array(start["y"], dtype=float)
     layout, size = iteration.layout, len(y)
     cells = {**layout.cells, **dict.fromkeys(layout.brief_cells, 0.0)} | dict(start)
     state = State({name: np.float64(cells[name]) for name in cells if name != "y"} | {
         name: np.zeros(size) for name in (*layout.columns, *layout.brief_columns)} | {"y": y})
-    space = SimpleNamespace(
-        share=1.0 / size, index=np.arange(size), final=times[-1], **given)
+    discrete = given.get("discrete", 0)
+    space = SimpleNamespace(**{
+        "share": 1.0 / (size - discrete), "index": np.arange(size), "discrete": discrete,
+        "continuous": size - discrete, "begin": times[0], "final": times[-1], **given})
     if "restore" not in given:
         space.restore = lambda time, column: column
     outcome = Outcome(np.full((len(times), size), np.nan), state, 0)

@@ -16,12 +16,13 @@ import numpy as np
 
 from nlink.iterations.event_search import EventHandling
 from nlink.iterations.rules import inverse_root, larger, mean_root, smaller, tolerance
+from nlink.iterations.sampling import WAITING, Sampling
 from nlink.iterations.text import Column, Layout, State, equal, total, totals, when
 from nlink.scalars.functions import Scalar, less, less_equal, maximum, where
 
 STATUS = {"running": 0, "done": 1, "not finite": 2, "step too small": 3, "too many steps": 4,
           "event": 5, "limit reached": 6, "at rest on a limit": 7, "not closed": 8,
-          "not converged": 9}
+          "not converged": 9, "waiting": int(WAITING)}
 """Why a trajectory ended; a running one can be taken up again."""
 STRETCH = 1 + 1e-8
 """A step that ends so near before a stop ends at it."""
@@ -87,6 +88,8 @@ class Method(Protocol):
     """Evaluations of the rates that a step costs, besides those in sweeps."""
     stages: int
     """Evaluations in one sweep of an implicit method."""
+    remembers: bool
+    """Whether it needs states or rates before the last step; these are lost by a jump."""
     columns: tuple[str, ...]
     cells: Mapping[str, float]
     brief_columns: tuple[str, ...]
@@ -112,7 +115,7 @@ class OneStep:
 
     name: str
     evaluations: int
-    adaptive = interpolates = canonical = False
+    adaptive = interpolates = canonical = remembers = False
     closes = compiles = True
     error_order = stages = 0
     columns: tuple[str, ...] = ()
@@ -145,10 +148,12 @@ class Integration:
     """
 
     def __init__(self, method: Method, *, dense: bool, restores: bool = False,
-                 events: EventHandling | None = None) -> None:
+                 events: EventHandling | None = None, sampling: Sampling | None = None) -> None:
         self.method, self.dense, self.restores, self.events = method, dense, restores, events
+        self.sampling = sampling
         cells = {"t": 0.0, "h": 0.0, "fresh": 1.0, "steps": 0.0, "rejects": 0.0, "sweeps": 0.0,
-                 **method.cells, **(events.cells if events else {})}
+                 **method.cells, **(events.cells if events else {}),
+                 **(sampling.cells if sampling else {})}
         self.layout = Layout(
             ("y", "k0", *method.columns, *(events.columns if events else ())), cells,
             (*method.brief_columns, *(("mark",) if events else ())),
@@ -191,14 +196,16 @@ class Integration:
             due = accepted & less_equal(given.due, trial.time)
             s = when(due, s, lambda s: self.method.interpolant(s, attempt, trial, given))
         s = self.method.commit(s, attempt, accepted)
-        return s.replace(t=where(accepted, trial.time, s.t))
+        s = s.replace(t=where(accepted, trial.time, s.t))
+        return self.sampling.act(s, accepted, self.method, given) if self.sampling else s
 
     def output(self, s: State, given: Any) -> Column:
         """The state at the time that is due."""
         if not self.dense:
             return s.y
         column = self.method.output(s, given)
-        return given.restore(given.due, column) if self.restores else column
+        column = given.restore(given.due, column) if self.restores else column
+        return self.sampling.output(s, column, given) if self.sampling else column
 
     def _begin(self, s: State, moving: Any, given: Any) -> State:
         """The rate at a state to start from, and the size of the first step if none is known
@@ -232,14 +239,15 @@ class Integration:
 
     def _aim(self, s: State, given: Any) -> Trial:
         """The step to try: the size wanted, or what is left to the stop."""
-        h, left = smaller(s.h, given.largest), given.stop - s.t
+        stop = self.sampling.stop(s, given) if self.sampling else given.stop
+        h, left = smaller(s.h, given.largest), stop - s.t
         final = less_equal(left, h * STRETCH)
         size = h
         if self.method.adaptive:  # two equal steps rather than a large and a small one
             half = 0.5 * left
             size = where(less_equal(half, h), half, h)
         size = where(final, left, size)
-        trial = Trial(size, where(final, given.stop, s.t + size))
+        trial = Trial(size, where(final, stop, s.t + size))
         return self.events.aimed(s, trial) if self.events else trial
 
     def _count(self, s: State, attempt: Attempt, trial: Trial, accepted: Any, rejected: Any,

@@ -32,7 +32,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class Call:
-    """results = name(time, column, cells); without cells it gets the inputs of the process."""
+    """results = name(time, column, u), u being the inputs of the process, then the cells."""
 
     name: str
     time: Node
@@ -200,8 +200,10 @@ def reads(statement: Statement) -> list[Node]:
 class RecordedInputs:
     """What a recorded text is given: nodes for numbers, calls for programs."""
 
-    def __init__(self, recorder: Recorder, programs: Mapping[str, int]) -> None:
+    def __init__(self, recorder: Recorder, programs: Mapping[str, int], discrete: int) -> None:
         self._recorder, self._programs = recorder, programs
+        self.discrete = discrete
+        """How many elements only jump: structure, not a value."""
 
     def __getattr__(self, name: str) -> Any:
         recorder, programs = self._recorder, self._programs
@@ -233,13 +235,16 @@ class RecordedIteration:
                                           for part in (self.step, self.output)))
 
 
-def record(iteration: Iteration, programs: Mapping[str, int]) -> RecordedIteration:
+def record(iteration: Iteration, programs: Mapping[str, int], discrete: int = 0,
+           ) -> RecordedIteration:
     """An iteration that may call `programs`, given with the number of cells that they give, 0
-    for a column."""
+    for a column, on states of which so many elements only jump."""
     recorder = Recorder(iteration.layout, "step")
-    step = recorder.finish(iteration.step(recorder.start(), RecordedInputs(recorder, programs)))
+    given = RecordedInputs(recorder, programs, discrete)
+    step = recorder.finish(iteration.step(recorder.start(), given))
     recorder = Recorder(iteration.layout, "output")
     state = recorder.start()
-    column = recorder.keep(iteration.output(state, RecordedInputs(recorder, programs)))
+    column = recorder.keep(iteration.output(state, RecordedInputs(
+        recorder, programs, discrete)))
     return RecordedIteration(iteration.layout, step, recorder.finish(state),
                              recorder.columns[column.index])

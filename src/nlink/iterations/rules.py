@@ -18,17 +18,23 @@ from nlink.scalars.functions import (
     where,
 )
 
+UNCOUNTED = 1e300
+"""The tolerance of elements that have no error: what is divided by it vanishes in a sum."""
+
 
 def tolerance(given: Any, *columns: Column) -> Column:
-    """atol + rtol max |columns|, element by element."""
+    """atol + rtol max |columns|, element by element; elements that only jump have no error."""
     size = abs(columns[0])
     for column in columns[1:]:
         size = maximum(size, abs(column))
-    return given.rtol * size + given.atol
+    scale = given.rtol * size + given.atol
+    if not given.discrete:
+        return scale
+    return where(less(given.index, given.continuous), scale, UNCOUNTED)
 
 
 def mean_root(square: Scalar, given: Any) -> Scalar:
-    """The root of the mean, from the sum over all elements."""
+    """The root of the mean over all elements that count, from their sum."""
     return sqrt(square * given.share)
 
 

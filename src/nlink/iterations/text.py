@@ -87,6 +87,14 @@ class Shape:
     """Values of a process's own that never change; they end its inputs and its record."""
     coordinates: int = 0
     """How many elements, the first ones, are coordinates rather than velocities."""
+    discrete: int = 0
+    """How many elements, the last ones, change at jumps only: their rates are zero, and they
+    do not count where errors are measured."""
+
+    @property
+    def continuous(self) -> int:
+        """Elements that are not discrete."""
+        return self.size - self.discrete
 
     @property
     def timed(self) -> int:

@@ -15,6 +15,7 @@ from nlink.model.joints import Fixed, Free, JointType, Revolute
 from nlink.model.mimics import Mimic, leads
 from nlink.model.names import base_name, first_few, visible
 from nlink.model.pose import Mount, Placement, Pose
+from nlink.model.visuals import Visual
 from nlink.scalars.arrays import single
 
 Physical = Literal["warn", "error", "ignore"]
@@ -133,6 +134,8 @@ class Description:
     loops: tuple[Loop, ...] = ()
     home: tuple[float, ...] = ()
     """The configuration to start from; the joints' own zeros if empty."""
+    visuals: tuple[Visual, ...] = field(default=(), compare=False, repr=False)
+    """What links look like; mechanisms that differ in nothing else are equal."""
 
     def __post_init__(self) -> None:
         if self.physical not in ("warn", "error", "ignore"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,8 @@ from nlink.scalars.tree import leaves
 
 Blocks = tuple[tuple[int, ...], ...]
 """For each joint or link, elements of a port."""
+WRENCHES = "f_ext"
+"""The port that may be missing; of products with derivatives, all whose names end so."""
 
 
 def _sizes(mechanism: Mechanism, shape: Shape, frames: int) -> tuple[int, ...]:
@@ -32,9 +33,10 @@ def _sizes(mechanism: Mechanism, shape: Shape, frames: int) -> tuple[int, ...]:
 
 def ports(algorithm: Algorithm, mechanism: Mechanism, *, wrenches: bool, frames: int = 1,
           ) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
-    """The arrays an algorithm takes and gives for a mechanism; f_ext only on request."""
+    """The arrays an algorithm takes and gives for a mechanism; f_ext, and what belongs to it,
+    only on request."""
     inputs, outputs = (tuple(Port(name, _sizes(mechanism, shape, frames)) for name, shape in each
-                             if wrenches or name != "f_ext")
+                             if wrenches or not name.endswith(WRENCHES))
                        for each in (algorithm.inputs, algorithm.outputs))
     return inputs, outputs
 
@@ -63,14 +65,16 @@ def run(algorithm: Algorithm, mechanism: Mechanism, options: Options,
     """The text on any scalar: flat inputs in port order (without f_ext if not given)."""
     results = run_text(algorithm, mechanism, options, values)
     return [x for (_, shape), value in zip(algorithm.outputs, results, strict=True)
-            for x in _flat(mechanism, shape, len(options.frames), value)]
+            for x in flat_output(mechanism, shape, len(options.frames), value)]
 
 
 def run_text(algorithm: Algorithm, mechanism: Mechanism, options: Options,
              values: Sequence[Scalars]) -> Sequence[Any]:
     """What the text gives for each output, as it gives it."""
     columns: list[Any] = []
-    for (_, shape), flat in zip_longest(algorithm.inputs, values):
+    left, wrenches = iter(values), len(values) == len(algorithm.inputs)
+    for name, shape in algorithm.inputs:
+        flat = next(left) if wrenches or not name.endswith(WRENCHES) else None
         own = blocks(mechanism, shape, len(options.frames))
         columns.append(flat if flat is None or own is None else
                        [tuple(flat[k] for k in block) for block in own])
@@ -78,15 +82,21 @@ def run_text(algorithm: Algorithm, mechanism: Mechanism, options: Options,
     return (result,) if len(algorithm.outputs) == 1 else result
 
 
-def _flat(mechanism: Mechanism, shape: Shape, frames: int, value: Any) -> list[Scalar]:
+def flat_output(mechanism: Mechanism, shape: Shape, frames: int, value: Any) -> list[Scalar]:
     """The elements of an output port: a matrix by columns, blocks of joints, or all in order."""
     if isinstance(value, Pairs):
         return [x for row in dense(Unrolled(mechanism), value) for x in row]
-    own = (blocks(mechanism, shape, frames) if isinstance(value, PerJoint) and len(shape) > 1
-           else None)
+    if isinstance(value, PerJoint) and len(shape) > 1:
+        return flat_input(mechanism, shape, frames, value)
+    return list(leaves(value))
+
+
+def flat_input(mechanism: Mechanism, shape: Shape, frames: int, column: Any) -> list[Scalar]:
+    """The elements of an input port in order, from the column that a text is given."""
+    own = blocks(mechanism, shape, frames) if len(shape) > 1 else None
     if own is None:
-        return list(leaves(value))
-    placed = [(k, x) for block, part in zip(own, value, strict=True)
+        return list(leaves(column))
+    placed = [(k, x) for block, part in zip(own, column, strict=True)
               for k, x in zip(block, leaves(part), strict=True)]
     return [x for _, x in sorted(placed, key=lambda pair: pair[0])]
 

@@ -115,7 +115,7 @@ class EventLog:
         self._gather()
         rows = self.rows[np.lexsort((self.rows["ordinal"], self.rows["trajectory"]))]
         q, rates = (np.ascontiguousarray(rows["y"][:, part]) for part in (
-            slice(0, robot.nq), slice(robot.nq, None)))
+            slice(0, robot.nq), slice(robot.nq, robot.nq + robot.n)))
         qd, name = rates, VELOCITIES[velocity].rates
         if name is not None:
             qd = robot.compute(name, q, rates) if variation is None else variation.taken(

@@ -14,7 +14,7 @@ from nlink.iterations.integration import STATUS
 from nlink.simulation.events import Events, Watched
 from nlink.simulation.run import Run, Stats
 from nlink.simulation.scipy_methods import SciPyMethod
-from nlink.simulation.system import System, evaluate_controller
+from nlink.simulation.system import System
 from nlink.simulation.variation import varied_kernel
 
 if TYPE_CHECKING:
@@ -32,19 +32,23 @@ def integrate_in_python(problem: Problem, system: System, bounds: dict[str, Any]
         return np.array([each[name] for each in outcomes], kind).reshape(lead)[()]
 
     out = np.reshape([each["out"] for each in outcomes],
-                     (*lead, len(problem.times), problem.y0.shape[1]))
+                     (*lead, len(problem.times), system.shape.size))
+    q, v, parts = system.split(out)
     stats = Stats(*(column(name, int) for name in ("steps", "rejects", "evaluations")))
-    return Run(robot, problem.times, out[..., :robot.nq], out[..., robot.nq:],
+    return Run(robot, problem.times, q, v,
                np.array([each["status"] for each in outcomes], int).reshape(lead), column("t"),
-               stats, problem.method.name, problem.velocity.name, forces=_forces(problem),
+               stats, problem.method.name, problem.velocity.name, forces=_forces(problem, system),
                variation=problem.variation, log=_log(robot, system.watched, outcomes),
-               closing=system.closing)
+               closing=system.closing, parts=parts)
 
 
 def _trajectory(problem: Problem, system: System, k: int, bounds: dict[str, Any],
                 ) -> dict[str, Any]:
     """One of them: its outputs, its events, and how it ended."""
-    y, times, table = problem.initial[k], problem.times, problem.table
+    times, table, own = problem.times, problem.table, problem.own[k].tolist()
+    y, scheme = problem.initial[k], system.scheme(own)
+    if scheme is not None:
+        y = np.concatenate([y, scheme.start(k + 1)[k]])
     end = {"t": times[0], "steps": 0, "rejects": 0, "evaluations": 0, "log": []}
     if problem.unclosed[k] or not (np.isfinite(y).all() and np.isfinite(problem.own[k]).all()):
         why = "not closed" if problem.unclosed[k] else "not finite"
@@ -53,15 +57,21 @@ def _trajectory(problem: Problem, system: System, k: int, bounds: dict[str, Any]
         if each.trigger.bounds and each.g(0.0, y, None) < 0:  # outside a limit, that is the end
             return end | {"out": _only(y, times), "status": STATUS["limit reached"],
                           "log": [(times[0], number, y)]}
+    found = programs(system, own)
+    if system.sampling is not None:
+        y = found["sample"](times[0], y)
     f = CountedCalls(rates(problem, system, None if table is None else table[k % len(table)],
                            problem.own[k]))
     method = problem.method
     if isinstance(method, SciPyMethod):
         method = method.started(problem.step, bounds["largest"])
     iteration = system.iteration(method)
-    given = bounds | {"rates": f, "coordinates": problem.robot.nq} | programs(system)
-    done = drive(iteration, given, {"t": times[0], "h": problem.step, "y": y}, times,
-                 dense=iteration.dense)
+    given = bounds | {"rates": f, "coordinates": problem.robot.nq,
+                      "discrete": system.shape.discrete} | found
+    start = {"t": times[0], "h": problem.step, "y": y}
+    if system.sampling is not None:
+        start |= system.sampling.first(times[0])
+    done = drive(iteration, given, start, times, dense=iteration.dense)
     return {"out": done.out, "status": done.status, "log": done.log, "evaluations": f.count} | {
         name: done.state[name] for name in ("t", "steps", "rejects")}
 
@@ -85,15 +95,21 @@ class CountedCalls:
         return self.function(float(t), y)
 
 
-def programs(system: System) -> dict[str, Callable[..., Any]]:
-    """What an iteration calls besides the rates, on floats."""
-    robot, nq = system.robot, system.robot.nq
+def programs(system: System, own: list[float]) -> dict[str, Callable[..., Any]]:
+    """What an iteration calls besides the rates, on floats; `own` is what a trajectory has
+    besides its state."""
+    robot = system.robot
     found: dict[str, Callable[..., Any]] = {}
+    if system.sampling is not None:
+        found["sample"] = lambda t, y: np.array(
+            system.after_sample(float(t), y, own), dtype=float)
     if system.restores:
         def restore(t: float, y: Array) -> Array:
-            q = np.array(robot.mechanism.space.normalize(y[:nq]))
-            return np.concatenate(robot.loops.project(q, y[nq:]) if system.projects
-                                  else (q, y[nq:]))
+            q, v, _ = system.split(y)
+            q = np.array(robot.mechanism.space.normalize(q))
+            if system.projects:
+                q, v = robot.loops.project(q, v)
+            return np.concatenate([q, v, y[len(q) + len(v):]])
 
         found["restore"] = restore
     if system.watched:
@@ -113,17 +129,16 @@ def _log(robot: Any, watched: tuple[Watched, ...], outcomes: list[dict[str, Any]
         return None
     trajectory, which = (np.array([row[k] for row in rows], int) for k in (0, 2))
     t, y = (np.array([row[k] for row in rows], float) for k in (1, 3))
-    y = y.reshape(-1, robot.nq + robot.n)
+    y = y.reshape(len(rows), -1 if rows else robot.nq + robot.n)
     return Events(tuple(each.name for each in watched), trajectory, t, which, y[:, :robot.nq],
-                  y[:, robot.nq:])
+                  y[:, robot.nq:robot.nq + robot.n])
 
 
 def rates(problem: Problem, system: System, table: Array | None, own: Array,
           ) -> Callable[[float, Array], Array]:
     """f(t, y) of one trajectory, on floats; `own` is what it has besides its state."""
     robot, times, varied = problem.robot, problem.times, problem.varied
-    controller = problem.controller and varied.controller(problem.controller, own.tolist())
-    space, nq, zeros = robot.mechanism.space, robot.nq, np.zeros(robot.n)
+    scheme, space = system.scheme(own.tolist()), robot.mechanism.space
     if varied.mechanical:
         loaded = varied_kernel(robot, varied, system.request())
 
@@ -132,36 +147,44 @@ def rates(problem: Problem, system: System, table: Array | None, own: Array,
     else:
         accelerate = kernel(system.request()).bare
 
-    def forces(t: float, q: Array, qd: Array) -> Array:
+    def control(t: float, q: Array, qd: Array, parts: Any) -> tuple[Array, Array]:
+        """Joint forces, and the rates of the parts."""
         if table is not None:
-            return np.array([np.interp(t, times, column) for column in table.T])
-        return zeros if controller is None else np.array(
-            evaluate_controller(controller, t, q, qd, robot.n), dtype=float)
+            return np.array([np.interp(t, times, column) for column in table.T]), np.empty(0)
+        tau, further = system.control(scheme, t, q, qd, parts)
+        return np.array(tau, dtype=float), np.array(further, dtype=float)
 
     def f(t: float, y: Array) -> Array:
-        q, v = np.ascontiguousarray(y[:nq]), np.ascontiguousarray(y[nq:])
+        q, v, parts = system.split(y)
         if system.velocity.rates is not None:
             q, qd = (np.array(x) for x in system.joint_rates(y))
-            change = system.change(robot.mechanism, q, v, qd, forces(t, q, qd))
-            return np.concatenate([qd, change])
-        qdd = np.empty(robot.n)
-        accelerate(q, v, forces(t, q, v), qdd)
-        return np.concatenate([v if space.flat else np.array(space.tangent(q, v)), qdd])
+            tau, further = control(t, q, qd, parts)
+            return np.concatenate([
+                qd, system.change(robot.mechanism, q, v, qd, tau), further])
+        q, v, qdd = np.ascontiguousarray(q), np.ascontiguousarray(v), np.empty(robot.n)
+        tau, further = control(t, q, v, parts)
+        accelerate(q, v, tau, qdd)
+        return np.concatenate([v if space.flat else np.array(space.tangent(q, v)), qdd, further])
 
     return f
 
 
-def _forces(problem: Problem) -> Any:
-    controller = problem.controller
-    if controller is None:
+def _forces(problem: Problem, system: System) -> Any:
+    if problem.controller is None:
         return problem.forces()
 
-    def forces(t: Array, q: Array, qd: Array, *own: Array) -> Array:
-        flat_q, flat_qd = (x.reshape(-1, len(t), x.shape[-1]) for x in (q, qd))
-        rows = own[0].reshape(len(flat_q), own[0].shape[-1]).tolist() if own else [[]] * len(flat_q)
-        controllers = [problem.varied.controller(controller, row) for row in rows]
-        tau = [[each(float(t[i]), a[i], b[i]) for i in range(len(t))]
-               for each, a, b in zip(controllers, flat_q, flat_qd, strict=True)]
+    def forces(t: Array, q: Array, qd: Array, *more: Array) -> Array:
+        flat = [x.reshape(-1, len(t), x.shape[-1]) for x in (q, qd)]
+        more = list(more)
+        own = more.pop().reshape(len(flat[0]), -1) if problem.variation else np.empty(
+            (len(flat[0]), 0))
+        flat += [x.reshape(-1, len(t), x.shape[-1]) for x in more]
+        tau = []
+        for k, columns in enumerate(zip(*flat, strict=True)):
+            scheme = system.scheme(own[k].tolist())
+            assert scheme is not None
+            tau.append([scheme.tau(float(t[i]), *(x[i] for x in columns))
+                        for i in range(len(t))])
         return np.array(tau, dtype=float).reshape(qd.shape)
 
     return forces

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,12 +70,21 @@ class Run:
     """Events, if some were watched."""
     closing: Closing = "project"
     """What kept loops closed."""
+    parts: Mapping[str, Array] = field(default_factory=dict)
+    """What the state has besides coordinates and velocities, each (..., times, size): `x`, the
+    state of a controller, `held`, the joint forces of a sampled one."""
 
     @lazy
     def qd(self) -> Array:
         """Joint rates."""
         name = VELOCITIES[self.velocity].rates
         return self.rates if name is None else self._compute(name, self.q, self.rates)
+
+    @property
+    def x(self) -> Array:
+        """The state of the controller, (..., times, size); of size 0 if it has none."""
+        found = self.parts.get("x")
+        return np.empty((*self.rates.shape[:-1], 0)) if found is None else found
 
     @property
     def events(self) -> Events:
@@ -85,11 +94,14 @@ class Run:
     @lazy
     def tau(self) -> Array:
         """Joint forces on the output times."""
+        if "held" in self.parts:
+            return np.asarray(self.parts["held"])
         if self.forces is None:
             return np.broadcast_to(0.0, self.rates.shape)
         if callable(self.forces):
             own = () if self.variation is None else (self.variation.values[..., None, :],)
-            return self.forces(self.t, np.asarray(self.q), np.asarray(self.qd), *own)
+            state = (np.asarray(self.x),) if "x" in self.parts else ()
+            return self.forces(self.t, np.asarray(self.q), np.asarray(self.qd), *state, *own)
         if self.forces.shape == self.rates.shape:
             return self.forces
         return np.broadcast_to(self.forces, self.rates.shape)
@@ -112,17 +124,19 @@ class Run:
         if size is not None and size < 1:
             raise ValueError(f"size: {size}, expected at least 1")
         size = size or max(1, PIECE // (8 * outputs * (self.robot.nq + self.robot.n)))
-        arrays = [self.q, self.rates]
+        arrays = [self.q, self.rates, *self.parts.values()]
         if self.forces is not None and not callable(self.forces):
             arrays.append(np.broadcast_to(self.forces, self.rates.shape)
                           if self.forces.shape != self.rates.shape else self.forces)
         flat = [x if x.ndim == 3 else x.reshape(-1, *x.shape[-2:]) for x in arrays]
         for begin in range(0, count, size):
             rows = slice(begin, min(begin + size, count))
-            q, rates, *tau = (np.array(x[rows]) for x in flat)
+            q, rates, *rest = (np.array(x[rows]) for x in flat)
+            parts, tau = dict(zip(self.parts, rest, strict=False)), rest[len(self.parts):]
             stats = Stats(*(np.asarray(x).reshape(-1)[rows] for x in (
                 self.stats.steps, self.stats.rejects, self.stats.evaluations)))
             yield replace(self, q=q, rates=rates, stats=stats, forces=(*tau, self.forces)[0],
+                          parts=parts,
                           status_codes=self.status_codes.reshape(-1)[rows],
                           t_end=self.t_end.reshape(-1)[rows],
                           variation=self.variation and self.variation.taken(rows),
@@ -132,7 +146,8 @@ class Run:
         """The same run, without arrays on disk."""
         forces = self.forces if self.forces is None or callable(self.forces) else np.array(
             self.forces)
-        return replace(self, q=np.array(self.q), rates=np.array(self.rates), forces=forces)
+        return replace(self, q=np.array(self.q), rates=np.array(self.rates), forces=forces,
+                       parts={name: np.array(x) for name, x in self.parts.items()})
 
     @lazy
     def closure_error(self) -> Array:

@@ -43,7 +43,7 @@ def write_run(run: Run, path: Path) -> Path:
     """Write a run, as its only writer."""
     head = {"format": FORMAT, "method": run.method, "robot": run.robot.to_toml(),
             "vary": None if run.variation is None else run.variation.head(),
-            "closing": run.closing}
+            "closing": run.closing, "parts": list(run.parts)}
     if run.log is not None:
         head["events"] = list(run.log.names)
     if path.suffix == ".zarr":
@@ -51,6 +51,7 @@ def write_run(run: Run, path: Path) -> Path:
     arrays = {"t": run.t, "q": run.q, "qd": run.qd, "tau": run.tau,
               "status": run.status_codes, "t_end": run.t_end}
     arrays |= {name: np.asarray(value) for name, value in asdict(run.stats).items()}
+    arrays |= {f"part_{name}": np.asarray(values) for name, values in run.parts.items()}
     if run.variation is not None:
         arrays["vary"] = run.variation.values
     arrays |= _event_arrays(run)
@@ -69,13 +70,17 @@ def _save_zarr(run: Run, path: Path, head: dict[str, Any]) -> Path:
     temporary = name_beside(path, f"{secrets.token_hex(8)}.tmp")
     group = store.zarr().open_group(str(temporary), mode="w")
     n, count = run.robot.n, run.status_codes.size
-    store.create_arrays(group, {"q": run.robot.nq, "qd": n, "tau": n}, run.t, count,
-                        store.block_rows(len(run.t), run.robot.nq + n))
+    widths = {"q": run.robot.nq, "qd": n, "tau": n} | {
+        f"part_{name}": values.shape[-1] for name, values in run.parts.items()}
+    store.create_arrays(group, widths, run.t, count,
+                        store.block_rows(len(run.t), sum(widths.values()) - n))
     begin = 0
     for piece in run.pieces():
         rows = slice(begin, begin + len(piece.status_codes))
         for name in ("q", "qd", "tau"):
             group[name][rows] = getattr(piece, name)
+        for name, values in piece.parts.items():
+            group[f"part_{name}"][rows] = values
         begin = rows.stop
     store.write_summary(group, run)
     for name, values in _event_arrays(run).items():
@@ -120,10 +125,11 @@ def _read_zarr(path: Path) -> Run:
         return store.open_store(store.Group, path).run()
     head = dict(group.attrs)
     lead = tuple(head["lead"])
-    arrays = {name: group[name][...] for name in group if name not in ("q", "qd", "tau")}
+    whole = ["q", "qd", "tau", *(f"part_{name}" for name in head.get("parts", ()))]
+    arrays = {name: group[name][...] for name in group if name not in whole}
     arrays |= {name: x.reshape((*lead, *x.shape[1:])) for name, x in arrays.items()
                if name != "t" and not name.startswith("events_")}
-    arrays |= {name: store.shaped(group[name], lead) for name in ("q", "qd", "tau")}
+    arrays |= {name: store.shaped(group[name], lead) for name in whole}
     return _assemble(head, arrays)
 
 
@@ -133,6 +139,9 @@ def _assemble(head: dict[str, Any], arrays: dict[str, Any]) -> Run:
     robot, codes = store.stored_robot(head["robot"]), checks.check_status(arrays["status"])
     for name, width in (("q", robot.nq), ("qd", robot.n), ("tau", robot.n)):
         store.check_array(name, arrays[name], (*codes.shape, len(arrays["t"]), width))
+    parts = {str(name): arrays[f"part_{name}"] for name in head.get("parts", ())}
+    for name, values in parts.items():
+        store.check_array(name, values, (*codes.shape, len(arrays["t"]), *values.shape[-1:]))
     stats = Stats(*(arrays[name][()] for name in ("steps", "rejects", "evaluations")))
     varied = head.get("vary")
     log = Events(tuple(head["events"]), *(arrays[f"events_{name}"] for name in _EVENTS)
@@ -140,7 +149,7 @@ def _assemble(head: dict[str, Any], arrays: dict[str, Any]) -> Run:
     return Run(robot, arrays["t"], arrays["q"], arrays["qd"], codes, arrays["t_end"],
                stats, head["method"], forces=arrays["tau"],
                variation=Variation.from_head(varied, arrays["vary"]) if varied else None, log=log,
-               closing=head.get("closing", "project"))
+               closing=head.get("closing", "project"), parts=parts)
 
 
 def to_xarray(run: Run) -> Any:

@@ -69,10 +69,11 @@ class SciPyMethod(OneStep):
             return found
 
         if self.solver is None:
+            bound = min(given.final, s.get("tick", np.inf))  # a jump wants a solver of its own
             self.solver = self._solver()(
-                rates, s.t, s.y, given.final, rtol=max(given.rtol, 100 * np.finfo(float).eps),
+                rates, s.t, s.y, bound, rtol=max(given.rtol, 100 * np.finfo(float).eps),
                 atol=given.atol, max_step=self.largest,
-                first_step=min(self.first, given.final - s.t) if self.first else None)
+                first_step=min(self.first, bound - s.t) if self.first else None)
         self.solver.step()
         self.end = np.float64(self.solver.t)
         if self.solver.status == "failed" or self.end == s.t:  # LSODA stands still, saying nothing

@@ -148,27 +148,33 @@ def _compiled(problem: Problem, system: System, limits: dict[str, Any], threads:
     count, method, own = len(problem.y0), problem.method, problem.own
     wide = host().target.width
     kernel = kernel_of(system, method, wide if count > 2 else 2)
-    records = new_records(count, system.iteration(method).layout, problem.y0.shape[1],
+    records = new_records(count, system.iteration(method).layout, system.shape.size,
                           own.shape[1])
     records["own"] = own
     records["next"], records["t"], records["h"] = 1, problem.times[0], problem.step
-    records["y"] = problem.initial
+    records["y"] = system.start(problem.initial, own, float(problem.times[0]))
+    if system.sampling is not None:
+        for name, value in system.sampling.first(float(problem.times[0])).items():
+            records[name] = value
     records["status"][problem.unclosed] = STATUS["not closed"]
     head = {"method": method.name, "lead": problem.lead, "t": problem.times,
             "velocity": system.velocity.name, "closing": system.closing,
             "evaluations": method.evaluations, "stages": method.stages,
             "start": 2 if method.adaptive and not problem.step else 1,
             "nq": problem.robot.nq,
-            "forces": not (problem.controller is None and problem.table is None),
+            "parts": [[part.name, part.size] for part in system.parts],
+            "forces": not (problem.controller is None and problem.table is None) and not any(
+                part.name == "held" for part in system.parts),
             "vary": None if problem.variation is None else problem.variation.head(),
             "events": [each.name for each in system.watched]}
     target = _target(save)
     if target is not None:
         head |= {"digest": _digest(problem, system, limits), "source": source_contents(),
                  "robot": problem.robot.to_toml(), "record": records.dtype.descr}
-    log = EventLog(count, problem.y0.shape[1], len(system.watched))
+    log = EventLog(count, system.shape.size, len(system.watched))
     stop_outside(records, log, system.watched)
-    forces = problem.forces() if problem.controller is None else _controller_kernel(system)
+    forces = problem.forces() if not head["forces"] or problem.controller is None else (
+        _controller_kernel(system))
     if target is not None:
         target.parent.mkdir(parents=True, exist_ok=True)
     place = None if save is None else Path(save)
@@ -264,8 +270,9 @@ def _bar(progress: bool | Callable[[float], None] | None,
 
 
 def _controller_kernel(system: System) -> Callable[..., Array]:
-    """tau(t, q, qd) of a traced controller, or tau(t, q, qd, own), over any leading shape."""
+    """tau(t, q, qd, ...) of a traced controller over any leading shape; its state and what varies
+    follow, if there are any."""
     from nlink.backends.llvm.loading import load_kernel
 
-    kernel = load_kernel(system.controller_program())
-    return lambda t, q, qd, *own: kernel(t[:, None], q, qd, *own)
+    kernel = load_kernel(system.controller_program(rates=False))
+    return lambda t, q, qd, *more: kernel(t[:, None], q, qd, *more)

@@ -41,7 +41,7 @@ Array = np.ndarray
 BLOCK = 2**25
 """Bytes of states that are worked on at a time when they go to disk."""
 HEAD = ("robot", "digest", "source", "check", "lead", "t", "start", "evaluations", "stages",
-        "method", "nq", "velocity", "closing", "vary", "forces", "events", "record")
+        "method", "nq", "parts", "velocity", "closing", "vary", "forces", "events", "record")
 """What is known of every run under way."""
 
 
@@ -93,19 +93,33 @@ class Store:
 
     def run(self, robot: Robot | None = None, forces: Any = None) -> Run:
         """The run as it stands."""
-        return self.assemble(self.out[..., :self.nq], self.out[..., self.nq:], robot, forces)
+        return self.assemble(*self.columns(self.out), robot, forces)
 
     @property
     def nq(self) -> int:
         return int(self.head["nq"])
 
+    @property
+    def n(self) -> int:
+        return self.size - self.nq - sum(size for _, size in self.head["parts"])
+
+    def columns(self, y: Array) -> list[Array]:
+        """Coordinates, velocities, and each part of states."""
+        found, at = [], 0
+        for size in (self.nq, self.n, *(size for _, size in self.head["parts"])):
+            found.append(y[..., at:at + size])
+            at += size
+        return [*found[:2], dict(zip((name for name, _ in self.head["parts"]), found[2:],
+                                     strict=True))]
+
     def forces_of_block(self, robot: Robot, forces: Any) -> Array:
         """tau of the block at hand."""
         own = Store(self.records[self.begin:self.end], self.head | {
             "lead": (self.end - self.begin,), "events": ()}, self.log)
-        return own.assemble(self.out[..., :self.nq], self.out[..., self.nq:], robot, forces).tau
+        return own.assemble(*self.columns(self.out), robot, forces).tau
 
-    def assemble(self, q: Any, rates: Any, robot: Robot | None, forces: Any) -> Run:
+    def assemble(self, q: Any, rates: Any, parts: dict[str, Any], robot: Robot | None,
+                 forces: Any) -> Run:
         head, records, lead = self.head, self.records, tuple(self.head["lead"])
         steps, rejects, evaluations = (x.reshape(lead)[()] for x in self.statistics())
         variation = None
@@ -119,14 +133,15 @@ class Store:
                    records["t"].reshape(lead), Stats(steps, rejects, evaluations),
                    head["method"], head["velocity"], forces, variation,
                    self.log.events(robot, head["events"], head["velocity"], variation),
-                   head["closing"])
+                   head["closing"], {name: shaped(x, lead) for name, x in parts.items()})
 
     def statistics(self) -> tuple[Array, Array, Array]:
         """Steps, rejected steps and evaluations of each trajectory."""
         head, (steps, rejects, sweeps) = self.head, (
             self.records[name] for name in ("steps", "rejects", "sweeps"))
+        samples = self.records["ticks"] - 1 if "ticks" in self.records.dtype.names else 0
         return steps, rejects, (head["start"] + (steps + rejects) * head["evaluations"]
-                                + sweeps * head["stages"])
+                                + sweeps * head["stages"] + samples)
 
 
 class SavedStore(Store):
@@ -221,8 +236,7 @@ class Directory(SavedStore):
 
     def widths(self) -> dict[str, int]:
         """The files of states and forces, and how many columns they have."""
-        return {"y.npy": self.size} | ({"tau.npy": self.size - self.nq} if self.head["forces"]
-                                       else {})
+        return {"y.npy": self.size} | ({"tau.npy": self.n} if self.head["forces"] else {})
 
     def _blank(self, name: str, width: int) -> None:
         """A file of nan, written block by block: mapped, all of it would count as memory."""
@@ -251,10 +265,10 @@ class Directory(SavedStore):
                          (self.end - self.begin, self.outputs, self.size))
 
     def saved_forces(self) -> Array:
-        return self._map("tau.npy", self.size - self.nq)[self.begin:self.end]
+        return self._map("tau.npy", self.n)[self.begin:self.end]
 
     def write_forces(self, tau: Array) -> None:
-        self._map("tau.npy", self.size - self.nq, "r+")[self.begin:self.end] = tau
+        self._map("tau.npy", self.n, "r+")[self.begin:self.end] = tau
 
     def checkpoint(self) -> None:
         self.log.save(self.path, self.records)  # before the records that count its rows
@@ -268,8 +282,8 @@ class Directory(SavedStore):
     def run(self, robot: Robot | None = None, forces: Any = None) -> Run:
         y = self._map("y.npy", self.size)
         if self.head["forces"]:
-            forces = shaped(self._map("tau.npy", self.size - self.nq), tuple(self.head["lead"]))
-        return self.assemble(y[..., :self.nq], y[..., self.nq:], robot, forces)
+            forces = shaped(self._map("tau.npy", self.n), tuple(self.head["lead"]))
+        return self.assemble(*self.columns(y), robot, forces)
 
 
 class Group(SavedStore):
@@ -319,14 +333,16 @@ class Group(SavedStore):
 
     def widths(self) -> dict[str, int]:
         """The arrays of states and forces, and how many columns they have."""
-        n = self.size - self.nq
-        return {"q": self.nq, self.head["velocity"]: n} | ({"tau": n} if self.head["forces"]
-                                                           else {})
+        return self.state_widths() | ({"tau": self.n} if self.head["forces"] else {})
+
+    def state_widths(self) -> dict[str, int]:
+        """The arrays of states, in the order of the state."""
+        return {"q": self.nq, self.head["velocity"]: self.n} | {
+            f"part_{name}": size for name, size in self.head["parts"]}
 
     def states(self) -> Array:
         rows = slice(self.begin, self.end)
-        return np.concatenate([self.group["q"][rows], self.group[self.head["velocity"]][rows]],
-                              axis=-1)
+        return np.concatenate([self.group[name][rows] for name in self.state_widths()], axis=-1)
 
     def saved_forces(self) -> Array:
         return self.group["tau"][self.begin:self.end]
@@ -339,8 +355,10 @@ class Group(SavedStore):
             return
         self.log.save(self.path, self.records)
         rows = slice(self.begin, self.end)
-        self.group["q"][rows] = self.out[..., :self.nq]
-        self.group[self.head["velocity"]][rows] = self.out[..., self.nq:]
+        at = 0
+        for name, width in self.state_widths().items():
+            self.group[name][rows] = self.out[..., at:at + width]
+            at += width
         self.add_up()
         self.group["records"][rows] = checks.seal(self.records[rows], self.sums[rows], self.begin)
 
@@ -350,7 +368,9 @@ class Group(SavedStore):
     def run(self, robot: Robot | None = None, forces: Any = None) -> Run:
         if self.head["forces"]:
             forces = shaped(self.group["tau"], tuple(self.head["lead"]))
-        return self.assemble(self.group["q"], self.group[self.head["velocity"]], robot, forces)
+        parts = {name: self.group[f"part_{name}"] for name, _ in self.head["parts"]}
+        return self.assemble(self.group["q"], self.group[self.head["velocity"]], parts, robot,
+                             forces)
 
 
 def open_store(kind: type[Directory] | type[Group], path: Path) -> Directory | Group:
@@ -432,7 +452,7 @@ def read_records(path: Path, raw: Array, head: dict[str, Any], kind: np.dtype | 
                  repair: bool) -> tuple[Array, Array, EventLog]:
     """Records and their sums, and the events they count."""
     robot = stored_robot(head["robot"])
-    size = robot.nq + robot.n
+    size = robot.nq + robot.n + sum(size for _, size in head["parts"])
     if head["nq"] != robot.nq:
         raise ValueError(f"nq {head['nq']}, expected {robot.nq} for {robot.name}")
     records, sums = checks.unseal(raw, head, kind)

@@ -1,9 +1,10 @@
 """A robot under a controller as a system of first order: ydot = f(t, y), traced.
 
-The state is y = (q, qd) with qdot the tangent of the space of q (a quaternion's rate for
+The state is y = (q, qd, parts) with qdot the tangent of the space of q (a quaternion's rate for
 spherical and free joints) and qdd from forward dynamics; tau = controller(t, q, qd) is traced
 into the same graph, so that it shares sines, poses and whatever else it has in
-common with the dynamics.
+common with the dynamics. Parts are what controllers remember: first those with rates of their
+own, then those that change at jumps only.
 
 The state may hold other velocities than qd (`velocities`): momenta for the symplectic method,
 or quasi-velocities [Koz95]; a controller still sees qd.
@@ -11,7 +12,7 @@ or quasi-velocities [Koz95]; a controller still sees qd.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
@@ -23,6 +24,7 @@ from nlink.backends.llvm.threads import MAKING
 from nlink.iterations.event_search import EventHandling
 from nlink.iterations.integration import Integration, Method
 from nlink.iterations.recording import RecordedIteration, record
+from nlink.iterations.sampling import Sampling
 from nlink.iterations.text import Shape
 from nlink.iterations.triggers import Trigger
 from nlink.programs.keys import key
@@ -31,6 +33,8 @@ from nlink.programs.rolled_program import RolledProgram
 from nlink.programs.tracing import run
 from nlink.scalars.functions import Scalar, Scalars
 from nlink.scalars.graph import Graph, Node
+from nlink.scalars.lazy import lazy
+from nlink.simulation.control_scheme import Controller, ControlScheme, StatePart
 from nlink.simulation.events import Margin, Watched
 from nlink.simulation.variation import NOTHING, Varied
 from nlink.simulation.velocities import VELOCITIES, JointRates
@@ -42,13 +46,10 @@ if TYPE_CHECKING:
     from nlink.model.mechanism import Mechanism
     from nlink.robot import Robot
 
+Array = np.ndarray
 Closing = Literal["project", "drift"] | float
 """What keeps loops closed: a projection after each step, nothing, or Baumgarte's terms with
 this rate (1/s)."""
-
-Controller = Callable[..., Any]
-"""tau = controller(t, q, qd), or controller(t, q, qd, p) with parameters that vary, written with
-+ - * / and the functions of nlink."""
 
 
 def apply(robot: Robot, name: str, *columns: Scalars,
@@ -76,22 +77,6 @@ def perform(request: Request, *columns: Scalars) -> list[Scalar]:
     return run(request.algorithm, mechanism, request.options, columns)
 
 
-def evaluate_controller(controller: Controller, t: Scalar, q: Sequence[Scalar] | np.ndarray,
-                        qd: Sequence[Scalar] | np.ndarray, n: int) -> list[Scalar]:
-    """tau of a controller, checked: one number for each rate."""
-    robot = getattr(controller, "robot", None)
-    if robot is not None and (robot.nq, robot.n) != (len(q), len(qd)):
-        raise ValueError(f"tau: a controller for {robot.name}, of {robot.nq} coordinates and "
-                         f"{robot.n} rates, expected one for {len(q)} and {len(qd)}")
-    kind = object if isinstance(t, Node) else float
-    tau = controller(t, np.array(q, dtype=kind), np.array(qd, dtype=kind))
-    values = [] if tau is None else list(np.asarray(tau, dtype=object).ravel())
-    if len(values) != n:
-        given = "None" if tau is None else f"{len(values)} value{'s' * (len(values) != 1)}"
-        raise ValueError(f"tau: the controller gave {given}, expected {n} numbers")
-    return values
-
-
 _KEYS: WeakKeyDictionary[Robot, dict[str, str]] = WeakKeyDictionary()
 """Keys of what was traced already, by robot and all else that decides it."""
 
@@ -115,44 +100,88 @@ class System:
     """Functions whose zeros are events."""
     restitution: float = 1.0
     """What of a joint's rate is left after an impact on its limit."""
+    asks: bool = False
+    """Whether Python is asked for joint forces at samples, rather than a traced program."""
 
     @property
     def shape(self) -> Shape:
-        robot = self.robot
-        return Shape(robot.nq + robot.n, 2 * robot.n if self.table else 0, self.varied.width,
-                     robot.nq)
+        robot, parts = self.robot, self.parts
+        return Shape(robot.nq + robot.n + sum(part.size for part in parts),
+                     2 * robot.n if self.table else 0, self.varied.width, robot.nq,
+                     sum(part.size for part in parts if part.discrete))
+
+    def scheme(self, own: Scalars = ()) -> ControlScheme | None:
+        """The controller, with the numbers that vary if they are given."""
+        if self.controller is None:
+            return None
+        return ControlScheme.of(self.varied.controller(self.controller, own) if len(own)
+                                else self.controller, self.robot.n)
+
+    @lazy
+    def sampling(self) -> Sampling | None:
+        """When the controller acts; None if always."""
+        scheme = self.scheme()
+        return None if scheme is None or scheme.period is None else Sampling(
+            scheme.period, self.asks)
+
+    @lazy
+    def parts(self) -> tuple[StatePart, ...]:
+        """What the state has behind q and the velocities: what moves, then what only jumps."""
+        scheme = self.scheme()
+        found = () if scheme is None else scheme.parts
+        return tuple(sorted(found, key=lambda part: part.discrete))
+
+    def split(self, y: Any) -> tuple[Any, Any, dict[str, Any]]:
+        """q, the velocities, and the parts by name, of a state or of rows of states."""
+        sizes = {"q": self.robot.nq, "v": self.robot.n} | {
+            part.name: part.size for part in self.parts}
+        found, at = {}, 0
+        for name, size in sizes.items():
+            found[name] = y[..., at:at + size] if isinstance(y, np.ndarray) else y[at:at + size]
+            at += size
+        return found.pop("q"), found.pop("v"), found
+
+    def joined(self, q: Scalars, v: Scalars, parts: Mapping[str, Scalars]) -> list[Scalar]:
+        """A state from what `split` gives."""
+        return [*q, *v, *(x for part in self.parts for x in parts[part.name])]
 
     def iteration(self, method: Method) -> Integration:
         """What a driver runs: a method, around the programs of this system."""
-        # held values, and states that must be closed, want a stop at every output
-        dense = method.interpolates and not (method.compiles and self.table) and not self.projects
+        # held values, and states that must be closed, want a stop at every output, and a jump
+        # leaves a method that remembers nothing to interpolate with
+        dense = (method.interpolates and not (method.compiles and self.table)
+                 and not self.projects and not (self.sampling and method.remembers))
         events = EventHandling([each.trigger for each in self.watched]) if self.watched else None
-        return Integration(method, dense=dense, restores=self.restores, events=events)
+        return Integration(method, dense=dense, restores=self.restores, events=events,
+                           sampling=self.sampling)
 
     def recorded(self, method: Method) -> RecordedIteration:
         """The statements of an iteration with a method; no program that it calls is traced."""
         cells = {"watch": len(self.watched),
                  "limited": sum(each.trigger.bounds for each in self.watched)}
         called = [name for name, needed in self._called().items() if needed]
-        return record(self.iteration(method), {name: cells.get(name, 0) for name in called})
+        return record(self.iteration(method), {name: cells.get(name, 0) for name in called},
+                      self.shape.discrete)
 
     def _called(self) -> dict[str, bool]:
         """What iterations call, and whether this one does."""
         return {"rates": True, "restore": self.restores, "watch": bool(self.watched),
+                "sample": self.sampling is not None and not self.asks,
                 "limited": any(each.trigger.bounds for each in self.watched),
                 "impact": any(each.trigger.action == "bounce" for each in self.watched)}
 
     def programs(self) -> dict[str, Program | RolledRates]:
         """All that an iteration calls, traced."""
         trace = {"rates": self.program, "restore": self.restore_program,
+                 "sample": self.sample_program,
                  "watch": self.watch_program, "limited": self.limited_program,
                  "impact": self.impact_program}
         return {name: trace[name]() for name, needed in self._called().items() if needed}
 
-    def _part(self, name: str, function: Callable[..., Scalars], inputs: int | None = None,
+    def _part(self, name: str, function: Callable[..., Scalars], cells: int = 0,
               gives: str = "column") -> Program:
-        """A program of t, y and u."""
-        graph, count = Graph(), self.shape.inputs if inputs is None else inputs
+        """A program of t, y and u, which are the inputs and then so many cells."""
+        graph, count = Graph(), self.shape.inputs + cells
         y = [graph.input(f"y[{k}]") for k in range(self.shape.size)]
         u = [graph.input(f"u[{k}]") for k in range(count)]
         values = tuple(graph.lift(x) for x in function(graph.input("t[0]"), y, u))
@@ -176,30 +205,63 @@ class System:
 
     def recipe(self) -> str:
         """A digest of all programs that are integrated."""
-        control = None if self.controller is None else key(self.controller_program())
+        control = None if self.controller is None or self.asks else key(self.controller_program())
         watch = key(self.watch_program()) if self.watched else None
         limits = [(each.g, each.rate) for each in self.watched if each.trigger.bounds]
-        here = repr((control, self.table, self.velocity, self.algorithm, self.closing, self.varied,
+        here = repr((control, self.parts, self.sampling, self.table, self.velocity,
+                     self.algorithm, self.closing, self.varied,
                      [each.trigger for each in self.watched], watch, limits, self.restitution))
         known = _KEYS.setdefault(self.robot, {})
         if here not in known:
             known[here] = key(self.shape, self.programs())
         return known[here]
 
-    def controller_program(self) -> Program:
-        """The controller alone: tau from t, q, qd and what varies."""
-        graph, robot = Graph(), self.robot
-        t = graph.input("t[0]")
-        q = [graph.input(f"q[{k}]") for k in range(robot.nq)]
-        qd = [graph.input(f"qd[{k}]") for k in range(robot.n)]
-        own = [graph.input(f"own[{k}]") for k in range(self.varied.width)]
-        assert self.controller is not None
-        tau = evaluate_controller(self.varied.controller(self.controller, own), t, q, qd, robot.n)
-        ports = [Port("t", (1,)), Port("q", (robot.nq,)), Port("qd", (robot.n,))]
-        if own:
-            ports.append(Port("own", (len(own),)))
-        return Program("controller", tuple(ports), (Port("tau", (robot.n,)),),
-                       tuple(graph.lift(x) for x in tau))
+    def controller_program(self, *, rates: bool = True) -> Program:
+        """The controller alone: tau from t, q, qd, its state and what varies, and then the
+        rates of its state."""
+        graph, robot, scheme = Graph(), self.robot, self.scheme()
+        assert scheme is not None
+        sizes = {"t": 1, "q": robot.nq, "qd": robot.n, "x": scheme.size, "own": self.varied.width}
+        columns = {name: [graph.input(f"{name}[{k}]") for k in range(size)]
+                   for name, size in sizes.items()}
+        scheme = self.scheme(columns.pop("own"))
+        assert scheme is not None
+        where = (columns.pop("t")[0], *columns.values())
+        results = {"tau": scheme.tau(*where)}
+        if rates and scheme.size:
+            results["change"] = (scheme.rates if scheme.period is None else scheme.advance)(*where)
+        return Program("controller", tuple(Port(name, (size,)) for name, size in sizes.items()
+                                           if size),
+                       tuple(Port(name, (len(values),)) for name, values in results.items()),
+                       tuple(graph.lift(x) for values in results.values() for x in values))
+
+    def sample_program(self) -> Program:
+        """The state after a sample."""
+        return self._part("sample", lambda t, y, u: self.after_sample(
+            t, y, u[self.shape.timed:]))
+
+    def after_sample(self, t: Scalar, y: Scalars, own: Scalars) -> list[Scalar]:
+        """The state after the controller has seen it."""
+        scheme = self.scheme(own)
+        assert scheme is not None
+        q, v, _ = self.split(y)
+        q, qd = self.joint_rates(y, self.varied.mechanism(self.robot, own))
+        return [*q, *v, *scheme.sample(t, q, qd, y[len(q) + len(v):])]
+
+    def start(self, initial: Array, own: Array, begin: float) -> Array:
+        """The states to start from: coordinates and velocities, and what the controller has
+        there, the first sample taken if it is traced."""
+        scheme = self.scheme()
+        if scheme is None or not self.parts:
+            return initial
+        y = np.concatenate([initial, scheme.start(len(initial))], axis=1)
+        if self.sampling is None or self.asks:
+            return y
+        from nlink.backends.llvm.loading import load_kernel
+
+        inputs = np.zeros((len(y), self.shape.inputs))
+        inputs[:, self.shape.timed:] = own
+        return load_kernel(self.sample_program())(np.full((len(y), 1), begin), y, inputs)
 
     def watch_program(self) -> Program:
         """The functions whose zeros are events, of t and y."""
@@ -219,7 +281,8 @@ class System:
 
     def impact_program(self) -> Program:
         """The state after an impact, of y before it and of which limit it is."""
-        return self._part("impact", lambda t, y, u: self.after_impact(y, u), len(self.watched))
+        return self._part("impact", lambda t, y, u: self.after_impact(y, u[self.shape.inputs:]),
+                          len(self.watched))
 
     def after_impact(self, y: Scalars, acts: Scalars) -> list[Scalar]:
         """The state after an impact on one of the limits that are watched, for which `acts` is
@@ -227,7 +290,7 @@ class System:
         has turned its rate round: qd' = qd - (1 + restitution) (e . qd) / (e . M^-1 e) M^-1 e.
         """
         robot = self.robot
-        q, qd = self.joint_rates(y)
+        (q, qd), (_, _, parts) = self.joint_rates(y), self.split(y)
         q, e = list(q), [0.0] * robot.n
         for each, act in zip(self.watched, acts, strict=True):
             if isinstance(each.g, Margin) and each.trigger.action == "bounce":
@@ -242,12 +305,13 @@ class System:
         speed = sum((a * b for a, b in zip(e, qd, strict=True)), 0.0)
         impulse = -(1 + self.restitution) * speed / reach
         after = [v + x * impulse for v, x in zip(qd, c, strict=True)]
-        return [*q, *self.velocity.from_rates(self._perform(robot.mechanism), q, after)]
+        return self.joined(q, self.velocity.from_rates(self._perform(robot.mechanism), q, after),
+                           parts)
 
     def joint_rates(self, y: Scalars, mechanism: Mechanism | None = None,
                     ) -> tuple[Scalars, Scalars]:
         """q and qd of a state."""
-        q, v = y[:self.robot.nq], y[self.robot.nq:]
+        q, v, _ = self.split(y)
         perform = self._perform(mechanism or self.robot.mechanism)
         return q, self.velocity.to_rates(perform, q, v)
 
@@ -268,11 +332,11 @@ class System:
         graph = Graph()
         t = graph.input("t[0]")
         y = [graph.input(f"y[{k}]") for k in range(shape.size)]
-        rates = y[robot.nq:]
+        _, rates, parts = self.split(y)
         own = [graph.input(f"u[{k}]") for k in range(shape.timed, shape.inputs)]
         mechanism = self.varied.mechanism(robot, own)
         q, qd = self.joint_rates(y, mechanism)
-        tau = self._forces(graph, t, q, qd, own)
+        tau, further = self._forces(graph, t, q, qd, parts, own)
         space = robot.mechanism.space
         velocity = space.tangent(q, qd)
 
@@ -285,8 +349,8 @@ class System:
             loops = request.program()
             assert isinstance(loops, RolledProgram)
             return RolledRates(part("forces", tau), None if space.flat else part(
-                "velocity", velocity), loops)
-        return part("rates", (*velocity, *self.change(mechanism, q, rates, qd, tau)))
+                "velocity", velocity), loops, part("further", further) if further else None)
+        return part("rates", (*velocity, *self.change(mechanism, q, rates, qd, tau), *further))
 
     def change(self, mechanism: Mechanism, q: Scalars, v: Scalars, qd: Scalars,
                tau: Scalars) -> Scalars:
@@ -301,30 +365,42 @@ class System:
 
         def values(t: Node, y: Sequence[Node], u: Sequence[Node]) -> list[Scalar]:
             robot = self.robot
-            q, rates = robot.mechanism.space.normalize(y[:robot.nq]), y[robot.nq:]
-            if not self.projects:
-                return [*q, *rates]
-            mechanism = self.varied.mechanism(robot, u[self.shape.timed:])
-            return perform(replace(robot.request("project"), mechanism=mechanism), q, rates)
+            q, rates, parts = self.split(y)
+            q = robot.mechanism.space.normalize(q)
+            if self.projects:
+                mechanism = self.varied.mechanism(robot, u[self.shape.timed:])
+                closed = perform(replace(robot.request("project"), mechanism=mechanism), q, rates)
+                q, rates = closed[:robot.nq], closed[robot.nq:]
+            return self.joined(q, rates, parts)
 
         return self._part("restore", values)
 
-    def _forces(self, graph: Graph, t: Node, q: Scalars, qd: Scalars,
-                own: list[Node]) -> list[Scalar]:
-        n = self.robot.n
+    def _forces(self, graph: Graph, t: Node, q: Scalars, qd: Scalars, parts: Mapping[str, Scalars],
+                own: list[Node]) -> tuple[list[Scalar], list[Scalar]]:
+        """Joint forces, and the rates of the parts."""
         if self.table:
+            n = self.robot.n
             u = [graph.input(f"u[{k}]") for k in range(2 + 2 * n)]
             x = (t - u[0]) / (u[1] - u[0])
-            return [a + (b - a) * x for a, b in zip(u[2:2 + n], u[2 + n:], strict=True)]
-        if self.controller is not None:
-            return evaluate_controller(self.varied.controller(self.controller, own), t, q, qd, n)
-        return [0.0] * n
+            return [a + (b - a) * x for a, b in zip(u[2:2 + n], u[2 + n:], strict=True)], []
+        return self.control(self.scheme(own), t, q, qd, parts)
+
+    def control(self, scheme: ControlScheme | None, t: Scalar, q: Scalars, qd: Scalars,
+                parts: Mapping[str, Scalars]) -> tuple[list[Scalar], list[Scalar]]:
+        """Joint forces of a controller, and the rates of all parts of the state."""
+        if scheme is None:
+            return [0.0] * self.robot.n, []
+        x = parts.get("x", ())
+        tau = list(parts["held"]) if "held" in parts else scheme.tau(t, q, qd, x)
+        change = [] if scheme.period is not None or not scheme.size else scheme.rates(t, q, qd, x)
+        return tau, [*change, *[0.0] * self.shape.discrete]
 
 
 def kernel_of(system: System, method: Method, width: int) -> Integrator:
     """The integration kernel of a system: at hand, from the cache, or compiled now."""
     # what happens at events is a part of the iteration, not of the programs it calls
-    wanted = system.recipe(), tuple(each.trigger for each in system.watched), method, width
+    wanted = (system.recipe(), tuple(each.trigger for each in system.watched), method, width,
+              system.sampling)
     with MAKING:
         if wanted not in _KERNELS:
             while len(_KERNELS) >= KEPT:
@@ -352,4 +428,4 @@ def _load(system: System, method: Method, width: int) -> Integrator:
 
 KEPT = 32
 """Kernels kept in memory; the oldest go first."""
-_KERNELS: dict[tuple[str, tuple[Trigger, ...], Method, int], Integrator] = {}
+_KERNELS: dict[tuple[str, tuple[Trigger, ...], Method, int, Sampling | None], Integrator] = {}

@@ -32,7 +32,7 @@ Array = np.ndarray
 JOINTS = ("viscous", "coulomb", "armature")
 """Numbers of each rate of a joint."""
 PAYLOAD = ("payload", "com", "inertia")
-GAINS = ("kp", "kd")
+GAINS = ("kp", "ki", "kd")
 PARAMETERS = "p"
 NAMES = ("payload", *JOINTS, *GAINS, PARAMETERS)
 
@@ -99,10 +99,26 @@ class Varied:
         if PARAMETERS not in own:
             return controller
         values = np.array(own[PARAMETERS], dtype=object if _symbolic(own[PARAMETERS]) else float)
-        return lambda t, q, qd: controller(t, q, qd, values)
+        return _WithParameters(controller, values)
 
 
 NOTHING = Varied()
+
+
+class _WithParameters:
+    """A controller whose last argument is given, in all its functions."""
+
+    def __init__(self, controller: Any, values: Array) -> None:
+        self._controller, self._values = controller, values
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._controller(*arguments, self._values)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._controller, name)
+        if name not in ("rates", "update", "advance"):
+            return found
+        return lambda *arguments: found(*arguments, self._values)
 
 
 @dataclass(frozen=True)

@@ -81,8 +81,10 @@ class Machine:
             kind = "double" if name in DOUBLES else "ptr" if name in POINTERS else "i64"
             f.do(f"%{name} = load {kind}, ptr {f.offset('%words', 8 * k)}, align 8")
         f.do(f"%final = load double, ptr {self.time_at(f.let('sub i64 %outputs, 1'))}, align 8")
-        given = {name: block.broadcast(f"%{name}") for name in (*DOUBLES, "final")}
-        given |= {"share": block.const(1.0 / self.shape.size),
+        f.do("%begin = load double, ptr %times, align 8")
+        given = {name: block.broadcast(f"%{name}") for name in (*DOUBLES, "begin", "final")}
+        given |= {"share": block.const(1.0 / self.shape.continuous),
+                  "continuous": block.const(float(self.shape.continuous)),
                   "coordinates": block.const(float(self.shape.coordinates))}
         # no lane has a process, and idle lanes compute with zeros
         repeat(f, self.counter // self.memory.row, [], lambda k, _: f.store(

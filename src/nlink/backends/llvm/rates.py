@@ -30,13 +30,16 @@ MEMORY = "ptr noalias %data, ptr noalias %room"
 class RolledRates:
     """The rates of a long chain, in three parts: what does not grow with it stays small.
 
-    y = (q, qd), ydot = (velocity(y), accelerations(q, qd, tau)), tau = forces(t, y, u).
+    y = (q, qd, ...), ydot = (velocity(y), accelerations(q, qd, tau), further(t, y, u)), with
+    tau = forces(t, y, u).
     """
 
     forces: Program
     velocity: Program | None
     """None where the rates of the coordinates are qd themselves."""
     accelerations: RolledProgram
+    further: Program | None = None
+    """The rates of what the state has besides q and qd."""
     name: str = "rates"
 
 
@@ -141,6 +144,10 @@ def _emit_rolled(program: RolledRates, target: Target) -> Rates:
         copy_column(f, target, qd, "%ydot", n)
     f.do(f"call void @accelerations(ptr %y, ptr {qd}, ptr %room, ptr {qdd}, ptr %data, "
          f"ptr {scratch})")
+    if program.further is not None:
+        parts.append(straight(program.further, "further", target))
+        f.do(f"call void @further(ptr %t, ptr %y, ptr %u, ptr {f.offset('%ydot', (nq + n) * row)}, "
+             "ptr %data, ptr %room)")
     f.do("ret void")
     parts.append(f.define(f"internal void @rates({PARAMETERS}, {MEMORY})"))
     return Rates("\n".join(parts), _operations(program.forces) + rolled.operations,

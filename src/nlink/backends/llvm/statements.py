@@ -31,10 +31,12 @@ class Memory:
         self.kept = len(layout.cells) + len(layout.columns) * size
         self.cells |= {name: self._take(1) for name in (*layout.brief_cells, *extra)}
         self.columns |= {name: self._take(size) for name in layout.brief_columns}
-        self.inputs = self._take(max(1, inputs))
-        self.time = self._take(1)
+        # a program sees the inputs of the process, and behind them the cells of the call
         calls = [each for r in recordings for each in flat(r.body) if isinstance(each, Call)]
-        self.arguments = self._take(max((len(call.cells) for call in calls), default=0))
+        self.inputs = self._take(max(1, inputs))
+        self.arguments = self.inputs + inputs * self.row
+        self._take(max((len(call.cells) for call in calls), default=0))
+        self.time = self._take(1)
         self.results = self._take(max((len(call.results) for call in calls), default=0))
         places = [self.place_temporaries(each) for each in recordings]
         free = [self._take(size) for _ in range(max((p + 1 for at in places for p in at.values()),
@@ -244,7 +246,7 @@ class StatementWriter:
         name = self.graph.columns.get(call.results[0].index)
         to = memory.results if name is None else memory.columns[name]
         places = (memory.time, memory.columns[self.graph.columns[call.column.index]],
-                  memory.arguments if call.cells else memory.inputs, to)
+                  memory.inputs, to)
         arguments = ", ".join(f"ptr {f.offset('%scratch', at)}" for at in places)
         f.do(f"call void @{call.name}({arguments}, ptr %data, ptr %room)")
         if name is None:

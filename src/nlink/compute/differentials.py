@@ -1,0 +1,122 @@
+"""Products with the derivatives of anything a robot computes, without forming matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+import numpy as np
+
+from nlink.compute.computations import How
+from nlink.programs.products import find
+from nlink.robot import Robot, expect_robot
+
+
+def jvp(robot: Robot, name: str, args: Any, tangents: Any, *, frame: int | str = -1,
+        out: Any = None, **how: Unpack[How]) -> Any:
+    """(df/dx) x': how fast what the robot computes changes when its arguments do.
+
+    `name` is any computation (see `nlink count`), `args` its arrays and `tangents` the rates at
+    which they change, None for what does not. The tangent of q is in the tangent space of the
+    joints' spaces: n rates v, with which dq/dt = T(q) v. `f_ext` may be given last in both.
+    Batches, `out`, `algorithm` and `engine` are as for the computation itself.
+
+    >>> import nlink, numpy as np
+    >>> robot, q, qd = nlink.load("planar3"), np.array([0.1, 0.2, 0.3]), np.array([1.0, -1.0, 2.0])
+    >>> Mdot, C = nlink.jvp(robot, "mass_matrix", (q,), (qd,)), robot.coriolis_matrix(q, qd)
+    >>> bool(np.allclose(Mdot, C + C.T))
+    True
+    """
+    return _Product(robot, name, "jvp", args, frame).call(
+        out, how, tangents=tangents)
+
+
+def vjp(robot: Robot, name: str, args: Any, cotangent: Any, *, frame: int | str = -1,
+        out: Any = None, **how: Unpack[How]) -> Any:
+    """(df/dx)^T w: the gradient by all arguments of w . f, f being what the robot computes.
+
+    `cotangent` is w, of the shape of the result (a tuple for a computation with several). There
+    is one gradient for each of `args`, a tuple if `args` is one; that by q has n elements, one for
+    each rate: T(q)^T df/dq^T w.
+
+    >>> import nlink, numpy as np
+    >>> robot, q = nlink.load("planar3"), np.array([0.1, 0.2, 0.3])
+    >>> (g,) = nlink.vjp(robot, "potential_energy", (q,), 1.0)
+    >>> bool(np.allclose(g, robot.gravity_torque(q)))
+    True
+    """
+    return _Product(robot, name, "vjp", args, frame).call(
+        out, how, cotangent=cotangent)
+
+
+def hvp(robot: Robot, name: str, args: Any, cotangent: Any, tangents: Any, *,
+        frame: int | str = -1, out: Any = None, **how: Unpack[How]) -> Any:
+    """How fast `vjp` changes when the arguments do, at constant w: the product of the second
+    derivatives of w . f with the tangents.
+
+    Where the joints' spaces are flat these are symmetric. With quaternions the gradient has
+    components in the body's axes, which turn, and the second derivatives of a function on
+    rotations by such components are symmetric up to the commutator of rotations.
+
+    >>> import nlink, numpy as np
+    >>> robot, q, v = nlink.load("planar3"), np.array([0.1, 0.2, 0.3]), np.array([1.0, 0.0, 0.0])
+    >>> (h,) = nlink.hvp(robot, "potential_energy", (q,), 1.0, (v,))
+    >>> bool(np.allclose(h, nlink.jvp(robot, "gravity_torque", (q,), (v,))))
+    True
+    """
+    return _Product(robot, name, "hvp", args, frame).call(
+        out, how, cotangent=cotangent, tangents=tangents)
+
+
+class _Product:
+    """One call: the arrays in the order of the ports, and the result in the shape of `args`."""
+
+    def __init__(self, robot: Robot, name: str, kind: str, args: Any,
+                 frame: int | str) -> None:
+        self.robot, self.kind, self.frame = expect_robot(robot), kind, frame
+        self.name = f"{name}_{kind}"
+        entry = find(name, loops=bool(robot.description.loops))
+        self.base, self.results = entry.inputs, [port for port, _ in entry.outputs]
+        self.single = not isinstance(args, tuple | list)
+        self.args = self._listed("args", args)
+        self.wrenches = len(self.args) == len(self.base) and self.base[-1][0] == "f_ext"
+
+    def _listed(self, what: str, given: Any) -> list[Any]:
+        """One array for each argument of the computation, f_ext being optional."""
+        names = [name for name, _ in self.base]
+        listed = [given] if self.single else given
+        if not isinstance(listed, tuple | list):
+            raise TypeError(f"{what}: a {type(given).__name__}, expected a tuple of arrays "
+                            f"({', '.join(names)})")
+        needed = len(names) - (names[-1] == "f_ext")
+        expected = (len(self.args),) if what != "args" else (needed, len(names))
+        if len(listed) not in expected:
+            raise TypeError(f"{what}: {len(listed)} arrays, expected {expected[0]} "
+                            f"({', '.join(names[:expected[0]])})")
+        return list(listed)
+
+    def call(self, out: Any, how: How, *, tangents: Any = None, cotangent: Any = None) -> Any:
+        arrays = list(self.args)
+        if self.kind != "jvp":
+            arrays += self._weights(cotangent)
+        if self.kind != "vjp":
+            rates = self._listed("tangents", tangents)
+            arrays += [np.zeros(self._shape(k)) if rate is None else rate
+                       for k, rate in enumerate(rates)]
+        result = self.robot.call_ports(self.name, (*arrays, out), how, self.wrenches, self.frame)
+        if self.kind == "jvp" or self.single or isinstance(result, tuple):
+            return result
+        return (result,)
+
+    def _weights(self, cotangent: Any) -> Sequence[Any]:
+        if len(self.results) == 1:
+            return [cotangent]
+        if not isinstance(cotangent, tuple | list) or len(cotangent) != len(self.results):
+            raise TypeError(f"cotangent: expected a tuple of {len(self.results)} arrays "
+                            f"({', '.join(self.results)})")
+        return cotangent
+
+    def _shape(self, k: int) -> tuple[int, ...]:
+        """The shape of the tangent of an argument."""
+        sizes = {"nq": self.robot.n, "n": self.robot.n, "links": len(self.robot.links)}
+        return tuple(sizes[s] if isinstance(s, str) else s for s in self.base[k][1])
