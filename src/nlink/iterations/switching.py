@@ -75,7 +75,8 @@ class Switching:
                       switched=where(found, 1.0, s.switched), marked=where(found, 1.0, s.marked),
                       mark_time=where(found, s.t, s.mark_time), mark=where(found, s.y, s.mark))
         if method.adaptive:
-            s = s.replace(h=where(found & less(0.0, s.steps), 0.0, s.h))
+            other = less(0.0, s.steps) & less(1.0, s.pivots)  # something was let go
+            s = s.replace(h=where(found & other, 0.0, s.h))
         return method.forget(s, found)
 
     def ended(self, before: Column, after: Column) -> Any:

@@ -20,7 +20,7 @@ from nlink.programs.keys import key
 from nlink.simulation.closing import check_closing
 from nlink.simulation.event_log import EventLog, stop_outside
 from nlink.simulation.events import watched
-from nlink.simulation.problem import Problem, whole_number
+from nlink.simulation.problem import Problem, rubbing, whole_number
 from nlink.simulation.run import Run
 from nlink.simulation.run_files import PART, write_run
 from nlink.simulation.store import Store, create
@@ -43,7 +43,8 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
              every: float = 0.01, *, vary: Mapping[str, Any] | None = None,
              step: float | None = None, max_step: float | None = None,
              algorithm: str | None = None, velocity: str = "qd", events: Any = None,
-             limits: str = "ignore", restitution: float = 1.0, traced: bool = True,
+             limits: str = "ignore", restitution: float = 1.0, friction: str = "dry",
+             width: float = 1e-3, traced: bool = True,
              threads: int | None = None, max_steps: int = 10_000_000,
              save: str | Path | None = None,
              progress: bool | Callable[[float], None] | None = None,
@@ -81,6 +82,10 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     `limits` is what the position limits of joints do: "ignore", "stop" (the trajectory ends
     there) or "bounce" (an impulse on the joint turns its rate round, times `restitution`).
 
+    `friction` is what the dry friction of joints does: "dry" (rates that come to rest stick until
+    the force that holds them is beyond their friction: `Run.modes`, docs/friction.md) or "smooth"
+    (its sign is tanh(qd / width), so that joints creep instead of sticking).
+
     `save` names a directory, or an .npz file or .zarr group, that is kept up to date: an
     interrupted run is continued by the same call and gives the same numbers.
 
@@ -111,8 +116,10 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
               "most": whole_number("max_steps", max_steps),
               "largest": np.inf if max_step is None else float(max_step),
               "least": 16 * np.finfo(float).eps * float(np.abs(problem.times).max())}
+    modes, width = rubbing(problem, friction, width, limits)
     system = System(robot, problem.controller, problem.table is not None, problem.velocity,
-                    algorithm, closing, problem.varied, found, float(restitution))
+                    algorithm, closing, problem.varied, found, float(restitution),
+                    modes=modes, width=width)
     if not (problem.method.compiles and traced):
         from nlink.simulation.interpreted import integrate_in_python
 
@@ -166,12 +173,12 @@ def _compiled(problem: Problem, system: System, limits: dict[str, Any], threads:
             "forces": not (problem.controller is None and problem.table is None) and not any(
                 part.name == "held" for part in system.parts),
             "vary": None if problem.variation is None else problem.variation.head(),
-            "events": [each.name for each in system.watched]}
+            "events": system.event_names}
     target = _target(save)
     if target is not None:
         head |= {"digest": _digest(problem, system, limits), "source": source_contents(),
                  "robot": problem.robot.to_toml(), "record": records.dtype.descr}
-    log = EventLog(count, system.shape.size, len(system.watched))
+    log = EventLog(count, system.shape.size, len(system.event_names))
     stop_outside(records, log, system.watched)
     forces = problem.forces() if not head["forces"] or problem.controller is None else (
         _controller_kernel(system))
@@ -205,7 +212,7 @@ def _digest(problem: Problem, system: System, limits: dict[str, Any]) -> str:
     """What decides the numbers of a run and the names of its events, besides nlink itself."""
     from nlink.backends.llvm.host import host
 
-    names = [each.name for each in system.watched]
+    names = system.event_names
     method = key(system.recorded(problem.method).parts())
     digest = sha256(repr((system.recipe(), names, host().identity, method,
                           problem.step, problem.lead, sorted(limits.items()))).encode())

@@ -12,8 +12,10 @@ or quasi-velocities [Koz95]; a controller still sees qd.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -25,6 +27,7 @@ from nlink.iterations.event_search import EventHandling
 from nlink.iterations.integration import Integration, Method
 from nlink.iterations.recording import RecordedIteration, record
 from nlink.iterations.sampling import Sampling
+from nlink.iterations.switching import Switching
 from nlink.iterations.text import Shape
 from nlink.iterations.triggers import Trigger
 from nlink.programs.keys import key
@@ -35,6 +38,12 @@ from nlink.scalars.functions import Scalar, Scalars
 from nlink.scalars.graph import Graph, Node
 from nlink.scalars.lazy import lazy
 from nlink.simulation.control_scheme import Controller, ControlScheme, StatePart
+from nlink.simulation.dry_friction import (
+    Hybrid,
+    Modes,
+    smooth_friction,
+    without_dry_friction,
+)
 from nlink.simulation.events import Margin, Watched
 from nlink.simulation.variation import NOTHING, Varied
 from nlink.simulation.velocities import VELOCITIES, JointRates
@@ -102,6 +111,10 @@ class System:
     """What of a joint's rate is left after an impact on its limit."""
     asks: bool = False
     """Whether Python is asked for joint forces at samples, rather than a traced program."""
+    modes: Modes | None = None
+    """The rates that rub, or that limits hold, if there are any."""
+    width: float | None = None
+    """Of smooth friction: the rate at which it is almost what dry friction is."""
 
     @property
     def shape(self) -> Shape:
@@ -117,6 +130,11 @@ class System:
         return ControlScheme.of(self.varied.controller(self.controller, own) if len(own)
                                 else self.controller, self.robot.n)
 
+    @property
+    def event_names(self) -> list[str]:
+        """What a log of events has numbers for: functions watched, and changes of modes."""
+        return [*(each.name for each in self.watched), *(["friction"] if self.modes else [])]
+
     @lazy
     def sampling(self) -> Sampling | None:
         """When the controller acts; None if always."""
@@ -129,6 +147,9 @@ class System:
         """What the state has behind q and the velocities: what moves, then what only jumps."""
         scheme = self.scheme()
         found = () if scheme is None else scheme.parts
+        if self.modes:
+            found += (StatePart("holding", len(self.modes)),
+                      StatePart("mode", len(self.modes), discrete=True))
         return tuple(sorted(found, key=lambda part: part.discrete))
 
     def split(self, y: Any) -> tuple[Any, Any, dict[str, Any]]:
@@ -151,7 +172,9 @@ class System:
         # leaves a method that remembers nothing to interpolate with
         dense = (method.interpolates and not (method.compiles and self.table)
                  and not self.projects and not (self.sampling and method.remembers))
-        events = EventHandling([each.trigger for each in self.watched]) if self.watched else None
+        switching = Switching() if self.modes else None
+        events = EventHandling([each.trigger for each in self.watched], switching) if (
+            self.watched or switching) else None
         return Integration(method, dense=dense, restores=self.restores, events=events,
                            sampling=self.sampling)
 
@@ -167,6 +190,7 @@ class System:
         """What iterations call, and whether this one does."""
         return {"rates": True, "restore": self.restores, "watch": bool(self.watched),
                 "sample": self.sampling is not None and not self.asks,
+                **dict.fromkeys(("arrest", "propose", "slack"), self.modes is not None),
                 "limited": any(each.trigger.bounds for each in self.watched),
                 "impact": any(each.trigger.action == "bounce" for each in self.watched)}
 
@@ -174,6 +198,8 @@ class System:
         """All that an iteration calls, traced."""
         trace = {"rates": self.program, "restore": self.restore_program,
                  "sample": self.sample_program,
+                 **{name: partial(self.mode_program, name)
+                    for name in ("arrest", "propose", "slack")},
                  "watch": self.watch_program, "limited": self.limited_program,
                  "impact": self.impact_program}
         return {name: trace[name]() for name, needed in self._called().items() if needed}
@@ -209,7 +235,7 @@ class System:
         watch = key(self.watch_program()) if self.watched else None
         limits = [(each.g, each.rate) for each in self.watched if each.trigger.bounds]
         here = repr((control, self.parts, self.sampling, self.table, self.velocity,
-                     self.algorithm, self.closing, self.varied,
+                     self.algorithm, self.closing, self.varied, self.modes, self.width,
                      [each.trigger for each in self.watched], watch, limits, self.restitution))
         known = _KEYS.setdefault(self.robot, {})
         if here not in known:
@@ -244,17 +270,16 @@ class System:
         """The state after the controller has seen it."""
         scheme = self.scheme(own)
         assert scheme is not None
-        q, v, _ = self.split(y)
+        q, v, parts = self.split(y)
         q, qd = self.joint_rates(y, self.varied.mechanism(self.robot, own))
-        return [*q, *v, *scheme.sample(t, q, qd, y[len(q) + len(v):])]
+        mine = iter(scheme.sample(t, q, qd, [x for part in scheme.parts for x in parts[part.name]]))
+        return self.joined(q, v, parts | {
+            part.name: [next(mine) for _ in range(part.size)] for part in scheme.parts})
 
     def start(self, initial: Array, own: Array, begin: float) -> Array:
         """The states to start from: coordinates and velocities, and what the controller has
         there, the first sample taken if it is traced."""
-        scheme = self.scheme()
-        if scheme is None or not self.parts:
-            return initial
-        y = np.concatenate([initial, scheme.start(len(initial))], axis=1)
+        y = self.before_sample(initial)
         if self.sampling is None or self.asks:
             return y
         from nlink.backends.llvm.loading import load_kernel
@@ -262,6 +287,15 @@ class System:
         inputs = np.zeros((len(y), self.shape.inputs))
         inputs[:, self.shape.timed:] = own
         return load_kernel(self.sample_program())(np.full((len(y), 1), begin), y, inputs)
+
+    def before_sample(self, initial: Array) -> Array:
+        """Coordinates and velocities to start from, and what is remembered there."""
+        scheme, count, at = self.scheme(), len(initial), 0
+        mine = np.empty((count, 0)) if scheme is None else scheme.start(count)
+        columns = {part.name: np.zeros((count, part.size)) for part in self.parts}
+        for part in () if scheme is None else scheme.parts:
+            columns[part.name], at = mine[:, at:at + part.size], at + part.size
+        return np.concatenate([initial, *columns.values()], axis=1)
 
     def watch_program(self) -> Program:
         """The functions whose zeros are events, of t and y."""
@@ -337,6 +371,8 @@ class System:
         mechanism = self.varied.mechanism(robot, own)
         q, qd = self.joint_rates(y, mechanism)
         tau, further = self._forces(graph, t, q, qd, parts, own)
+        tau = self.rubbed(mechanism, qd, tau)
+        bare = self.bare(mechanism)
         space = robot.mechanism.space
         velocity = space.tangent(q, qd)
 
@@ -345,12 +381,72 @@ class System:
                                   Port("u", (shape.inputs,))), (Port("ydot", (len(values),)),),
                            tuple(graph.lift(x) for x in values))
 
+        if self.modes:
+            qdd, holding = self.modes.moving(self._hybrid(mechanism), mechanism, q, qd, tau,
+                                             parts["mode"])
+            return part("rates", (*velocity, *qdd, *self.with_holding(further, holding)))
         if request.rolled and self.velocity.rates is None and not self.varied.mechanical:
-            loops = request.program()
+            loops = replace(request, mechanism=bare).program()
             assert isinstance(loops, RolledProgram)
             return RolledRates(part("forces", tau), None if space.flat else part(
                 "velocity", velocity), loops, part("further", further) if further else None)
-        return part("rates", (*velocity, *self.change(mechanism, q, rates, qd, tau), *further))
+        return part("rates", (*velocity, *self.change(bare, q, rates, qd, tau), *further))
+
+    def bare(self, mechanism: Mechanism) -> Mechanism:
+        """What algorithms see: friction as it is, or viscous alone where dry friction is the
+        business of the system."""
+        return mechanism if self.width is None else without_dry_friction(mechanism)
+
+    def rubbed(self, mechanism: Mechanism, qd: Scalars, tau: Scalars) -> Scalars:
+        """Joint forces less smooth friction, if that is asked for."""
+        if self.width is None:
+            return tau
+        return [t - x for t, x in zip(tau, smooth_friction(mechanism, qd, self.width),
+                                      strict=True)]
+
+    def with_holding(self, further: Scalars, holding: Scalars) -> list[Scalar]:
+        """The rates of all parts, those of the holding forces behind what else moves."""
+        moving = sum(part.size for part in self.parts if not part.discrete) - len(holding)
+        return [*further[:moving], *holding, *[0.0] * self.shape.discrete]
+
+    def _hybrid(self, mechanism: Mechanism) -> Hybrid:
+        """Hybrid dynamics of a mechanism, with viscous friction alone."""
+        n = self.robot.n
+        request = replace(self.robot.request("hybrid_dynamics"),
+                          mechanism=without_dry_friction(mechanism))
+
+        def hybrid(q: Scalars, qd: Scalars, tau: Scalars, held: Scalars,
+                   ) -> tuple[Scalars, Scalars]:
+            found = perform(request, q, qd, tau, held, [0.0] * n)
+            return found[:n], found[n:]
+
+        return hybrid
+
+    def mode_program(self, name: str) -> Program:
+        """What is called to change modes: see `iterations.switching`."""
+
+        def values(t: Node, y: Sequence[Node], u: Sequence[Node]) -> list[Scalar]:
+            own = list(u[self.shape.timed:self.shape.inputs])
+            mechanism = self.varied.mechanism(self.robot, own)
+            q, qd, parts = self.split(y)
+            tau, _ = self._forces(y[0].graph, t, q, qd, parts, own)
+            return self.switched(name, self._hybrid(mechanism), mechanism, y, tau)
+
+        return self._part(name, values)
+
+    def switched(self, name: str, hybrid: Hybrid, mechanism: Mechanism, y: Scalars,
+                 tau: Scalars) -> list[Scalar]:
+        """A state at rest where it has come to rest, one with other modes, or its slacks."""
+        assert self.modes is not None
+        q, qd, parts = self.split(y)
+        if name == "arrest":
+            qd, found = self.modes.arrest(q, qd, parts["mode"])
+        elif name == "propose":
+            found = self.modes.propose(hybrid, mechanism, q, qd, tau, parts["mode"])
+        else:
+            slack = self.modes.slack(hybrid, mechanism, q, qd, tau, parts["mode"])
+            return [*[math.inf] * len(q), *slack, *[math.inf] * (len(y) - len(q) - len(qd))]
+        return self.joined(q, qd, parts | {"mode": found})
 
     def change(self, mechanism: Mechanism, q: Scalars, v: Scalars, qd: Scalars,
                tau: Scalars) -> Scalars:
