@@ -38,7 +38,7 @@ def reference(robot: nlink.Robot, q0, qd0, end, tau=lambda t, q, qd: 0.0 * qd):
 
     def forces(t, q, qd, modes):
         """Accelerations, and the friction forces of all rates."""
-        M, h = robot.mass_matrix(q, engine="python"), robot.bias(q, qd, engine="python")
+        M, h = robot.mass_matrix(q), robot.bias(q, qd)
         f = -modes * (c + e * np.exp(-w * qd * qd)) - v * qd
         held = modes == 0
         b = tau(t, q, qd) - h + f
@@ -87,6 +87,7 @@ def reference(robot: nlink.Robot, q0, qd0, end, tau=lambda t, q, qd: 0.0 * qd):
             if len(run.t_events[i]) and modes[i]:
                 y[n + i] = 0.0
         modes = decide(t, y[:n], y[n:], modes)
-        times.append(t)
-        found.append(modes)
+        if (modes != found[-1]).any():
+            times.append(t)
+            found.append(modes)
     return np.array(times), np.array(found), y

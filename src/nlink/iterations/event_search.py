@@ -56,10 +56,10 @@ class EventHandling:
         self.marks = (*self.acts, *((switching.mark,) if switching else ()))
         self.columns = switching.columns if switching else ()
         search = ("phase", "examined", "near", "far", "tfar", "probe", "tprobe", "probes", "side",
-                  "bounced", *self.acts)
+                  "bounced", *self.marks)
         self.cells = dict.fromkeys(search, 0.0) | {
             f"{name}{i}": math.nan for name in ("base", "low", "high", "impact")
-            for i in range(len(self.triggers))} | (switching.cells if switching else {})
+            for i in range(len(self.triggers))} | dict(switching.cells if switching else {})
 
     def start(self, s: State, fresh: Any, given: Any) -> State:
         """The values of g where a trajectory begins."""

@@ -17,6 +17,7 @@ the start of a trajectory. One step of the text settles, or integrates, never bo
 from __future__ import annotations
 
 import math
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from nlink.iterations.box_problem import CELLS, begin_search, pivot
@@ -39,7 +40,7 @@ class Switching:
     """What an integration does about modes."""
 
     columns = ("slack", "slack_near", "slack_far")
-    cells = {"settling": BEGINNING, "switched": 0.0, **CELLS}
+    cells = MappingProxyType({"settling": BEGINNING, **CELLS})
     mark = "switched"
 
     def settling(self, s: State) -> Any:

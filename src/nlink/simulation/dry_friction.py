@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nlink.iterations.box_problem import proposed_mode, sliding
 from nlink.iterations.text import equal
@@ -50,6 +50,8 @@ class ModedRate:
     """A rate that may be held."""
 
     rate: int
+    name: str
+    """Of its joint, with the number of the rate if that has several."""
     rubs: bool
     scale: float
     """The force that accelerates it by 1 /s^2, about."""
@@ -66,6 +68,15 @@ class ModedRate:
         if math.isfinite(self.lower):
             mode = where(less_equal(q[self.coordinate], self.lower), 2.0, mode)
         return mode
+
+    def mode(self, q: Scalars, v: Scalar) -> Scalar:
+        """Its mode with a rate v: held, to begin with, if it is at rest."""
+        return where(equal(v, 0.0), self.hold(q), where(less(v, 0.0), -1.0, 1.0))
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """What happens when it is held, and when it is not any more."""
+        return ("sticks", "slides") if self.rubs else ("rests on its limit", "leaves its limit")
 
 
 @dataclass(frozen=True)
@@ -124,8 +135,67 @@ class Modes:
             if each.rubs:
                 stopped = sliding(mode) & less_equal(mode * v, 0.0)
                 v = rates[each.rate] = where(stopped, 0.0, v)
-            found.append(where(equal(v, 0.0), each.hold(q), where(less(v, 0.0), -1.0, 1.0)))
+            found.append(each.mode(q, v))
         return rates, found
+
+    def touch(self, q: Scalars, qd: Scalars) -> tuple[list[Scalar], list[Scalar]]:
+        """Coordinates no further than their limits, and modes for an impact: 2 or -2 of what
+        moves into a limit, 1 or -1 of what does not."""
+        places, found = list(q), []
+        for each in self.rates:
+            v, mode = qd[each.rate], 1.0
+            if each.coordinate >= 0:
+                x = q[each.coordinate]
+                low, high = less_equal(x, each.lower), less_equal(each.upper, x)
+                places[each.coordinate] = where(low, each.lower, where(high, each.upper, x))
+                mode = where(low, where(less(v, 0.0), 2.0, 1.0),
+                             where(high, where(less(0.0, v), -2.0, -1.0), 1.0))
+            found.append(mode)
+        return places, found
+
+    def impulse_modes(self, yielding: Hybrid, q: Scalars, qd: Scalars, modes: Scalars,
+                      restitution: Scalar) -> list[Scalar]:
+        """The modes that impulses and rates after an impact ask for.
+
+        Newton's and Moreau's: qd' + restitution qd is not into a limit, the impulse is away
+        from it, and one of both is zero.
+        """
+        after, impulse = self._collide(yielding, q, qd, modes, restitution)
+        found = []
+        for each, mode in zip(self.rates, modes, strict=True):
+            hold = each.hold(q)
+            asked = proposed_mode(
+                mode, hold, impulse[each.rate], after[each.rate] + restitution * qd[each.rate],
+                where(less(mode, -1.0), -math.inf, 0.0), where(less(1.0, mode), math.inf, 0.0),
+                MARGIN * each.scale)
+            found.append(where(less(1.0, hold * hold), asked, mode))
+        return found
+
+    def collide(self, yielding: Hybrid, q: Scalars, qd: Scalars, modes: Scalars,
+                restitution: Scalar) -> tuple[list[Scalar], list[Scalar]]:
+        """Rates after an impact, and their modes then."""
+        after, _ = self._collide(yielding, q, qd, modes, restitution)
+        return after, [each.mode(q, after[each.rate]) for each in self.rates]
+
+    def _collide(self, yielding: Hybrid, q: Scalars, qd: Scalars, modes: Scalars,
+                 restitution: Scalar) -> tuple[list[Scalar], Scalars]:
+        """Rates after an impact with these modes, and the impulses: M (qd' - qd) = impulse, with
+        qd' = -restitution qd where a limit is hit. `yielding` knows neither gravity nor
+        velocities."""
+        held: list[Scalar] = [0.0] * self.n
+        given: list[Scalar] = [0.0] * self.n
+        for each, mode in zip(self.rates, modes, strict=True):
+            if each.coordinate >= 0:
+                held[each.rate] = where(sliding(mode), 0.0, 1.0)
+                given[each.rate] = -(1.0 + restitution) * qd[each.rate]
+        zeros = [0.0] * self.n
+        change, impulse = yielding(q, zeros, given, held)
+        after = [v + x for v, x in zip(qd, change, strict=True)]
+        for each, mode in zip(self.rates, modes, strict=True):
+            if each.coordinate >= 0:
+                v = qd[each.rate]
+                after[each.rate] = where(sliding(mode), after[each.rate], -restitution * v)
+        return after, impulse
 
     def _forces(self, hybrid: Hybrid, mechanism: Mechanism, q: Scalars, qd: Scalars, tau: Scalars,
                 modes: Scalars) -> tuple[Scalars, Scalars]:
@@ -174,15 +244,11 @@ def moded_rates(robot: Robot, scales: Sequence[float], *, rubbing: bool, varied:
         bounded = joint.type.space.flat and (math.isfinite(low) or math.isfinite(high))
         for k in range(joint.type.nv):
             rubs = rubbing and (varied or any(x != 0 for x in (seen.coulomb[k], seen.excess[k])))
-            each = ModedRate(rate + k, rubs, float(scales[rate + k]))
+            name = joint.name if joint.type.nv == 1 else f"{joint.name}, rate {k + 1}"
+            each = ModedRate(rate + k, name, rubs, float(scales[rate + k]))
             if bounded:
                 each = replace(each, coordinate=at + k, lower=low, upper=high)
             if rubs or bounded:
                 found.append(each)
         rate, at = rate + joint.type.nv, at + joint.type.nq
     return Modes(tuple(found), mechanism.nv)
-
-
-def as_floats(values: Sequence[Any]) -> list[float]:
-    """Scalars of a driver on floats."""
-    return [float(x) for x in values]

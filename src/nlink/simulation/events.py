@@ -96,6 +96,30 @@ def watched(robot: Robot, events: Any, limits: str) -> tuple[Watched, ...]:
     return tuple(found)
 
 
+def switch_names(joints: Sequence[str]) -> list[str]:
+    """The events of rates that have modes, two for each."""
+    return [f"{name} {what}" for name in joints for what in ("sticks", "slides")]
+
+
+def spread_switches(names: int, trajectory: Array, which: Array, modes: Array,
+                    ) -> tuple[Array, Array]:
+    """Rows of a log, and what happened there: where modes changed, a row for each that did.
+
+    The log knows one kind of change, behind the functions watched, and the modes after it; the
+    first one of a trajectory is how it starts.
+    """
+    watched = names - 2 * modes.shape[1]
+    rows = np.flatnonzero(which == watched)
+    now, same = modes[rows[1:]], trajectory[rows[1:]] == trajectory[rows[:-1]]
+    at, rate = np.nonzero((now != modes[rows[:-1]]) & same[:, None])
+    slides = np.abs(now[at, rate]) == 1
+    others = np.flatnonzero(which < watched)
+    found = np.concatenate([others, rows[1:][at]])
+    kinds = np.concatenate([which[others], watched + 2 * rate + slides])
+    order = np.argsort(found, kind="stable")
+    return found[order], kinds[order].astype(int)
+
+
 def _events(events: Any) -> list[Event]:
     if events is None:
         return []

@@ -11,7 +11,7 @@ import numpy as np
 from nlink.compute.engines import kernel
 from nlink.iterations.driver import drive
 from nlink.iterations.integration import STATUS
-from nlink.simulation.events import Events
+from nlink.simulation.events import Events, spread_switches
 from nlink.simulation.interpreted_modes import Control, mode_programs
 from nlink.simulation.run import Run, Stats
 from nlink.simulation.scipy_methods import SciPyMethod
@@ -39,7 +39,8 @@ def integrate_in_python(problem: Problem, system: System, bounds: dict[str, Any]
     return Run(robot, problem.times, q, v,
                np.array([each["status"] for each in outcomes], int).reshape(lead), column("t"),
                stats, problem.method.name, problem.velocity.name, forces=_forces(problem, system),
-               variation=problem.variation, log=_log(robot, system.event_names, outcomes),
+               variation=problem.variation, log=_log(robot, system.event_names, outcomes,
+                                                     len(system.modes or ())),
                closing=system.closing, parts=parts)
 
 
@@ -126,13 +127,17 @@ def programs(system: System, own: list[float]) -> dict[str, Callable[..., Any]]:
     return found
 
 
-def _log(robot: Any, names: Sequence[str], outcomes: list[dict[str, Any]]) -> Events | None:
+def _log(robot: Any, names: Sequence[str], outcomes: list[dict[str, Any]],
+         modes: int) -> Events | None:
     rows = [(k, *row) for k, each in enumerate(outcomes) for row in each["log"]]
     if not names:
         return None
     trajectory, which = (np.array([row[k] for row in rows], int) for k in (0, 2))
     t, y = (np.array([row[k] for row in rows], float) for k in (1, 3))
     y = y.reshape(len(rows), -1 if rows else robot.nq + robot.n)
+    if modes:
+        these, which = spread_switches(len(names), trajectory, which, y[:, -modes:])
+        trajectory, t, y = trajectory[these], t[these], y[these]
     return Events(tuple(names), trajectory, t, which, y[:, :robot.nq],
                   y[:, robot.nq:robot.nq + robot.n])
 

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from nlink.iterations.integration import Method
 from nlink.iterations.methods import METHODS
+from nlink.model.mimics import leads
 from nlink.robot import expect_robot
 from nlink.scalars.arrays import batch
-from nlink.model.mimics import leads
 from nlink.scalars.lazy import lazy
 from nlink.simulation.closing import closed_start
 from nlink.simulation.dry_friction import FRICTION, Modes, moded_rates

@@ -89,7 +89,8 @@ class Run:
     @property
     def modes(self) -> Array:
         """What the rates that rub do, (..., times, rates): 1 and -1 slide, 0 sticks, 2 and -2
-        are held at a lower or upper limit; of size 0 where there is no dry friction."""
+        are held at a lower or upper limit; at the first time 0 is at rest, held or not. Of
+        size 0 where there is no dry friction."""
         found = self.parts.get("mode")
         return np.empty((*self.rates.shape[:-1], 0)) if found is None else found
 

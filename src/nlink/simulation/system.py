@@ -44,7 +44,7 @@ from nlink.simulation.dry_friction import (
     smooth_friction,
     without_dry_friction,
 )
-from nlink.simulation.events import Margin, Watched
+from nlink.simulation.events import Margin, Watched, switch_names
 from nlink.simulation.variation import NOTHING, Varied
 from nlink.simulation.velocities import VELOCITIES, JointRates
 
@@ -133,7 +133,9 @@ class System:
     @property
     def event_names(self) -> list[str]:
         """What a log of events has numbers for: functions watched, and changes of modes."""
-        return [*(each.name for each in self.watched), *(["friction"] if self.modes else [])]
+        moded = self.modes.rates if self.modes else ()
+        return [*(each.name for each in self.watched),
+                *switch_names([each.name for each in moded])]
 
     @lazy
     def sampling(self) -> Sampling | None:
@@ -295,6 +297,9 @@ class System:
         columns = {part.name: np.zeros((count, part.size)) for part in self.parts}
         for part in () if scheme is None else scheme.parts:
             columns[part.name], at = mine[:, at:at + part.size], at + part.size
+        if self.modes:
+            at = self.robot.nq + np.array([each.rate for each in self.modes.rates])
+            columns["mode"] = np.sign(initial[:, at])
         return np.concatenate([initial, *columns.values()], axis=1)
 
     def watch_program(self) -> Program:

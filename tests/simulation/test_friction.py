@@ -1,0 +1,227 @@
+"""Dry friction: rates that come to rest stick, and break away when they must."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from friction_cases import G, arm, block, reference
+from scipy.integrate import quad
+from scipy.optimize import brentq
+
+import nlink
+
+ADAPTIVE = ["rkf45", "dopri5", "verner65", "dop853", "rkf78", "abm"]
+EXACT = {"rtol": 1e-12, "atol": 1e-14}
+TWO = arm(1.0, 0.5)
+
+
+@pytest.mark.parametrize("method", [*ADAPTIVE, "rk4", "lsoda", "radau"])
+def test_a_block_pushed_up_a_slope_stops_there_or_slides_back(method):
+    """It stops at v / (g sin a + c); steeper than its friction it comes back."""
+    speed, how = 3.0, {"t": 1.0, "every": 0.25, "method": method, **EXACT}
+    loose = 1e-8 if method in ("lsoda", "radau") else 1e-12
+    for coulomb in (6.0, 2.0):
+        run = nlink.simulate(block(0.5, coulomb), [0.0], [speed], **how)
+        pull = G * np.sin(0.5)
+        stop = speed / (pull + coulomb)
+        back = max(pull - coulomb, 0.0)
+        happened = "joint1 slides" if back else "joint1 sticks"
+        assert run.events.names[run.events.which[0]] == happened
+        assert abs(run.events.t[0] - stop) <= loose
+        assert abs(run.q[-1, 0] - (speed * stop / 2 - back * (1 - stop) ** 2 / 2)) <= loose
+        assert run.qd[-1, 0] == 0 or back
+        assert run.modes[-1, 0] == (-1 if back else 0)
+
+
+@pytest.mark.parametrize("traced", [True, False])
+def test_a_block_on_a_spring_loses_twice_its_friction_a_swing(traced):
+    """Half a swing takes pi / w, the centre is c/k off; it stops within c/k of the middle."""
+    k, swings = 100.0, [0.123]
+    while abs(swings[-1]) > 1 / k:
+        swings.append(-swings[-1] + np.sign(swings[-1]) * 2 / k)
+    run = nlink.simulate(block(), [0.123], t=5.0, tau=lambda t, q, qd: -k * q, method="dop853",
+                         traced=traced, **EXACT)
+    assert np.abs(run.events.t - np.pi / np.sqrt(k) * np.arange(1, len(swings))).max() <= 1e-11
+    np.testing.assert_allclose(run.events.q[:, 0], swings[1:], atol=1e-12)
+    assert abs(run.q[-1, 0] - swings[-1]) <= 1e-12
+    assert (run.qd[run.t > run.events.t[-1]] == 0).all()
+    assert (np.diff(run.q[run.t > run.events.t[-1]], axis=0) == 0).all()
+
+
+def test_a_pendulum_stops_off_the_vertical():
+    """From turning point to turning point the weight's work is that of friction; the time is
+    the integral of 1 / speed."""
+    coulomb, angle = 0.4, 1.5
+    weight = G / 2
+
+    def energy(a, b):
+        return weight * (np.cos(b) - np.cos(a)) - coulomb * abs(b - a)
+
+    def time(a, b):
+        """With q = middle + half sin(x) the ends are no singularities."""
+        middle, half = (a + b) / 2, abs(b - a) / 2
+        return quad(lambda x: half * np.cos(x) / np.sqrt(
+            6 * energy(a, middle - np.sign(a) * half * np.sin(x))), -np.pi / 2, np.pi / 2,
+            epsabs=1e-12, epsrel=1e-12, limit=400)[0]
+
+    turns, times = [angle], [0.0]
+    while weight * abs(np.sin(turns[-1])) > coulomb:
+        a = turns[-1]
+        turns.append(brentq(lambda b, a=a: energy(a, b), -np.sign(a) * 1e-9, -a, xtol=1e-14))
+        times.append(times[-1] + time(*turns[-2:]))
+    run = nlink.simulate(arm(coulomb), [angle], t=20.0, method="dop853", **EXACT)
+    assert len(run.events) == len(turns) - 1 > 5
+    np.testing.assert_allclose(run.events.q[:, 0], turns[1:], atol=1e-9)
+    np.testing.assert_allclose(run.events.t, times[1:], atol=1e-7)
+    assert 0.01 < abs(run.q[-1, 0]) < np.arcsin(coulomb / weight)
+    assert (np.diff(run.energy) <= 1e-13).all()
+
+
+@cache
+def by_dense_equations(q0, qd0):
+    return reference(TWO, q0, qd0, 2.5)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("method", ADAPTIVE)
+@pytest.mark.parametrize(("q0", "qd0"), [((1.0, 0.5), (0.0, 0.0)), ((2.0, -0.5), (1.0, -3.0))])
+def test_an_arm_stops_joint_by_joint_as_by_dense_equations(q0, qd0, method):
+    run = nlink.simulate(TWO, q0, qd0, t=2.5, every=0.01, method=method, **EXACT)
+    times, modes, y = by_dense_equations(q0, qd0)
+    assert len(times) > 5
+    assert np.abs(np.unique(run.events.t) - times).max() <= 1e-9
+    assert np.abs(run.q[-1] - y[:2]).max() <= 1e-9
+    assert np.abs(run.qd[-1] - y[2:]).max() <= 1e-9
+    assert (run.modes[-1] == modes[-1]).all()
+    assert (np.diff(run.energy) <= 1e-12).all()
+    assert (run.qd[1:][run.modes[1:] == 0] == 0).all()
+
+
+def test_a_block_on_a_belt_sticks_and_slips():
+    """On a moving belt, held by a spring, with Stribeck's friction: q is relative to the belt."""
+    robot = block(coulomb=0.5, breakaway=1.0, stribeck=0.2)
+    run = nlink.simulate(robot, [0.0], t=12.0, tau=lambda t, q, qd: -4.0 * (q + 0.1 * t),
+                         method="dop853", **EXACT)
+    times, _, y = reference(robot, [0.0], [0.0], 12.0,
+                            lambda t, q, qd: -4.0 * (q + 0.1 * t))
+    assert run.events.t[0] == pytest.approx(2.5, abs=1e-9)      # 4 * 0.1 t = 1
+    assert len(times) >= 4
+    np.testing.assert_allclose(run.events.t, times, atol=1e-8)
+    assert abs(run.q[-1, 0] - y[0]) <= 1e-8
+
+
+@pytest.mark.parametrize("method", ["rkf45", "dopri5", "abm"])
+def test_at_rest_time_costs_nothing(method):
+    robot = arm(10.0, 8.0)
+    run = nlink.simulate(robot, [0.1, -0.1], t=1000.0, every=500.0, method=method)
+    assert run.status == "done"
+    assert run.stats.steps < 40
+    assert (run.q == [0.1, -0.1]).all()
+    assert (run.qd == 0).all()
+    assert len(run.events) == 0
+
+
+def test_a_slow_force_breaks_away_when_it_is_large_enough():
+    """Nothing moves until sin(t) reaches its bound, and the steps are not too long to see it."""
+    run = nlink.simulate(block(coulomb=1.0), [0.0], t=10.0, every=5.0,
+                         tau=lambda t, q, qd: 1.001 * nlink.sin(t + 0 * q))
+    first = np.arcsin(1 / 1.001)
+    assert abs(run.events.t[0] - first) <= 1e-8
+    assert len(run.events) >= 4
+
+
+def test_friction_that_holds_exactly_holds():
+    """At its bound, and with a rate that only touches zero."""
+    run = nlink.simulate(block(coulomb=2.0), t=3.0, tau=lambda t, q, qd: 2.0 + 0 * q)
+    assert (run.q == 0).all()
+    push = nlink.simulate(block(coulomb=1.0), [0.0], [1.0], t=3.0, method="dop853",
+                          tau=lambda t, q, qd: 1.0 + 6 * (t - 1) + 0 * q, **EXACT)
+    # qd = 1 - 6 t + 3 t^2 comes to rest before t = 1, and breaks away where 6 (t - 1) = 0
+    stop = 1 - np.sqrt(2 / 3)
+    assert abs(push.events.t[0] - stop) <= 1e-9
+    assert push.status == "done"
+
+
+def test_an_ensemble_is_its_trajectories_bit_for_bit():
+    rng = np.random.default_rng(0)
+    q0, qd0 = rng.normal(size=(2, 9, 2))
+    how = {"t": 2.0, "every": 0.5, "method": "dopri5"}
+    coulomb = rng.uniform(0, 2, size=(9, 2))
+    whole = nlink.simulate(TWO, q0, qd0, vary={"coulomb": coulomb}, threads=2, **how)
+    for k in range(9):
+        alone = nlink.simulate(TWO, q0[k:k + 1], qd0[k:k + 1],
+                               vary={"coulomb": coulomb[k:k + 1]}, threads=1, **how)
+        assert np.array_equal(alone.q[0], whole.q[k])
+        assert np.array_equal(alone.modes[0], whole.modes[k])
+        assert np.array_equal(alone.events.t, whole.events.of(k).t)
+    assert (whole.modes[:, -1] == 0).any()
+    assert (whole.modes[:, -1] != 0).any()
+
+
+def test_an_interrupted_run_is_continued_bit_for_bit(tmp_path, monkeypatch):
+    from nlink.simulation import simulator
+
+    how = {"t": 3.0, "every": 0.1, "method": "dopri5"}
+    q0 = np.random.default_rng(1).normal(size=(5, 2))
+    whole = nlink.simulate(TWO, q0, **how)
+
+    def stop(share):
+        if share > 0.3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(simulator, "SLICE", 1e-5)
+    with pytest.raises(KeyboardInterrupt):
+        nlink.simulate(TWO, q0, save=tmp_path / "run", progress=stop, **how)
+    again = nlink.simulate(TWO, q0, save=tmp_path / "run", **how)
+    assert np.array_equal(again.q, whole.q)
+    assert np.array_equal(again.modes, whole.modes)
+    assert np.array_equal(again.events.t, whole.events.t)
+    assert again.events.names == whole.events.names
+
+
+@pytest.mark.parametrize("method", ["dopri5", "abm"])
+def test_compiled_is_on_floats(method):
+    one, other = (nlink.simulate(TWO, [1.0, 0.5], t=2.0, every=0.5, method=method, traced=traced,
+                                 rtol=1e-10) for traced in (True, False))
+    assert one.stats.steps == other.stats.steps
+    np.testing.assert_allclose(one.q, other.q, rtol=1e-12, atol=1e-13)
+    assert np.array_equal(one.modes, other.modes)
+    np.testing.assert_allclose(one.events.t, other.events.t, atol=1e-13)
+    assert np.array_equal(one.events.which, other.events.which)
+
+
+def test_recording_events_changes_no_bit():
+    how = {"t": 3.0, "every": 0.5}
+    alone = nlink.simulate(TWO, [1.0, 0.5], **how)
+    watched = nlink.simulate(TWO, [1.0, 0.5], events={
+        "low": lambda t, q, qd: q[0], "still": lambda t, q, qd: qd[1]}, **how)
+    assert np.array_equal(alone.q, watched.q)
+    assert len(watched.events["low"]) > 0
+    assert np.array_equal(watched.events["joint2 sticks"].t, alone.events["joint2 sticks"].t)
+
+
+def test_smooth_friction_creeps_where_dry_friction_sticks():
+    robot = block(0.1, coulomb=2.0)
+    pull = G * np.sin(0.1)
+    for traced in (True, False):
+        run = nlink.simulate(robot, t=2.0, friction="smooth", width=1e-2, traced=traced)
+        creep = -1e-2 * np.arctanh(pull / 2.0)
+        assert run.qd[-1, 0] == pytest.approx(creep, rel=1e-6)
+        assert run.modes.shape == (201, 0)
+    near = nlink.simulate(TWO, [1.0, 0.5], t=2.0, friction="smooth", width=1e-4)
+    dry = nlink.simulate(TWO, [1.0, 0.5], t=2.0)
+    assert np.abs(near.q - dry.q).max() <= 1e-3
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"friction": "wet"}, "friction: 'wet', expected one of dry, smooth"),
+    ({"friction": "smooth", "width": 0.0}, "width: 0.0, expected a positive rate"),
+    ({"velocity": "nu"}, "friction: 'dry' does not go with velocity='nu', expected "
+                         "friction='smooth'"),
+    ({"method": "symplectic"}, "friction: 'dry' does not go with velocity='p', expected "
+                               "friction='smooth'")])
+def test_what_does_not_go_with_it_is_said(change, message):
+    with pytest.raises(ValueError, match=message):
+        nlink.simulate(TWO, t=0.1, **change)
