@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from nlink.compute import engines
+
 settings.register_profile(
     "repeatable", derandomize=True, deadline=None, database=None, max_examples=25,
     suppress_health_check=[HealthCheck.too_slow])
@@ -48,6 +50,18 @@ def _private_kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         del os.environ["NLINK_CACHE"]
     else:
         os.environ["NLINK_CACHE"] = before
+
+
+@pytest.fixture
+def roll(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """A call after which all code is rolled that can be, until the test ends."""
+    def all_that_can_be() -> None:
+        monkeypatch.setattr(engines, "FEW_JOINTS", 0)
+        monkeypatch.setattr(engines, "most_straight", lambda _rolled: 0)
+        engines._driver.cache_clear()
+
+    yield all_that_can_be
+    engines._driver.cache_clear()
 
 
 class Interrupted(Exception):

@@ -32,6 +32,7 @@ _HOMES = {
         "abs", "atan2", "clip", "cos", "exp", "floor", "less", "less_equal", "log", "maximum",
         "minimum", "pow", "sign", "sin", "sqrt", "tanh", "where"),
     "nlink.simulation.events": ("Event",),
+    "nlink.simulation.linearization": ("linearize",),
     "nlink.simulation.run_files": ("load_run",),
     "nlink.simulation.simulator": ("simulate",),
     "nlink.testing": ("check",),
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
     from nlink.scalars.functions import tanh as tanh
     from nlink.scalars.functions import where as where
     from nlink.simulation.events import Event as Event
+    from nlink.simulation.linearization import linearize as linearize
     from nlink.simulation.run_files import load_run as load_run
     from nlink.simulation.simulator import simulate as simulate
     from nlink.testing import check as check

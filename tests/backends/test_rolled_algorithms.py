@@ -69,8 +69,8 @@ def test_rolled_is_unrolled(entry, wrenches, robot):
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(("entry", "wrenches"), CASES)
-def test_compiled_is_interpreted(entry, wrenches, monkeypatch):
-    monkeypatch.setattr(engines, "UNROLLED_JOINTS", 0)
+def test_compiled_is_interpreted(entry, wrenches, roll):
+    roll()
     robot = small("tree")
     request = Request(entry, robot.mechanism, (robot.mechanism.links[-1],), wrenches)
     arrays = arguments(robot, request, 9)  # more than a vector, and some left over
@@ -92,11 +92,12 @@ def long(shape: str) -> Robot:
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("shape", ["chain", "tree"])
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_engines_agree_on_long_mechanisms(name, shape):
+def test_engines_agree_on_long_mechanisms(name, shape, roll):
+    roll()
     robot = long(shape)
     for wrenches in {False, "f_ext" in dict(robot.request(name).algorithm.inputs)}:
         request = robot.request(name, wrenches=wrenches)
-        assert isinstance(request.program(80), RolledProgram)
+        assert isinstance(request.program(), RolledProgram)
         arrays = [x[0] for x in arguments(robot, request, 1)]
         found = {engine: make(request)(*arrays) for engine, make in ENGINES.items()}
         agree(found["compiled"], found["python"], 1e-6)
@@ -149,8 +150,8 @@ USERS = {
 
 
 @pytest.mark.parametrize("which", USERS)
-def test_an_output_of_a_users_own(which, monkeypatch):
-    monkeypatch.setattr(engines, "UNROLLED_JOINTS", 0)
+def test_an_output_of_a_users_own(which, roll):
+    roll()
     robot = small("joints of several rates")
     request = Request(own(*USERS[which]), robot.mechanism, (robot.mechanism.links[-1],), False)
     assert request.rolled
@@ -175,28 +176,43 @@ def test_what_cannot_be_rolled_is_refused(shape, text, reason):
         trace_rolled(own(("x", shape), text), robot.mechanism, options)
 
 
-def test_what_cannot_be_compiled_says_so():
+def test_what_cannot_be_compiled_says_so(monkeypatch):
+    robot = random_arm(10)
+    q, qd = robot.random_state(0)
+    monkeypatch.setattr(engines, "LONGEST", 3000)
+    with pytest.raises(NotCompiled, match=r"engine: 'compiled', but forward_dynamics \(composite\) "
+                                          r"of 10 joints .* 3000 .* expected 'numpy' or 'python'"):
+        robot.forward_dynamics(q, qd, qd, algorithm="composite", engine="compiled")
+    # without an engine asked for, NumPy answers
+    agree(robot.forward_dynamics(q, qd, qd, algorithm="composite"),
+          robot.forward_dynamics(q, qd, qd, algorithm="composite", engine="python"))
+
+
+def test_short_code_need_not_be_rolled():
+    """By its instructions, not by the joints: those that only copy are few."""
     robot = long("chain")
     q, qd = robot.random_state(0)
-    with pytest.raises(NotCompiled, match=r"engine: 'compiled', but forward_dynamics \(composite\) "
-                                          r"of 84 joints .* expected 'numpy' or 'python'"):
-        robot.forward_dynamics(q, qd, qd, algorithm="composite", engine="compiled")
-    # without an engine asked for, NumPy answers, as for an algorithm of a user's own
     entry = own(("x", ("n",)), lambda m, o, q, qd: [x for qs in qd for x in qs])
     request = Request(entry, robot.mechanism, robot.mechanism.links[:1], False)
-    np.testing.assert_array_equal(engines.prepare(request, None)(q, qd), qd)
-    with pytest.raises(NotCompiled, match=r"x \(own\) of 84 joints"):
-        engines.prepare(request, "compiled")
+    np.testing.assert_array_equal(engines.prepare(request, "compiled")(q, qd), qd)
+
+
+def test_a_robots_own_zeros_decide():
+    """Between short and long, straight-line code has to spare instructions."""
+    link = {"joint": "revolute", "a": 0.5, "mass": 1.0, "com": (-0.2, 0, 0), "inertia": (0.1,) * 3}
+    planar = Robot.from_dh([link] * 30)
+    assert not planar.request("coriolis_matrix").rolled
+    assert random_arm(16).request("coriolis_matrix").rolled
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("entry", [entry for entries in CLOSED.values()
                                    for entry in entries.values() if entry.formulation != "object"],
                          ids=lambda entry: entry.name)
-def test_closed_chains_roll(entry, monkeypatch):
+def test_closed_chains_roll(entry, roll):
     robot = nlink.load("four_bar")
     q, qd = robot.random_state(0, (5,))
-    monkeypatch.setattr(engines, "UNROLLED_JOINTS", 0)
+    roll()
     for wrenches in {False, "f_ext" in dict(entry.inputs)}:
         request = Request(entry, robot.mechanism, robot.mechanism.links[-1:], wrenches)
         assert request.rolled

@@ -302,10 +302,13 @@ def choose(name: str, known: dict[str, Algorithm], formulation: str | None) -> A
     return known[formulation]
 
 
-def rivals(known: dict[str, Algorithm], joints: int, *, rolled: bool) -> list[Algorithm]:
+def rivals(known: dict[str, Algorithm], joints: int,
+           too_long: Callable[[Algorithm], bool]) -> list[Algorithm]:
     """The formulations among which the default is for so many joints: those that are counted,
-    else the first; where code is rolled, the first whose cost grows least."""
+    else the first; if its code is too long, the first whose cost grows least."""
     counted = [entry for entry in known.values() if joints <= entry.counted]
     if counted:
         return counted
-    return [min(known.values(), key=lambda entry: entry.power if rolled else 0)]
+    first, *others = known.values()
+    least = min((first, *others), key=lambda entry: entry.power)
+    return [least if least is not first and too_long(first) else first]

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 
 from nlink.algorithms.catalogue import INVERTING, Algorithm, rivals
 from nlink.backends.llvm.threads import MAKING
-from nlink.compute import engines
 from nlink.compute.engines import ENGINES, Engine, Function, Request, kernel, out_last, prepare
 from nlink.model.canonical import attach, canonical
 from nlink.model.description import Description
@@ -171,8 +170,11 @@ class Computations:
                 raise ValueError(f"algorithm: {algorithm!r}, but {refusal}")
             return entry
         known = formulations(name, loops=loops)
-        rolled = joints > engines.UNROLLED_JOINTS
-        able = [entry for entry in rivals(known, joints, rolled=rolled)
+
+        def too_long(entry: Algorithm) -> bool:
+            return self._request(entry, -1, wrenches=False).too_long
+
+        able = [entry for entry in rivals(known, joints, too_long)
                 if (stand_ins or not entry.stand_in) and not entry.refuses(self._mechanism)]
         return able[0] if len(able) == 1 else self._with_fewest_operations(able)
 

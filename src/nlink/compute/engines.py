@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -21,22 +21,37 @@ from nlink.programs.program import Port, Program
 from nlink.programs.rolled_program import RolledProgram
 from nlink.programs.rolled_tracing import NotRolled, trace_rolled
 from nlink.programs.tracing import ports, run, trace
+from nlink.scalars.graph import TooManyNodes
 
 if TYPE_CHECKING:
     from nlink.backends.llvm.kernel import Kernel
 
 Engine = Literal["compiled", "numpy", "python"]
 
-UNROLLED_JOINTS = 40
-"""Beyond this many joints, straight-line code costs more to compile than it saves."""
+FEW_JOINTS = 8
+"""Up to so many joints, code is straight-line, whatever it computes."""
+SHORT = 6_000
+"""Instructions up to which code is straight-line: rolled code would be no faster."""
+LONG = 20_000
+"""Instructions beyond which code is rolled if it can be: LLVM would take seconds."""
+LONGEST = 250_000
+"""Instructions beyond which code that cannot be rolled is not compiled."""
+SPARED = 0.6
+"""Between SHORT and LONG, code is straight-line if it has at most this part of the instructions
+of rolled code: a robot's own zeros and ones are folded, which rolled code has to compute with."""
+RARELY = 5
+"""Straight-line code has rarely so many times fewer instructions than rolled code executes."""
+DEAD = 1.5
+"""How many times the instructions that its results need a program may trace."""
 
 
-STRAIGHT_JOINTS = 80
-"""Beyond this many, an algorithm that cannot be rolled is not compiled."""
+def most_straight(rolled: int) -> int:
+    """The most instructions of straight-line code, beside rolled code that executes so many."""
+    return max(SHORT, min(LONG, int(SPARED * rolled))) if rolled <= RARELY * LONG else 0
 
 
 class NotCompiled(ValueError):
-    """An algorithm that cannot be rolled, for a mechanism too long for straight-line code."""
+    """An algorithm that cannot be rolled, and whose straight-line code is too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,34 +81,59 @@ class Request:
     @property
     def rolled(self) -> bool:
         """Whether the program is rolled."""
-        try:
-            return self._rolled() is not None
-        except NotRolled:
-            return False
+        return not self._few and _driver(self) == "rolled"
+
+    @property
+    def too_long(self) -> bool:
+        """Whether the program cannot be rolled and is longer than what need not be."""
+        return not self._few and _driver(self) == "none"
 
     def program(self, longest: int | None = None) -> Program | RolledProgram:
-        """Trace, by the driver that suits the size.
+        """Trace, by the driver that suits: the count of instructions decides, see `most_straight`.
 
-        NotCompiled is raised for more joints than `longest`, if given, that cannot be rolled.
+        NotCompiled is raised for more than `longest`, if given, that cannot be rolled.
         """
+        if self._few:
+            return trace(self.algorithm, self.mechanism, self.options, wrenches=self.wrenches)
         try:
-            rolled = self._rolled()
+            rolled = trace_rolled(self.algorithm, self.mechanism, self.options,
+                                  wrenches=self.wrenches)
         except NotRolled as reason:
-            count = len(self.mechanism.joints)
-            if longest is not None and count > longest:
+            straight = self._straight(longest)
+            if straight is None:
                 raise NotCompiled(
                     f"engine: 'compiled', but {self.algorithm.name} ({self.algorithm.formulation}) "
-                    f"of {count} joints cannot be: it {reason}, and code that is not rolled "
-                    f"is compiled up to {longest} of them; expected 'numpy' or 'python'") from None
-            rolled = None
-        return rolled or trace(self.algorithm, self.mechanism, self.options,
-                               wrenches=self.wrenches)
+                    f"of {len(self.mechanism.joints)} joints cannot be: it {reason}, and takes "
+                    f"more than the {longest} instructions that are compiled without being "
+                    "rolled; expected 'numpy' or 'python'") from None
+            return straight
+        from nlink.backends.llvm.layout import plan
 
-    def _rolled(self) -> RolledProgram | None:
-        """The rolled program, None where straight-line code suits the size."""
-        if len(self.mechanism.joints) <= UNROLLED_JOINTS:
+        most = most_straight(plan(rolled, fma=False).operations)
+        return (self._straight(most) if most else None) or rolled
+
+    @property
+    def _few(self) -> bool:
+        return len(self.mechanism.joints) <= FEW_JOINTS
+
+    def _straight(self, most: int | None) -> Program | None:
+        """The straight-line program, None if it has more than so many instructions."""
+        try:
+            program = trace(self.algorithm, self.mechanism, self.options, wrenches=self.wrenches,
+                            most=None if most is None else int(DEAD * most))
+        except TooManyNodes:
             return None
-        return trace_rolled(self.algorithm, self.mechanism, self.options, wrenches=self.wrenches)
+        return program if most is None or len(program.live()) <= most else None
+
+
+@lru_cache(256)
+def _driver(request: Request) -> Literal["rolled", "straight", "none"]:
+    """What suits a request; none if it cannot be rolled and is too long not to be."""
+    try:
+        program = request.program(LONG)
+    except NotCompiled:
+        return "none"
+    return "rolled" if isinstance(program, RolledProgram) else "straight"
 
 
 Function = Callable[..., Any]
@@ -142,7 +182,7 @@ def kernel(request: Request) -> Kernel:
     with MAKING:
         from nlink.backends.llvm.loading import load_kernel
 
-        return load_kernel(request.program(STRAIGHT_JOINTS))
+        return load_kernel(request.program(LONGEST))
 
 
 ENGINES: dict[str, Callable[[Request], Function]] = {

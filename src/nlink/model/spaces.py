@@ -37,6 +37,7 @@ class Space(ABC):
     5. `integrate(q, v)`: q moved for a unit of time by the constant rates v.
     6. `difference(q0, q1)`: the v with integrate(q0, v) = q1.
     7. `tangent(q, v)`: dq/dt when the rates are v.
+    8. `rates(q, change)`: the v with tangent(q, v) = change; linearisation needs it.
 
     `flat` says that coordinates are plain numbers with the rates as derivatives; then 5 to 7
     are q + v, q1 - q0 and v. `labels` and `rate_labels` are what coordinates and rates are
@@ -74,6 +75,11 @@ class Space(ABC):
 
     @abstractmethod
     def tangent(self, q: Scalars, v: Scalars) -> Coordinates: ...
+
+    def rates(self, q: Scalars, change: Scalars) -> Coordinates:
+        if self.flat:
+            return tuple(change)
+        raise NotImplementedError(f"{type(self).__name__}: linearisation needs its method `rates`")
 
 
 @dataclass(frozen=True)
@@ -155,6 +161,9 @@ class Circle(Space):
     def tangent(self, q: Scalars, v: Scalars) -> Coordinates:
         return -(q[1] * v[0]), q[0] * v[0]
 
+    def rates(self, q: Scalars, change: Scalars) -> Coordinates:
+        return (q[0] * change[1] - q[1] * change[0],)
+
 
 @dataclass(frozen=True)
 class Rotations(Space):
@@ -187,6 +196,10 @@ class Rotations(Space):
 
     def tangent(self, q: Scalars, v: Scalars) -> Coordinates:
         return quaternion_rate(tuple(q), Vector(*v))
+
+    def rates(self, q: Scalars, change: Scalars) -> Coordinates:
+        return tuple(2 * x for x in quaternions.product(
+            quaternions.conjugate(tuple(q)), tuple(change))[1:])
 
 
 @dataclass(frozen=True)
@@ -223,6 +236,10 @@ class Placements(Space):
     def tangent(self, q: Scalars, v: Scalars) -> Coordinates:
         position = quaternion_matrix(*q[3:]) @ Vector(*v[3:])
         return (*position.components, *quaternion_rate(tuple(q[3:]), Vector(*v[:3])))
+
+    def rates(self, q: Scalars, change: Scalars) -> Coordinates:
+        velocity = quaternion_matrix(*q[3:]).T @ Vector(*change[:3])
+        return (*Rotations().rates(q[3:], change[3:]), *velocity.components)
 
 
 @dataclass(frozen=True)
@@ -265,6 +282,11 @@ class Product(Space):
         return tuple(x for (space, own), (_, rate) in zip(
             self._parts(q, "nq"), self._parts(v, "nv"), strict=True)
             for x in space.tangent(own, rate))
+
+    def rates(self, q: Scalars, change: Scalars) -> Coordinates:
+        return tuple(x for (space, own), (_, rate) in zip(
+            self._parts(q, "nq"), self._parts(change, "nq"), strict=True)
+            for x in space.rates(own, rate))
 
     def _parts(self, values: Scalars, width: str) -> Iterator[tuple[Space, Coordinates]]:
         """Each factor with its own part of the values."""

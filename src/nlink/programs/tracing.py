@@ -102,14 +102,14 @@ def flat_input(mechanism: Mechanism, shape: Shape, frames: int, column: Any) -> 
 
 
 def trace(algorithm: Algorithm, mechanism: Mechanism, options: Options, *,
-          wrenches: bool = False,
+          wrenches: bool = False, most: int | None = None,
           lift: Callable[[Graph, Mechanism], Mechanism] | None = None) -> Program:
-    """The program of an algorithm for a mechanism.
+    """The program of an algorithm for a mechanism; TooManyNodes if it has more than `most`.
 
     `lift` may replace the mechanism's numbers by nodes (parameters) before the off-line
     preparation, which then happens on those.
     """
-    graph = Graph()
+    graph = Graph(most)
     if lift is not None:
         mechanism = lift(graph, mechanism)
     mechanism = algorithm.prepare(mechanism)

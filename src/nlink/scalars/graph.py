@@ -35,11 +35,16 @@ def operation(name: str) -> Primitive | Table:
     return PRIMITIVES.get(name) or FUSED.get(name) or TABLES[name]
 
 
-class Graph:
-    """A growing set of distinct nodes, in topological order."""
+class TooManyNodes(Exception):
+    """A graph has outgrown its bound."""
 
-    def __init__(self) -> None:
+
+class Graph:
+    """A growing set of distinct nodes, in topological order, at most `most` of them if given."""
+
+    def __init__(self, most: int | None = None) -> None:
         self.nodes: list[Node] = []
+        self._most = math.inf if most is None else most
         self._table: dict[tuple, Node] = {}
         self._rows: dict[str, Primitive | Table] = {}  # tables live as long as what reads them
 
@@ -48,6 +53,8 @@ class Graph:
               is_truth: bool = False) -> Node:
         node = self._table.get(key)
         if node is None:
+            if len(self.nodes) >= self._most:
+                raise TooManyNodes
             node = Node()
             node.graph, node.index, node.op, node.args = self, len(self.nodes), op, args
             node.value, node.name, node.offline = value, name, offline

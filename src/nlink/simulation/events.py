@@ -28,6 +28,8 @@ LIMITS = {"ignore": None, "stop": "limit", "bounce": "bounce"}
 """What `limits=` may say, and the action of its triggers."""
 MOST = 128
 """Functions that one simulation may watch: each is a part of the machine code."""
+BOUNCING = 40
+"""Joints of robots that may bounce: the code of an impact is not rolled."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +78,9 @@ def watched(robot: Robot, events: Any, limits: str) -> tuple[Watched, ...]:
         DIRECTIONS[event.direction], "stop" if event.terminal else "record"))
         for k, event in enumerate(_events(events))]
     action = LIMITS[limits]
-    if action == "bounce" and robot.request("forward_dynamics").rolled:
+    if action == "bounce" and len(robot.mechanism.joints) > BOUNCING:
         raise ValueError(f"limits: 'bounce' for {len(robot.mechanism.joints)} joints, expected "
-                         "a robot whose code is not rolled")
+                         f"at most {BOUNCING}")
     if action is not None:
         found += _limits(robot, action)
     if action == "bounce":

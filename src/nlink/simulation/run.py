@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -209,6 +209,24 @@ class Run:
         from nlink.simulation.figures import run_figure, save
 
         return save(run_figure(self, what=what, title=title), path)
+
+    def html(self, path: str | Path, *, frame: int | str = -1, trajectories: int = 8,
+             robot: Robot | None = None, packages: Sequence[str | Path] = ()) -> Path:
+        """Write the motion as one HTML page that needs nothing else: a scene with a time slider,
+        the trace of a frame, forces of loops, curves; an ensemble's first few trajectories.
+
+        `robot` is drawn instead of the run's own: a run from a file knows no shapes and meshes.
+        `packages` as for `robot.png`. Meshes of more than 100,000 triangles in all are simplified.
+
+        >>> import nlink, tempfile
+        >>> run = nlink.simulate(nlink.load("planar3"), t=1.0)
+        >>> run.html(f"{tempfile.mkdtemp()}/fall.html").name
+        'fall.html'
+        """
+        from nlink.viewer.motion_page import run_page
+
+        return run_page(self, path, frame=frame, trajectories=trajectories, robot=robot,
+                        packages=packages)
 
     def save(self, path: str | Path) -> Path:
         """Write all of it as .npz (atomically) or .zarr (needs zarr); `nlink.load_run` reads it."""

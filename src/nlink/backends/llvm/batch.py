@@ -17,8 +17,9 @@ from nlink.backends.llvm.kernel import BATCH
 from nlink.programs.program import Port
 
 
-def emit_batch(ports: Sequence[Port], target: Target, vectors: int = 1) -> str:
-    """The exported entry point of a kernel whose `block` takes so many vectors at most."""
+def emit_batch(ports: Sequence[Port], target: Target, vectors: int | None = None) -> str:
+    """The exported entry point of a kernel whose `block` takes so many vectors at most, or one
+    and no number of them."""
     f, n, width = Function(), len(ports), target.width
     bases = [f.load("ptr", "%ports", 8 * k) for k in range(n)]
     strides = [f.load("i64", "%strides", 8 * k) for k in range(n)]
@@ -51,7 +52,7 @@ def emit_batch(ports: Sequence[Port], target: Target, vectors: int = 1) -> str:
     f.do("%reached = phi i64 [ 0, %many ], [ %onward, %advance ]")
     first = f.let(f"call i64 @llvm.smin.i64(i64 %reached, i64 {last})")
     states, count = str(width), ""
-    if vectors > 1:
+    if vectors is not None:
         # as many whole vectors as are left, or the one that reaches back
         left = f.let(f"sdiv i64 {f.let('sub i64 %count, %reached')}, {width}")
         left = f.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {vectors})")

@@ -27,16 +27,16 @@ from nlink.scalars.lookup import Table
 
 
 def emit(code: Code, lanes: Lanes, read: Callable[[Any], str],
-         done: Callable[[int, str], None]) -> list[str]:
+         done: Callable[[int, str], None], *, branch: bool = False) -> list[str]:
     """Write code into a function: `read` loads an input by name, `done` takes result k.
 
-    Returns the flags of angles too large for the vector, see `sincos`.
+    Returns the flags of angles too large for the vector, see `sincos`; none with `branch`.
     """
     wanted: dict[int, list[int]] = {}
     for k, r in enumerate(code.results):
         wanted.setdefault(r, []).append(k)
     values: list[str] = []
-    block = Block(lanes.function, lanes.width, lanes.fma)
+    block = Block(lanes.function, lanes.width, lanes.fma, branch or lanes.width == 1)
     for index, i in enumerate(code.instructions):
         if i.op == "const":
             value = lanes.const(i.value)
@@ -57,6 +57,8 @@ class Block(Lanes):
     The LLVM column of the primitives is written with its methods and those of `Lanes`.
     """
 
+    branch: bool = False
+    """Whether large angles are dealt with on the spot."""
     angles: dict[str, SinCos] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
 
@@ -68,7 +70,7 @@ class Block(Lanes):
 
     def _angle(self, x: str) -> SinCos:
         if x not in self.angles:
-            self.angles[x] = sincos(self, x)
+            self.angles[x] = sincos(self, x, branch=self.branch)
         return self.angles[x]
 
     def look_up(self, table: Table, x: str) -> str:
@@ -112,6 +114,8 @@ def split_name(name: str) -> tuple[str, int]:
     return port, int(rest[:-1])
 
 
+SCALAR = 3
+"""Pieces of code that is also compiled for a single state: that is a quarter faster for it."""
 DIRECT = 64
 """Elements of outputs, up to which each is stored as soon as it is known."""
 
@@ -123,9 +127,9 @@ class StraightCode:
     text: str
     scratch: int = 0
     """Bytes of scratch memory."""
-    vectors: int = 1
-    """How many vectors of states `block` takes at most: if more than one, its last argument
-    says how many there are."""
+    vectors: int | None = None
+    """How many vectors of states `block` takes at most, its last argument being how many there
+    are; None if it takes one and has no such argument."""
 
 
 def emit_program(program: Program, target: Target) -> StraightCode:
@@ -137,11 +141,23 @@ def emit_program(program: Program, target: Target) -> StraightCode:
     """
     pieces = cut(optimize(lower(program.results), fma=target.fma),
                  direct=len(program.results) <= DIRECT)
+    many = len(pieces.pieces) > 1
     vectors = pieces.vectors(target.width)
-    return StraightCode(
-        "\n".join(_in_pieces(program, pieces, Lanes(Function(), width, target.fma), many)
-                  for width, many in ((target.width, vectors > 1), (1, False))),
-        8 * target.width * pieces.size * vectors, vectors)
+    functions = [_in_pieces(program, pieces, Lanes(Function(), target.width, target.fma), many),
+                 _one_in_lanes(program) if len(pieces.pieces) > SCALAR else
+                 _in_pieces(program, pieces, Lanes(Function(), 1, target.fma), False)]
+    return StraightCode("\n".join(functions), 8 * target.width * pieces.size * vectors,
+                        vectors if many else None)
+
+
+def _one_in_lanes(program: Program) -> str:
+    """`one` by `block`, the same state in every lane: large code is not compiled twice."""
+    ports = (*program.inputs, *program.outputs)
+    f = Function()
+    rows = "".join(f"ptr %p{k}, i64 0, " for k in range(len(ports)))
+    f.let(f"call i1 @block({rows}ptr %data, ptr %scratch, i64 1)")
+    f.do("ret void")
+    return f.define(f"internal void @one({parameters(ports, width=1)})")
 
 
 def _in_pieces(program: Program, pieces: Pieces, whole: Lanes, many: bool) -> str:
@@ -191,7 +207,7 @@ def _in_pieces(program: Program, pieces: Pieces, whole: Lanes, many: bool) -> st
                     port, element = where[piece.outputs[k - len(piece.slots)]]
                     writers[port].write(element, value)
 
-            large = emit(piece.code, lanes, read, done)
+            large = emit(piece.code, lanes, read, done, branch=many)
             for writer in writers:
                 writer.flush()
             return large

@@ -56,26 +56,43 @@ class SinCos:
     """An i1; None where a branch has dealt with large arguments already."""
 
 
-def sincos(lanes: Lanes, x: str) -> SinCos:
-    """Emit both functions of x; one lane branches to `reduce_large`, a vector reports."""
+def sincos(lanes: Lanes, x: str, *, branch: bool) -> SinCos:
+    """Emit both functions of x; large arguments branch to `reduce_large`, or are reported."""
     f = lanes.function
     size = lanes.intrinsic("fabs", x)
-    large = lanes.any(lanes.compare("ogt", size, lanes.const(LIMIT)))
-    if lanes.width > 1:
-        return SinCos(*_finish(lanes, x, *_reduce(lanes, size)), large)
-    near, far, join = f.fresh("near"), f.fresh("far"), f.fresh("reduced")
-    f.branch(large, far, near, unlikely=True)
-    f.begin(near)
-    fast = _reduce(lanes, size)
-    f.go(join)
+    beyond = lanes.compare("ogt", size, lanes.const(LIMIT))
+    large = lanes.any(beyond)
+    y, j = _reduce(lanes, size)
+    if not branch:
+        return SinCos(*_finish(lanes, x, y, j), large)
+    near, far, join = f.label, f.fresh("far"), f.fresh("reduced")
+    f.branch(large, far, join, unlikely=True)
     f.begin(far)
-    slow = f.let(f"call {LARGE_TYPE} @reduce_large(double {size})")
-    parts = [f.let(f"extractvalue {LARGE_TYPE} {slow}, {k}") for k in range(2)]
+    slow = _reduce_large(lanes, size, beyond, y, j)
     f.go(join)
     f.begin(join)
     y, j = (f.phi(kind, (a, near), (b, far)) for kind, a, b
-            in zip(("double", "i64"), fast, parts, strict=True))
+            in zip((lanes.real, lanes.integer), (y, j), slow, strict=True))
     return SinCos(*_finish(lanes, x, y, j), None)
+
+
+def _reduce_large(lanes: Lanes, size: str, beyond: str, y: str, j: str) -> tuple[str, str]:
+    """y and j with those of `reduce_large` in the lanes that are beyond the limit."""
+    f = lanes.function
+    if lanes.width == 1:
+        slow = f.let(f"call {LARGE_TYPE} @reduce_large(double {size})")
+        first, second = (f.let(f"extractvalue {LARGE_TYPE} {slow}, {k}") for k in range(2))
+        return first, second
+    size = lanes.select(beyond, size, lanes.const(2 * LIMIT))  # the others do not matter
+    found = ["poison", "poison"]
+    for lane in range(lanes.width):
+        each = f.let(f"extractelement {lanes.real} {size}, i32 {lane}")
+        slow = f.let(f"call {LARGE_TYPE} @reduce_large(double {each})")
+        for k, (kind, part) in enumerate((("double", lanes.real), ("i64", lanes.integer))):
+            value = f.let(f"extractvalue {LARGE_TYPE} {slow}, {k}")
+            found[k] = f.let(f"insertelement {part} {found[k]}, {kind} {value}, i32 {lane}")
+    return (lanes.select(beyond, found[0], y), f.let(
+        f"select {lanes.truth} {beyond}, {lanes.integer} {found[1]}, {lanes.integer} {j}"))
 
 
 def _reduce(lanes: Lanes, size: str) -> tuple[str, str]:

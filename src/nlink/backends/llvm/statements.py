@@ -106,7 +106,7 @@ class StatementWriter:
     """The lanes that have a process."""
 
     def __post_init__(self) -> None:
-        self.block = Block(self.f, self.target.width, self.target.fma)
+        self.block = Block(self.f, self.target.width, self.target.fma, branch=True)
         self.values: dict[int, str] = {}
 
     def write(self, recording: Recording) -> None:

@@ -23,7 +23,7 @@ def module(program: Program | RolledProgram, target: Target) -> tuple[str, int, 
     else:
         code = emit_rolled(program, target)
         body, operations, scratch, data = code.text, code.operations, code.scratch, code.data
-        vectors = 1
+        vectors = None
     parts = [large_reduction(fma=target.fma), body,
              emit_batch((*program.inputs, *program.outputs), target, vectors)]
     if native.supported():

@@ -1,0 +1,86 @@
+"""Linear models: of steps against steps, of the motion against short steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nlink
+from nlink.iterations.methods import METHODS
+from nlink.simulation.linearization import _step
+from nlink.testing.mechanisms import random_robot
+
+
+@pytest.fixture(scope="module")
+def falling():
+    """A free body that carries a joint, and a state of it."""
+    robot = random_robot(1, 2, types=("free", "revolute"), fixed=False, friction=False)
+    rng = np.random.default_rng(0)
+    q, qd = robot.random_state(rng)
+    return robot, q, qd, rng.normal(size=robot.n)
+
+
+def differences(robot, q, qd, tau, h, method):
+    """dx after a step by x before it, in tangent spaces."""
+    n, e = robot.n, 1e-6
+
+    def after(dx):
+        run = nlink.simulate(robot, robot.integrate(q, dx[:n]), qd + dx[n:], t=h, every=h, step=h,
+                             method=method, tau=lambda t, q, qd: tau, traced=False)
+        return run.q[-1], run.qd[-1]
+
+    home, _ = after(np.zeros(2 * n))
+    columns = []
+    for unit in np.eye(2 * n):
+        (q1, v1), (q0, v0) = after(e * unit), after(-e * unit)
+        turned = robot.difference(home, q1) - robot.difference(home, q0)
+        columns.append(np.concatenate([turned, v1 - v0]) / (2 * e))
+    return np.transpose(columns)
+
+
+@pytest.mark.parametrize("method", ["semi_implicit", "rk4"])
+def test_steps_change_as_their_linear_models_say(falling, method):
+    robot, q, qd, tau = falling
+    A, B = nlink.linearize(robot, q, qd, tau, step=0.02, method=method)
+    np.testing.assert_allclose(A, differences(robot, q, qd, tau, 0.02, method), atol=2e-9)
+    more, _ = nlink.linearize(robot, q, qd, 2 * tau, step=0.02, method=method)
+    assert B.shape == (2 * robot.n, robot.n)
+    assert not np.allclose(more, A)
+
+
+def test_compiled_steps_are_the_texts_of_methods(falling):
+    robot, q, qd, tau = falling
+    for one, other in zip(nlink.linearize(robot, q, qd, tau, step=0.02),
+                          _step(robot, METHODS["semi_implicit"], q, qd, tau, 0.02), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-13)
+
+
+def test_short_steps_tend_to_the_motion(falling):
+    robot, q, qd, tau = falling
+    A, B = nlink.linearize(robot, q, qd, tau)
+    h, unit = 1e-4, np.eye(2 * robot.n)
+    (A1, B1), (A2, B2) = (nlink.linearize(robot, q, qd, tau, step=step, method="rk4")
+                          for step in (h, h / 2))
+    np.testing.assert_allclose(4 * (A2 - unit) / h - (A1 - unit) / h, A, atol=1e-5)
+    np.testing.assert_allclose(4 * B2 / h - B1 / h, B, atol=1e-5)
+
+
+def test_batches():
+    robot = nlink.load("double_pendulum")
+    q, qd = robot.random_state(0, (3, 2))
+    for options in ({}, {"step": 0.01}, {"step": 0.01, "method": "rk4"}):
+        A, B = nlink.linearize(robot, q, qd, np.zeros(2), **options)
+        assert (A.shape, B.shape) == ((3, 2, 4, 4), (3, 2, 4, 2))
+        one, _ = nlink.linearize(robot, q[1, 1], qd[1, 1], np.zeros(2), **options)
+        np.testing.assert_allclose(A[1, 1], one, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"step": -1.0}, "step: -1.0, expected a number > 0"),
+    ({"step": 0.1, "method": "abm"}, "method: 'abm', expected one of"),
+    ({"qd": [0.0]}, r"qd: shape \(1,\), expected \(..., 2\)"),
+])
+def test_what_does_not_fit_is_refused(options, message):
+    given = {"q": [0.0, 0.0], "qd": [0.0, 0.0], "tau": [0.0, 0.0]} | options
+    with pytest.raises(ValueError, match=message):
+        nlink.linearize(nlink.load("double_pendulum"), **given)

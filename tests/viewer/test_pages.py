@@ -1,0 +1,136 @@
+"""Pages of motions: one file, in a real browser."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+
+import numpy as np
+import pytest
+from browser import chromium, opened
+
+import nlink
+from nlink.viewer.clip import Clip
+from nlink.viewer.motion_page import inline_frame, motion_page
+
+
+@pytest.fixture(scope="module")
+def runs():
+    pendulum = nlink.load("double_pendulum")
+    start = np.array([[1.0, 0.5], [1.2, 0.5], [1.4, 0.5]])
+    bar = nlink.load("four_bar")
+    return {"ensemble": nlink.simulate(pendulum, start, t=2.0),
+            "loop": nlink.simulate(bar, t=1.0, every=0.02)}
+
+
+def numbers(page: str) -> tuple[dict, bytes]:
+    head = re.search(r'id="head">(.*?)</script>', page, re.DOTALL)
+    data = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
+    assert head
+    assert data
+    return json.loads(head[1]), zlib.decompress(base64.b64decode(data[1]))
+
+
+def unpacked(where: dict, data: bytes) -> np.ndarray:
+    kind, count = np.dtype(where["type"]), int(np.prod(where["shape"]))
+    raw = np.frombuffer(data, np.uint8, count * kind.itemsize, where["start"])
+    values = np.ascontiguousarray(raw.reshape(kind.itemsize, count).T).view(kind)
+    values = values.reshape(where["shape"])
+    return np.cumsum(values, axis=0, dtype=kind) if where["sum"] else values
+
+
+@pytest.mark.parametrize("name", ["ensemble", "loop"])
+def test_a_page_holds_the_motion(runs, name):
+    run = runs[name]
+    head, data = numbers(motion_page(Clip.of(run)))
+    t, p, r = (unpacked(head[key], data) for key in ("t", "p", "r"))
+    np.testing.assert_allclose(t, run.t, atol=1e-6)
+    q = run.q.reshape(-1, *run.q.shape[-2:])
+    for link in range(1, len(run.robot.links) + 1):
+        T = run.robot.pose(q, link, engine="numpy")
+        np.testing.assert_allclose(p[link].transpose(1, 2, 0), T[..., :3, 3], atol=1e-6)
+        w, x, y, z = r[link] / 32767
+        np.testing.assert_allclose(1 - 2 * (y * y + z * z), T[..., 0, 0], atol=2e-4)
+        np.testing.assert_allclose(2 * (x * z - w * y), T[..., 2, 0], atol=2e-4)
+    part = head["parts"][0]
+    corners = unpacked(part["v"], data) / 65535 * part["extent"] + part["low"]
+    surface = Clip.of(run).scene.parts[0].surface
+    faces = unpacked(part["f"], data).reshape(-1, 3)
+    np.testing.assert_allclose(corners[faces], surface.vertices[surface.triangles], atol=1e-4)
+
+
+def test_pages_name_nothing_outside_and_cannot_be_broken_by_names(runs):
+    from dataclasses import replace
+
+    robot = runs["loop"].robot
+    named = nlink.Robot(replace(robot.description, name="</script><script>alert(1)</script>"))
+    page = motion_page(Clip.of(replace(runs["loop"], robot=named)))
+    assert "<script>alert" not in page
+    assert not re.search(r"(src|href)=[\"'](?!data:)", page)
+    assert "http://" not in page
+    assert "https://" not in page
+
+
+def test_what_cannot_be_written_is_said(runs, tmp_path):
+    with pytest.raises(ValueError, match=r"suffix '.pdf', expected .html"):
+        runs["loop"].html(tmp_path / "x.pdf")
+    with pytest.raises(ValueError, match="has 3 coordinates, expected 2"):
+        runs["ensemble"].html(tmp_path / "x.html", robot=runs["loop"].robot)
+    with pytest.raises(ValueError, match="trajectories: 0, expected at least 1"):
+        runs["ensemble"].html(tmp_path / "x.html", trajectories=0)
+
+
+def test_a_trajectory_that_ends_early_stays_where_it_was(runs):
+    from dataclasses import replace
+
+    run = runs["ensemble"]
+    q = run.q.copy()
+    q[1, 100:] = np.nan
+    clip = Clip.of(replace(run, q=q))
+    np.testing.assert_array_equal(clip.places[1, 150], clip.places[1, 99])
+    assert np.isnan(clip.curves[next(iter(clip.curves))][1, 150])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+def test_a_page_plays_in_a_browser(runs, tmp_path, width, scheme):
+    path = runs["ensemble"].html(tmp_path / "fall.html")
+    with chromium() as browser, opened(browser, path.as_uri(), width, scheme) as watched:
+        page = watched.page
+        page.wait_for_selector("html[data-ready=yes]")
+        page.wait_for_timeout(300)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert not page.locator("#problem").is_visible()
+        first = watched.picture("#scene")
+        assert first.std() > 0.02, "the scene is empty"
+        assert (first.mean() > 0.5) == (scheme == "light")
+        page.evaluate("""() => { const s = document.getElementById("time");
+            s.value = 1.0; s.dispatchEvent(new Event("input")); }""")
+        page.wait_for_timeout(300)
+        assert page.text_content("#clock") == "1.00 s"
+        assert np.abs(watched.picture("#scene") - first).max() > 0.2, "the slider moves nothing"
+        curves = watched.picture("#curves canvas")
+        assert curves.std() > 0.01, "the curves are empty"
+        page.select_option("#which", "1")
+        page.click("#show-inertias")
+        page.click("#play")
+        page.wait_for_timeout(400)
+        assert float(str(page.text_content("#clock")).split()[0]) > 1.0
+        assert watched.complaints == []
+        assert watched.outside() == []
+
+
+@pytest.mark.slow
+def test_a_page_within_a_page_plays(runs, tmp_path):
+    page = motion_page(Clip.of(runs["loop"]), compact=True)
+    outer = tmp_path / "report.html"
+    outer.write_text(f"<!doctype html><body>{inline_frame(page)}</body>", "utf-8")
+    with chromium() as browser, opened(browser, outer.as_uri(), 800) as watched:
+        frame = watched.page.frame_locator("iframe")
+        frame.locator("#time").wait_for()
+        watched.page.wait_for_timeout(300)
+        assert watched.picture("iframe").std() > 0.02
+        assert watched.complaints == []
+        assert watched.outside() == []
