@@ -29,6 +29,8 @@ from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from nlink.iterations.switching import BEGINNING, Switching
 from nlink.iterations.text import State, equal, when
 from nlink.iterations.triggers import AT_REST, ENDS, PROBES, SHORTEST, TOUCHING, Trigger
@@ -85,10 +87,12 @@ class EventHandling:
             return s
 
         def begin(s: State) -> State:
-            g = given.watch(s.t, s.y)
-            return s.replace(**{
-                f"base{i}": where(found & settling, g[i], s[f"base{i}"])
-                for i, each in enumerate(self.triggers) if not each.bounds})
+            g, changes = given.watch(s.t, s.y), {}
+            for i, each in enumerate(self.triggers):
+                if each.action == "hold" or not each.bounds:
+                    first = where(less_equal(g[i], 0.0), TOUCHING, g[i]) if each.bounds else g[i]
+                    changes[f"base{i}"] = where(found & settling, first, s[f"base{i}"])
+            return s.replace(**changes)
 
         return when(found & settling, s, begin)
 
@@ -204,7 +208,7 @@ class EventHandling:
         Of several impacts at once the first is computed, and the others follow from the next
         step on, where they have still to be crossed.
         """
-        bounced, status, changes = 0.0, s.status, {}
+        bounced, status, changes, struck = 0.0, s.status, {}, np.False_
         for i, (each, hit) in enumerate(zip(self.triggers, hits, strict=True)):
             act, base, value = landing & hit, s[f"base{i}"], g[i]
             moved = landing
@@ -216,6 +220,9 @@ class EventHandling:
                 status = where(act & resting, AT_REST, status)
                 changes[f"impact{i}"] = where(act, trial.time, s[f"impact{i}"])
                 value = where(act, TOUCHING, value)
+            elif each.action == "hold":
+                struck = struck | act
+                value = where(act, TOUCHING, value)
             elif each.action in ENDS:
                 status = where(act, ENDS[each.action], status)
             changes[f"act{i}"] = where(act, 1.0, s[f"act{i}"])
@@ -223,7 +230,8 @@ class EventHandling:
         stepping = landing & (less(0.0, bounced) | less(0.0, status))
         fresh = landing & less(0.0, bounced)
         if self.switching:  # after a jump all rates may be others
-            settles = landing & (ends | less(0.0, bounced))
+            settles = landing & (ends | less(0.0, bounced) | struck)
+            s = s.replace(struck=where(landing & struck, 1.0, s.struck))
             stepping, fresh = stepping | settles, fresh | settles
             s = s.replace(slack=where(landing, slack, s.slack),
                           settling=where(settles, BEGINNING, s.settling))

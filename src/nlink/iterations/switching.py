@@ -12,6 +12,10 @@ Where a slack falls through zero, the search for events finds when (`event_searc
 trajectory *settles*: `given.arrest(t, y)` puts to rest what has come to rest and holds all that
 is at rest, and pivots let go what cannot be held. Then a new smooth phase begins, as it does at
 the start of a trajectory. One step of the text settles, or integrates, never both.
+
+Where limits hold, what hits one is stopped by impulses, which are the forces of a box problem
+too: `given.touch(t, y)` has the modes to begin with, `given.impulses(t, y)` those that the
+impulses ask for, and `given.collide(t, y)` is the state after the impact.
 """
 
 from __future__ import annotations
@@ -32,15 +36,19 @@ ENDS = Trigger(-1, "switch")
 """When a slack ends its mode."""
 PIVOTS_A_STEP = 3
 """Of one step of the text, which costs the lanes beside it as much as a step of integration."""
-IDLE, BEGINNING, PIVOTING = 0.0, 1.0, 2.0
-"""What settling is about: nothing, all that is at rest, which of it holds."""
+IDLE, BEGINNING, PIVOTING, COLLIDING = 0.0, 1.0, 2.0, 3.0
+"""What settling is about: nothing, all that is at rest, which of it holds, which impulses do."""
 
 
 class Switching:
-    """What an integration does about modes."""
+    """What an integration does about modes; `impacts` says whether limits hold."""
+
+    def __init__(self, *, impacts: bool = False) -> None:
+        self.impacts = impacts
 
     columns = ("slack", "slack_near", "slack_far")
-    cells = MappingProxyType({"settling": BEGINNING, **CELLS})
+    cells = MappingProxyType({
+        "settling": BEGINNING, "struck": 0.0, **CELLS})
     mark = "switched"
 
     def settling(self, s: State) -> Any:
@@ -53,11 +61,17 @@ class Switching:
 
         def begin(s: State) -> State:
             s = begin_search(s, first)
-            still = given.arrest(s.t, s.y)
-            return s.replace(y=where(first, still, s.y),
-                             settling=where(first, PIVOTING, s.settling))
+            y, phase = given.arrest(s.t, s.y), PIVOTING
+            if self.impacts:
+                struck = less(0.0, s.struck)
+                y = where(struck, given.touch(s.t, s.y), y)
+                phase = where(struck, COLLIDING, phase)
+            return s.replace(y=where(first, y, s.y), settling=where(first, phase, s.settling))
 
         s = when(first, s, begin)
+        if self.impacts:
+            for _ in range(PIVOTS_A_STEP):
+                s = when(equal(s.settling, COLLIDING), s, lambda s: self._collide(s, given))
         for _ in range(PIVOTS_A_STEP):
             s = when(equal(s.settling, PIVOTING), s, lambda s: self._pivot(s, method, given))
         return s
@@ -67,6 +81,23 @@ class Switching:
         s, y, found = pivot(s, s.y, given.propose(s.t, s.y), searching, given)
         s = s.replace(y=y, settling=where(found, IDLE, s.settling))
         return when(found, s, lambda s: self._resume(s, found, method, given))
+
+    def _collide(self, s: State, given: Any) -> State:
+        """A pivot among impulses, and the state after them if it was the last."""
+        searching = equal(s.settling, COLLIDING)
+        asked = given.impulses(s.t, s.y)
+        s, y, found = pivot(s, s.y, asked, searching, given)
+        s = s.replace(y=y)
+
+        def part(s: State) -> State:
+            s = begin_search(s, found)
+            after = given.collide(s.t, s.y)
+            # the pivot that begins counts as one: the motion is another
+            return s.replace(y=where(found, after, s.y), pivots=where(found, 1.0, s.pivots),
+                             settling=where(found, PIVOTING, s.settling),
+                             struck=where(found, 0.0, s.struck))
+
+        return when(found, s, part)
 
     def _resume(self, s: State, found: Any, method: Method, given: Any) -> State:
         """A smooth phase begins: nothing is known of the motion before."""

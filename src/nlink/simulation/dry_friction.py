@@ -43,6 +43,8 @@ FRICTION = ("dry", "smooth")
 MARGIN = 1e-11
 """Beyond its bound by so much of itself, and of what accelerates its joint by 1 /s^2, a force does
 not hold any more: less could be rounding."""
+SLOW = 1e-7
+"""A rebound with a rate below this is none: the joint stays on its limit."""
 
 
 @dataclass(frozen=True)
@@ -148,13 +150,13 @@ class Modes:
                 x = q[each.coordinate]
                 low, high = less_equal(x, each.lower), less_equal(each.upper, x)
                 places[each.coordinate] = where(low, each.lower, where(high, each.upper, x))
-                mode = where(low, where(less(v, 0.0), 2.0, 1.0),
-                             where(high, where(less(0.0, v), -2.0, -1.0), 1.0))
+                mode = where(low, where(less(v, SLOW), 2.0, 1.0),
+                             where(high, where(less(-SLOW, v), -2.0, -1.0), 1.0))
             found.append(mode)
         return places, found
 
     def impulse_modes(self, yielding: Hybrid, q: Scalars, qd: Scalars, modes: Scalars,
-                      restitution: Scalar) -> list[Scalar]:
+                      restitution: float) -> list[Scalar]:
         """The modes that impulses and rates after an impact ask for.
 
         Newton's and Moreau's: qd' + restitution qd is not into a limit, the impulse is away
@@ -163,22 +165,22 @@ class Modes:
         after, impulse = self._collide(yielding, q, qd, modes, restitution)
         found = []
         for each, mode in zip(self.rates, modes, strict=True):
-            hold = each.hold(q)
+            hold, v = each.hold(q), qd[each.rate]
             asked = proposed_mode(
-                mode, hold, impulse[each.rate], after[each.rate] + restitution * qd[each.rate],
+                mode, hold, impulse[each.rate], after[each.rate] + _rebound(restitution, v) * v,
                 where(less(mode, -1.0), -math.inf, 0.0), where(less(1.0, mode), math.inf, 0.0),
-                MARGIN * each.scale)
+                SLOW * each.scale)
             found.append(where(less(1.0, hold * hold), asked, mode))
         return found
 
     def collide(self, yielding: Hybrid, q: Scalars, qd: Scalars, modes: Scalars,
-                restitution: Scalar) -> tuple[list[Scalar], list[Scalar]]:
+                restitution: float) -> tuple[list[Scalar], list[Scalar]]:
         """Rates after an impact, and their modes then."""
         after, _ = self._collide(yielding, q, qd, modes, restitution)
         return after, [each.mode(q, after[each.rate]) for each in self.rates]
 
     def _collide(self, yielding: Hybrid, q: Scalars, qd: Scalars, modes: Scalars,
-                 restitution: Scalar) -> tuple[list[Scalar], Scalars]:
+                 restitution: float) -> tuple[list[Scalar], Scalars]:
         """Rates after an impact with these modes, and the impulses: M (qd' - qd) = impulse, with
         qd' = -restitution qd where a limit is hit. `yielding` knows neither gravity nor
         velocities."""
@@ -187,14 +189,16 @@ class Modes:
         for each, mode in zip(self.rates, modes, strict=True):
             if each.coordinate >= 0:
                 held[each.rate] = where(sliding(mode), 0.0, 1.0)
-                given[each.rate] = -(1.0 + restitution) * qd[each.rate]
+                v = qd[each.rate]
+                given[each.rate] = -(1.0 + _rebound(restitution, v)) * v
         zeros = [0.0] * self.n
         change, impulse = yielding(q, zeros, given, held)
         after = [v + x for v, x in zip(qd, change, strict=True)]
         for each, mode in zip(self.rates, modes, strict=True):
             if each.coordinate >= 0:
                 v = qd[each.rate]
-                after[each.rate] = where(sliding(mode), after[each.rate], -restitution * v)
+                after[each.rate] = where(sliding(mode), after[each.rate],
+                                         -_rebound(restitution, v) * v)
         return after, impulse
 
     def _forces(self, hybrid: Hybrid, mechanism: Mechanism, q: Scalars, qd: Scalars, tau: Scalars,
@@ -211,6 +215,11 @@ class Modes:
 
     def _margin(self, each: ModedRate, level: Scalar) -> Scalar:
         return MARGIN * (level + each.scale)
+
+
+def _rebound(restitution: float, v: Scalar) -> Scalar:
+    """What of a rate is left after an impact, nothing where that is slow."""
+    return where(less(SLOW, restitution * abs(v)), restitution, 0.0) if restitution else 0.0
 
 
 def _levels(mechanism: Mechanism, qd: Scalars) -> list[Scalar]:

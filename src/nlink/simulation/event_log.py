@@ -117,7 +117,7 @@ class EventLog:
         rows = self.rows[np.lexsort((self.rows["ordinal"], self.rows["trajectory"]))]
         which = rows["which"].astype(int)
         if modes:
-            these, which = spread_switches(len(names), rows["trajectory"], which,
+            these, which = spread_switches(names, rows["trajectory"], which,
                                            rows["y"][:, -modes:])
             rows = rows[these]
         q, rates = (np.ascontiguousarray(rows["y"][:, part]) for part in (

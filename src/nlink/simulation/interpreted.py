@@ -119,8 +119,8 @@ def programs(system: System, own: list[float]) -> dict[str, Callable[..., Any]]:
         found["restore"] = restore
     if system.watched:
         bounded = [each.trigger.element for each in system.watched if each.trigger.bounds]
-        found["watch"] = lambda t, y: [np.float64(each(float(t), *system.joint_rates(y)))
-                                       for each in system.watched]
+        found["watch"] = lambda t, y: [np.float64(x) for x in system.watch(
+            float(t), *system.joint_rates(y), system.split(y)[2].get("mode", ()))]
         found["limited"] = lambda t, y: [y[k] for k in bounded]
         found["impact"] = lambda t, y, acts: np.array(
             system.after_impact(y.tolist(), [float(x) for x in acts]))
@@ -136,7 +136,7 @@ def _log(robot: Any, names: Sequence[str], outcomes: list[dict[str, Any]],
     t, y = (np.array([row[k] for row in rows], float) for k in (1, 3))
     y = y.reshape(len(rows), -1 if rows else robot.nq + robot.n)
     if modes:
-        these, which = spread_switches(len(names), trajectory, which, y[:, -modes:])
+        these, which = spread_switches(names, trajectory, which, y[:, -modes:])
         trajectory, t, y = trajectory[these], t[these], y[these]
     return Events(tuple(names), trajectory, t, which, y[:, :robot.nq],
                   y[:, robot.nq:robot.nq + robot.n])

@@ -45,7 +45,13 @@ def mode_programs(problem: Problem, system: System, control: Control, own: Array
 
         return program
 
-    return {"rates": rates} | {name: switched(name) for name in ("arrest", "propose", "slack")}
+    yielding = system.yielding(mechanism)
+
+    def struck(name: str) -> Callable[..., Array]:
+        return lambda t, y: np.array(system.struck(name, yielding, y.tolist()), float)
+
+    return ({"rates": rates} | {name: switched(name) for name in ("arrest", "propose", "slack")}
+            | {name: struck(name) for name in ("touch", "impulses", "collide")})
 
 
 def _hybrid(problem: Problem, own: Array) -> Hybrid:

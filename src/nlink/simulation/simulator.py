@@ -43,7 +43,7 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
              every: float = 0.01, *, vary: Mapping[str, Any] | None = None,
              step: float | None = None, max_step: float | None = None,
              algorithm: str | None = None, velocity: str = "qd", events: Any = None,
-             limits: str = "ignore", restitution: float = 1.0, friction: str = "dry",
+             limits: str = "ignore", restitution: float | None = None, friction: str = "dry",
              width: float = 1e-3, traced: bool = True,
              threads: int | None = None, max_steps: int = 10_000_000,
              save: str | Path | None = None,
@@ -80,7 +80,9 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     the state. What comes and goes within a step is not seen: `max_step` says how long one may be.
 
     `limits` is what the position limits of joints do: "ignore", "stop" (the trajectory ends
-    there) or "bounce" (an impulse on the joint turns its rate round, times `restitution`).
+    there), "bounce" (an impulse on the joint turns its rate round, times `restitution`, 1 if not
+    given) or "hold" (the same with a restitution of 0 if not given, and a joint that comes to
+    rest on its limit is held there until the force turns round).
 
     `friction` is what the dry friction of joints does: "dry" (rates that come to rest stick until
     the force that holds them is beyond their friction: `Run.modes`, docs/friction.md) or "smooth"
@@ -108,6 +110,7 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     if limits == "bounce" and problem.varied.mechanical:
         raise ValueError("limits: 'bounce' does not go with a mechanism that varies, expected "
                          "'stop', 'ignore', or only gains and p in vary")
+    restitution = (0.0 if limits == "hold" else 1.0) if restitution is None else restitution
     if not 0 <= restitution <= 1:
         raise ValueError(f"restitution: {restitution}, expected a number from 0 to 1")
     if max_step is not None and not max_step > 0:

@@ -34,7 +34,7 @@ from nlink.programs.keys import key
 from nlink.programs.program import Port, Program
 from nlink.programs.rolled_program import RolledProgram
 from nlink.programs.tracing import run
-from nlink.scalars.functions import Scalar, Scalars
+from nlink.scalars.functions import Scalar, Scalars, less, where
 from nlink.scalars.graph import Graph, Node
 from nlink.scalars.lazy import lazy
 from nlink.simulation.control_scheme import Controller, ControlScheme, StatePart
@@ -44,9 +44,10 @@ from nlink.simulation.dry_friction import (
     smooth_friction,
     without_dry_friction,
 )
-from nlink.simulation.events import Margin, Watched, switch_names
+from nlink.simulation.events import Margin, Watched
 from nlink.simulation.variation import NOTHING, Varied
 from nlink.simulation.velocities import VELOCITIES, JointRates
+from nlink.spatial import Vector
 
 if TYPE_CHECKING:
     from nlink.backends.llvm.integrator import Integrator
@@ -135,7 +136,7 @@ class System:
         """What a log of events has numbers for: functions watched, and changes of modes."""
         moded = self.modes.rates if self.modes else ()
         return [*(each.name for each in self.watched),
-                *switch_names([each.name for each in moded])]
+                *(f"{each.name} {word}" for each in moded for word in each.words)]
 
     @lazy
     def sampling(self) -> Sampling | None:
@@ -174,7 +175,7 @@ class System:
         # leaves a method that remembers nothing to interpolate with
         dense = (method.interpolates and not (method.compiles and self.table)
                  and not self.projects and not (self.sampling and method.remembers))
-        switching = Switching() if self.modes else None
+        switching = Switching(impacts=self.holds) if self.modes else None
         events = EventHandling([each.trigger for each in self.watched], switching) if (
             self.watched or switching) else None
         return Integration(method, dense=dense, restores=self.restores, events=events,
@@ -193,6 +194,7 @@ class System:
         return {"rates": True, "restore": self.restores, "watch": bool(self.watched),
                 "sample": self.sampling is not None and not self.asks,
                 **dict.fromkeys(("arrest", "propose", "slack"), self.modes is not None),
+                **dict.fromkeys(("touch", "impulses", "collide"), self.holds),
                 "limited": any(each.trigger.bounds for each in self.watched),
                 "impact": any(each.trigger.action == "bounce" for each in self.watched)}
 
@@ -202,6 +204,8 @@ class System:
                  "sample": self.sample_program,
                  **{name: partial(self.mode_program, name)
                     for name in ("arrest", "propose", "slack")},
+                 **{name: partial(self.impact_of_limits, name)
+                    for name in ("touch", "impulses", "collide")},
                  "watch": self.watch_program, "limited": self.limited_program,
                  "impact": self.impact_program}
         return {name: trace[name]() for name, needed in self._called().items() if needed}
@@ -215,6 +219,11 @@ class System:
         values = tuple(graph.lift(x) for x in function(graph.input("t[0]"), y, u))
         return Program(name, (Port("t", (1,)), Port("y", (len(y),)), Port("u", (count,))),
                        (Port(gives, (len(values),)),), values)
+
+    @property
+    def holds(self) -> bool:
+        """Whether limits hold."""
+        return any(each.trigger.action == "hold" for each in self.watched)
 
     @property
     def restores(self) -> bool:
@@ -254,10 +263,10 @@ class System:
                    for name, size in sizes.items()}
         scheme = self.scheme(columns.pop("own"))
         assert scheme is not None
-        where = (columns.pop("t")[0], *columns.values())
-        results = {"tau": scheme.tau(*where)}
+        state = (columns.pop("t")[0], *columns.values())
+        results = {"tau": scheme.tau(*state)}
         if rates and scheme.size:
-            results["change"] = (scheme.rates if scheme.period is None else scheme.advance)(*where)
+            results["change"] = (scheme.rates if scheme.period is None else scheme.advance)(*state)
         return Program("controller", tuple(Port(name, (size,)) for name, size in sizes.items()
                                            if size),
                        tuple(Port(name, (len(values),)) for name, values in results.items()),
@@ -307,10 +316,21 @@ class System:
 
         def values(t: Node, y: Sequence[Node], u: Sequence[Node]) -> list[Scalar]:
             q, qd = self.joint_rates(y, self.varied.mechanism(self.robot, u[self.shape.timed:]))
-            where = [np.array(x, dtype=object) for x in (q, qd)]
-            return [each(t, *where) for each in self.watched]
+            state = [np.array(x, dtype=object) for x in (q, qd)]
+            return self.watch(t, *state, self.split(y)[2].get("mode", ()))
 
         return self._part("watch", values, gives="cells")
+
+    def watch(self, t: Scalar, q: Any, qd: Any, modes: Scalars) -> list[Scalar]:
+        """What is watched; a limit that holds is not passed."""
+        found = [each(t, q, qd) for each in self.watched]
+        for k, each in enumerate(self.watched):
+            if each.trigger.action == "hold":
+                assert self.modes is not None
+                (mode,) = [mode for moded, mode in zip(self.modes.rates, modes, strict=True)
+                           if moded.rate == each.rate]
+                found[k] = where(less(1.0, each.trigger.sign * mode), 1.0, found[k])
+        return found
 
     def limited_program(self) -> Program:
         """The elements of the state that limits bound."""
@@ -438,6 +458,44 @@ class System:
             return self.switched(name, self._hybrid(mechanism), mechanism, y, tau)
 
         return self._part(name, values)
+
+    def impact_of_limits(self, name: str) -> Program:
+        """What is called about impacts on limits that hold: see `iterations.switching`."""
+
+        def values(t: Node, y: Sequence[Node], u: Sequence[Node]) -> list[Scalar]:
+            own = u[self.shape.timed:self.shape.inputs]
+            yields = self.yielding(self.varied.mechanism(self.robot, own))
+            return self.struck(name, yields, y)
+
+        return self._part(name, values)
+
+    def yielding(self, mechanism: Mechanism) -> Hybrid:
+        """How a mechanism at rest yields to impulses where some rates change as they are given:
+        hybrid dynamics without weight."""
+        n = self.robot.n
+        request = replace(self.robot.request("hybrid_dynamics"), mechanism=replace(
+            without_dry_friction(mechanism), gravity=Vector.zero()))
+
+        def yielding(q: Scalars, qd: Scalars, given: Scalars, held: Scalars,
+                     ) -> tuple[Scalars, Scalars]:
+            found = perform(request, q, qd, [0.0] * n, held, given)
+            return found[:n], found[n:]
+
+        return yielding
+
+    def struck(self, name: str, yielding: Hybrid, y: Scalars) -> list[Scalar]:
+        """A state that touches its limits, one with the modes its impulses ask for, or the
+        state after the impact."""
+        assert self.modes is not None
+        q, qd, parts = self.split(y)
+        modes = parts["mode"]
+        if name == "touch":
+            q, modes = self.modes.touch(q, qd)
+        elif name == "impulses":
+            modes = self.modes.impulse_modes(yielding, q, qd, modes, self.restitution)
+        else:
+            qd, modes = self.modes.collide(yielding, q, qd, modes, self.restitution)
+        return self.joined(q, qd, parts | {"mode": modes})
 
     def switched(self, name: str, hybrid: Hybrid, mechanism: Mechanism, y: Scalars,
                  tau: Scalars) -> list[Scalar]:
