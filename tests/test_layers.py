@@ -39,7 +39,9 @@ MAY_IMPORT = {
     "closures": "algorithms compute model programs robot scalars simulation",
     "papers": "algorithms closed_forms compute formats model programs reports robot scalars "
               "simulation spatial viewer",
-    "testing": "algorithms compute formats model programs robot",
+    "reaching": "algorithms backends compute iterations model programs robot scalars simulation "
+                "spatial",
+    "testing": "algorithms compute formats model programs robot scalars",
     "bench": "backends compute formats model robot simulation",
     "cli": "algorithms backends bench compute formats model papers reports robot scalars "
            "simulation viewer",
@@ -61,6 +63,7 @@ MAY_WAIT = (
     ("formats.load", "formats.mjcf"),
     ("formats.load", "formats.urdf"),
     ("papers.operators.linear", "papers.operators"),
+    ("simulation.run", "simulation.datasets"),
     ("simulation.run", "simulation.figures"),
     ("simulation.run", "simulation.run_files"),
     ("simulation.simulator", "reports.progress"),
@@ -175,6 +178,7 @@ def test_a_module_name_is_used_once():
     assert [name for name, count in counts.items() if count > 1] == []
 
 
+@pytest.mark.slow
 def test_a_class_name_is_used_once():
     counts = Counter(node.name for tree in trees().values() for node in ast.walk(tree)
                      if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))

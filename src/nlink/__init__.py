@@ -26,6 +26,9 @@ _HOMES = {
     "nlink.compute.complexity": ("count",),
     "nlink.compute.differentials": ("hvp", "jvp", "vjp"),
     "nlink.compute.exports": ("export_c", "symbolic"),
+    "nlink.reaching.inverse_kinematics": ("ik",),
+    "nlink.reaching.tasks": ("AlignAxis", "LookAt", "ReachMassCenter", "ReachOrientation",
+                             "ReachPose", "ReachPosition"),
     "nlink.robot": ("Robot", "load"),
     "nlink.scalars.counting": ("Count",),
     "nlink.scalars.functions": (
@@ -35,6 +38,7 @@ _HOMES = {
     "nlink.simulation.linearization": ("linearize",),
     "nlink.simulation.run_files": ("load_run",),
     "nlink.simulation.simulator": ("simulate",),
+    "nlink.simulation.stepper": ("Stepper",),
     "nlink.testing": ("check",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -98,6 +102,7 @@ if TYPE_CHECKING:
     from nlink.simulation.linearization import linearize as linearize
     from nlink.simulation.run_files import load_run as load_run
     from nlink.simulation.simulator import simulate as simulate
+    from nlink.simulation.stepper import Stepper as Stepper
     from nlink.testing import check as check
 
 

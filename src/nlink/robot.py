@@ -13,16 +13,18 @@ from numpy.typing import ArrayLike
 from nlink.compute.computations import How
 from nlink.compute.editable import Editable
 from nlink.compute.engines import columnwise
+from nlink.compute.whole_body import WholeBody
 from nlink.formats.dh import from_rows, read_loops, to_toml
 from nlink.formats.files import write_text
 from nlink.formats.load import load_description
 from nlink.model.description import Description, Joint, Link, Physical
 from nlink.model.editing import edited
 from nlink.model.joints import Free
-from nlink.model.names import visible
+from nlink.model.names import counted, visible
 from nlink.model.pose import Convention
 from nlink.scalars.arrays import batch, single
 from nlink.scalars.lazy import lazy
+from nlink.scalars.notebook import html_table
 
 if TYPE_CHECKING:
     from nlink.closures.loops import Loops
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 
-class Robot(Editable):
+class Robot(Editable, WholeBody):
     """A mechanism and its dynamics; immutable.
 
     Every function takes any leading batch shape, broadcasts like a NumPy gufunc, accepts
@@ -75,9 +77,17 @@ class Robot(Editable):
         joints = self._mechanism.joints
         base = "floating" if joints and isinstance(joints[0].type, Free) else "fixed"
         count = len(self._mechanism.closures)
-        loops = f", {count} loop{'s' * (count > 1)}" if count else ""
-        return (f"<Robot {visible(self.name)}: {len(joints)} joints, {self.n} rates, "
-                f"{base} base{loops}>")
+        loops = f", {counted(count, 'loop')}" if count else ""
+        return (f"<Robot {visible(self.name)}: {counted(len(joints), 'joint')}, "
+                f"{counted(self.n, 'rate')}, {base} base{loops}>")
+
+    def _repr_html_(self) -> str:
+        rows = [(joint.name, joint.type.name, self.frames[joint.parent], link.name,
+                 f"{link.mass:.4g}", f"{joint.limits.position[0]:.4g} to "
+                 f"{joint.limits.position[1]:.4g}" if joint.type.nv else "")
+                for joint, link in zip(self.joints, self.links, strict=True)]
+        return html_table(repr(self)[1:-1].removeprefix("Robot "), (
+            "joint", "type", "on", "link", "mass, kg", "limits, rad or m"), rows, self.report)
 
     @lazy
     def n(self) -> int:
@@ -235,6 +245,41 @@ class Robot(Editable):
         array([0., 0., 0.])
         """
         return self._compute("forward_dynamics", (q, qd, tau, out), how, f_ext)
+
+    def inverse_dynamics_derivatives(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
+                                     f_ext: ArrayLike | None = None, *, out: Any = None,
+                                     **how: Unpack[How]) -> tuple[Array, Array]:
+        """dtau/dq and dtau/dqd of `inverse_dynamics`, (..., n, n) each; dtau/dqdd is M.
+
+        Column k is the change of tau by a unit of rate k: by q it is along the motion that this
+        rate makes, `integrate(q, h e_k)`, also where q has quaternions. Wrenches keep their
+        direction in the world. Dry friction counts as constant.
+
+        >>> import nlink
+        >>> robot, q, still = nlink.load("planar3"), [0.1, 0.2, 0.3], np.zeros(3)
+        >>> by_q, by_qd = robot.inverse_dynamics_derivatives(q, still, still)
+        >>> moved = robot.integrate(q, 1e-6 * np.eye(3))
+        >>> tau = robot.inverse_dynamics([q, *moved], still, still)
+        >>> bool(np.allclose(by_q, (tau[1:] - tau[0]).T / 1e-6, atol=1e-4))
+        True
+        """
+        return self._compute("inverse_dynamics_derivatives", (q, qd, qdd, out), how, f_ext)
+
+    def forward_dynamics_derivatives(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
+                                     f_ext: ArrayLike | None = None, *, out: Any = None,
+                                     **how: Unpack[How]) -> tuple[Array, Array, Array]:
+        """dqdd/dq, dqdd/dqd and dqdd/dtau = M^-1 of `forward_dynamics`, (..., n, n) each.
+
+        Columns as in `inverse_dynamics_derivatives`, from which they follow:
+        dqdd = M^-1 (dtau - dID).
+
+        >>> import nlink
+        >>> robot, q, still = nlink.load("planar3"), [0.1, 0.2, 0.3], np.zeros(3)
+        >>> by_q, by_qd, by_tau = robot.forward_dynamics_derivatives(q, still, still)
+        >>> bool(np.allclose(by_tau, robot.inverse_mass_matrix(q)))
+        True
+        """
+        return self._compute("forward_dynamics_derivatives", (q, qd, tau, out), how, f_ext)
 
     def mass_matrix(self, q: ArrayLike, *, out: Any = None, **how: Unpack[How]) -> Array:
         """M(q), (..., n, n): the generalized inertia matrix, armatures on the diagonal."""

@@ -47,6 +47,7 @@ def give_stdin(monkeypatch, data):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
 
 
+@pytest.mark.slow
 def test_robots_lists_every_bundled_robot(run):
     status, out, _ = run("robots", "--json")
     assert status == 0
@@ -189,6 +190,7 @@ def test_symbolic_has_many_forms(run, option, sign):
     assert sign in out
 
 
+@pytest.mark.slow
 def test_check_passes_for_a_physical_robot(run):
     status, out, _ = run("check", "planar3")
     assert status == 0
@@ -213,7 +215,7 @@ def test_a_flawed_file_is_shown_and_converted_with_a_line_about_it(run, tmp_path
     assert (tmp_path / "flawed.toml").exists()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 def test_a_base_floats_where_asked(run, tmp_path):
     path, copy = tmp_path / "body.urdf", tmp_path / "copy.toml"
     path.write_text('<robot name="body"><link name="trunk"><inertial><mass value="2"/>'
@@ -354,6 +356,7 @@ def test_interrupt_ends_quietly(run, monkeypatch):
     assert (status, out, err) == (130, "", "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
 @pytest.mark.parametrize("arguments", [["robots"], ["robots", "--json"], ["--help"]])
 def test_a_reader_that_leaves_causes_no_traceback(arguments):
@@ -365,6 +368,7 @@ def test_a_reader_that_leaves_causes_no_traceback(arguments):
     assert process.wait() in (0, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="the shell's redirections")
 @pytest.mark.parametrize(("command", "status"), [
     ("robots >&-", 0), ("fd planar3 --q 0,0,0 >&-", 0), ("info planar3 >&- 2>&- <&-", 0),
@@ -388,6 +392,7 @@ def test_reproduce_says_where_the_report_is(run, tmp_path, monkeypatch):
         "report": str(tmp_path / "report.html")}
 
 
+@pytest.mark.slow
 def test_forward_dynamics_undoes_inverse_dynamics(run):
     _, torques, _ = run("id", "puma560", "--q", "0,0.5,1,0,0,0", "--qdd", "1,2,3,4,5,6", "--json")
     tau = ",".join(map(str, json.loads(torques)["tau"][0]))

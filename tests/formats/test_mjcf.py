@@ -225,6 +225,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("mass", [1.0, 1e-6, 1e3, 0.0])
 @pytest.mark.parametrize("joint", [nlink.Revolute(), nlink.Fixed()])
 @pytest.mark.parametrize("shape", SHAPES)

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from nlink.algorithms import (
+    centroidal,
     closed_chains,
     closures,
     coriolis,
     diagonal,
+    dynamics_derivatives,
+    forward_derivatives,
     hybrid_dynamics,
     kinematics,
     matrices,
@@ -29,7 +32,7 @@ from nlink.model.names import did_you_mean
 
 Shape = tuple[str | int, ...]
 """Sizes of axes and their kinds: "nq" has an element for each coordinate of each joint, "n" for
-each rate, "links" for each link; other names ("rows" and "closures" of loops, "task" of frames)
+each rate, "links" for each link; other names ("rows" and "closures" of loops, "frames" and "task")
 and numbers are sizes only."""
 
 
@@ -63,7 +66,7 @@ class Algorithm:
 
     @property
     def several_frames(self) -> bool:
-        return any("task" in shape for _, shape in self.outputs)
+        return any(size in ("task", "frames") for _, shape in self.outputs for size in shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +194,14 @@ _ENTRIES = (
               _of_state(matrices.inverse_by_columns), Mechanism.regrouped, power=2),
     Algorithm("coriolis_matrix", "points", (Q, QD), (("C", ("n", "n")),),
               _of_state(coriolis.coriolis_matrix), Mechanism.regrouped, power=2),
+    Algorithm("inverse_dynamics_derivatives", "points", (Q, QD, QDD, F_EXT),
+              (("dtau_dq", ("n", "n")), ("dtau_dqd", ("n", "n"))),
+              lambda m, o, q, qd, qdd, f: dynamics_derivatives.inverse_dynamics_derivatives(
+                  m, q, qd, qdd, o.links, f), Mechanism.regrouped, power=2, counted=FEW_JOINTS),
+    Algorithm("forward_dynamics_derivatives", "composite", (Q, QD, TAU, F_EXT),
+              tuple((f"dqdd_d{by}", ("n", "n")) for by in ("q", "qd", "tau")),
+              lambda m, o, q, qd, tau, f: forward_derivatives.forward_dynamics_derivatives(
+                  m, q, qd, tau, o.links, f), Mechanism.regrouped, power=3, counted=FEW_JOINTS),
     Algorithm("solve", "denoc", (Q, TAU), (QDD,),
               _of_state(accelerations.solve), Mechanism.regrouped),
     Algorithm("pose", "recursive", (Q,), (("pose", (4, 4)),),
@@ -199,6 +210,18 @@ _ENTRIES = (
               lambda m, o, q: kinematics.jacobian(m, q, o.frame)),
     Algorithm("jacobian_dot_qd", "recursive", (Q, QD), (("a", (6,)),),
               lambda m, o, q, qd: kinematics.jacobian_dot_qd(m, q, qd, o.frame)),
+    Algorithm("poses", "recursive", (Q,), (("poses", ("frames", 4, 4)),),
+              lambda m, o, q: kinematics.poses(m, q, o.frames)),
+    Algorithm("frame_velocity", "recursive", (Q, QD), (("v", (6,)),),
+              lambda m, o, q, qd: kinematics.frame_velocity(m, q, qd, o.frame)),
+    Algorithm("frame_acceleration", "recursive", (Q, QD, QDD), (("a", (6,)),),
+              lambda m, o, q, qd, qdd: kinematics.frame_acceleration(m, q, qd, qdd, o.frame)),
+    Algorithm("centroidal_momentum_matrix", "composite", (Q,), (("A", (6, "n")),),
+              _of_state(centroidal.momentum_matrix)),
+    Algorithm("centroidal_momentum_drift", "recursive", (Q, QD), (("hd", (6,)),),
+              _of_state(centroidal.momentum_drift)),
+    Algorithm("com_jacobian", "composite", (Q,), (("J", (3, "n")),),
+              _of_state(centroidal.center_jacobian)),
     *(Algorithm(name, "propagation", (Q,), ((port, ("task", "task")),),
                 lambda m, o, q, text=text: text(m, q, o.frames), Mechanism.regrouped)
       for name, (port, text) in OPERATIONAL.items()),
@@ -253,8 +276,8 @@ for _entry in _CLOSED:
     CLOSED.setdefault(_entry.name, {})[_entry.formulation] = _entry
 
 
-YIELDING = ("link_accelerations", "hybrid_dynamics", *OPERATIONAL, "quasi_motion",
-            "unnormalized_quasi_motion")
+YIELDING = ("link_accelerations", "hybrid_dynamics", "forward_dynamics_derivatives", *OPERATIONAL,
+            "quasi_motion", "unnormalized_quasi_motion")
 """How a tree yields to forces: not so with loops."""
 
 

@@ -50,6 +50,20 @@ class Moments:
                                                            strict=True)))
         return Moments(self.I.shift(r), hd, P)
 
+    def force(self, s: Twist, w: Vector) -> Wrench:
+        """sum m (s.linear + s.angular x r + w x v), as a wrench."""
+        inner = self.I @ s
+        return Wrench(inner.moment + w * self.trace - self.P.T @ w,
+                      inner.force + w.cross(self.hd))
+
+    def across(self, s: Twist) -> Vector:
+        """sum m v x (s.linear + s.angular x r)."""
+        return self.hd.cross(s.linear) + s.angular * self.trace - self.P @ s.angular
+
+    @property
+    def trace(self) -> Scalar:
+        return self.P.x.x + self.P.y.y + self.P.z.z
+
     def turn(self, R: Rotation) -> Moments:
         I = RigidInertia(self.I.m, R.to_parent(self.I.h), R.to_parent(self.I.S))
         return Moments(I, R.to_parent(self.hd), R.to_parent(self.P))
@@ -60,21 +74,23 @@ class Forces:
     """A column of C and a row of it on their way to the base, for one rate.
 
     `f1` is sum m Jdot_j over the points beyond the joint, as a wrench, `f2` is sum m J_j, and
-    `n3` is sum m v x J_j.
+    `n3` is sum m v x J_j. `n4` is a vector that only turns on its way, if there is one.
     """
 
     f1: Wrench
     f2: Wrench
     n3: Vector
+    n4: Vector | None = None
 
     def shift(self, r: Vector, v: Vector) -> Forces:
-        return Forces(self.f1.shift(r), self.f2.shift(r), self.n3 + v.cross(self.f2.force))
+        return Forces(self.f1.shift(r), self.f2.shift(r), self.n3 + v.cross(self.f2.force), self.n4)
 
     def turn(self, R: Rotation) -> Forces:
         def wrench(f: Wrench) -> Wrench:
             return Wrench(R.to_parent(f.moment), R.to_parent(f.force))
 
-        return Forces(wrench(self.f1), wrench(self.f2), R.to_parent(self.n3))
+        n4 = None if self.n4 is None else R.to_parent(self.n4)
+        return Forces(wrench(self.f1), wrench(self.f2), R.to_parent(self.n3), n4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +129,9 @@ def coriolis_matrix(mechanism: Driver, q: Column, qd: Column) -> Pairs:
                      for s, change in zip(S, body.changes, strict=True))
 
     def start(joint: MovingJoint, k: int, moments: Moments, body: MovingFrame, S, Sd):
-        forces = _forces(moments, S[k], Sd[k])
+        # the points beyond the joint have the velocities J_j = s.linear + s.angular x r
+        forces = Forces(moments.force(Sd[k], S[k].angular), moments.I @ S[k],
+                        moments.across(S[k]))
         return body.to_parent(forces), tuple(s.dot(forces.f1) for s in S)
 
     def along(joint: MovingJoint, forces: Forces, moments: Moments, body: MovingFrame, S, Sd):
@@ -127,13 +145,3 @@ def coriolis_matrix(mechanism: Driver, q: Column, qd: Column) -> Pairs:
     S = mechanism.each(lambda joint, q: joint.subspace(q), q)
     Sd = mechanism.each(turning, bodies, S)
     return mechanism.columns(start, along, moments, bodies, S, Sd)
-
-
-def _forces(moments: Moments, s: Twist, sd: Twist) -> Forces:
-    """Sums over the points r of a composite body, which s moves by s.linear + s.angular x r."""
-    I, hd, P = moments.I, moments.hd, moments.P
-    trace: Scalar = P.x.x + P.y.y + P.z.z
-    w = s.angular
-    inner = I @ sd
-    f1 = Wrench(inner.moment + w * trace - P.T @ w, inner.force + w.cross(hd))
-    return Forces(f1, I @ s, hd.cross(s.linear) + w * trace - P @ w)

@@ -224,6 +224,21 @@ class Factors:
         return x
 
 
+@dataclass(frozen=True, slots=True)
+class TreeFactors:
+    """U D U^T of a symmetric matrix of a tree, tips first: what is zero between branches stays
+    zero."""
+
+    flipped: Factors
+
+    @classmethod
+    def of(cls, M: Dense) -> TreeFactors:
+        return cls(Factors.of([row[::-1] for row in reversed(M)]))
+
+    def solve(self, b: Sequence[Scalar]) -> list[Scalar]:
+        return self.flipped.solve(b[::-1])[::-1]
+
+
 def zeros(n: int) -> Dense:
     return [[0] * n for _ in range(n)]
 

@@ -87,7 +87,7 @@ class Computations:
                  frame: int | str | tuple[int | str, ...] = -1) -> Any:
         """Call the function of a name and its options with the arrays and, last, `out`."""
         if f_ext is not None:
-            if split_name(name):
+            if (split_name(name) or ("", "derivatives"))[1] != "derivatives":
                 raise ValueError(f"f_ext: {name} takes its tangents too: give both to nlink.jvp, "
                                  "vjp or hvp")
             arguments = (*arguments[:-1], f_ext, arguments[-1])

@@ -7,10 +7,10 @@ results,
     f_jvp(x, x') = (df/dx) x',    f_vjp(x, w) = (df/dx)^T w,    f_hvp(x, w, x') = d/dt f_vjp(x, w),
 
 the last for constant w: the product of the second derivatives of w . f with x'. f_derivatives(x)
-are the matrices df/dx themselves, one for each result and argument: products with the units of
-the arguments (columns) or of the results (rows), whichever count fewer operations. Each is an
-algorithm like any other, written by the passes of `nlink.scalars.differentiation`; products of
-products give higher orders.
+are the matrices df/dx themselves, one for each result and argument but f_ext (which acts by
+Jacobians): products with the units of the arguments (columns) or of the results (rows), whichever
+count fewer operations. Each is an algorithm like any other, written by the passes of
+`nlink.scalars.differentiation`; products of products give higher orders.
 
 A change of coordinates q is given by rates, in the tangent space of the joints' space:
 q' = T(q) v with the `tangent` of the space. So the argument of f_jvp that belongs to q has n
@@ -37,7 +37,7 @@ from nlink.algorithms import forward_dynamics as accelerations
 from nlink.algorithms.catalogue import FEW_JOINTS, Algorithm, Options, Shape
 from nlink.algorithms.sweep import Column, Unrolled
 from nlink.programs.rolled_tracing import NotRolled
-from nlink.programs.tracing import flat_input, flat_output
+from nlink.programs.tracing import WRENCHES, flat_input, flat_output
 from nlink.scalars.differentiation import pullback, pushforward
 from nlink.scalars.functions import Scalar
 from nlink.scalars.graph import Graph, Node, evaluate, reachable, substitute
@@ -46,6 +46,8 @@ from nlink.scalars.tree import leaves, map_leaves
 KINDS = ("jvp", "vjp", "hvp", "derivatives")
 IMPLICIT = "implicit"
 IMPLICIT_SWEEPS = "implicit-sweeps"
+COUNTED_JOINTS = 3
+"""Up to here matrices by the passes may count fewer operations than a recursion."""
 
 Nodes = list[Node]
 Ports = tuple[tuple[str, Shape], ...]
@@ -80,8 +82,10 @@ def formulations(name: str, *, loops: bool = False) -> dict[str, Algorithm]:
     own = catalogue.catalogue(loops=loops).get(name, {})
     plain = {known: product(entry, kind) for known, entry in formulations(
         base, loops=loops).items() if not entry.stand_in}
-    if own:
-        return own | {f"graph-{known}": _like(entry, next(iter(own.values())))
+    if own:  # recursions of their own, with which the passes compete where tracing costs little
+        first = next(iter(plain))
+        return own | {f"graph-{known}": _like(entry, next(iter(own.values())),
+                                              COUNTED_JOINTS if known == first else 0)
                       for known, entry in plain.items()}
     if kind == "derivatives" or base != "forward_dynamics" or loops:
         return plain
@@ -121,16 +125,17 @@ def product(entry: Algorithm, kind: str) -> Algorithm:
 def _matrices(inputs: Ports, outputs: Ports) -> Ports:
     """A port for the derivative of each result by each argument."""
     return tuple((f"d{y}_d{x}", (*shape, *(("n",) if by == ("nq",) else by)))
-                 for y, shape in outputs for x, by in inputs)
+                 for y, shape in outputs for x, by in inputs if x != WRENCHES)
 
 
-def _like(entry: Algorithm, other: Algorithm) -> Algorithm:
+def _like(entry: Algorithm, other: Algorithm, counted: int) -> Algorithm:
     """An algorithm of matrices, with those outputs only that another one has."""
     text = entry.text
     kept = [k for k, port in enumerate(entry.outputs) if port in other.outputs]
     assert [entry.outputs[k] for k in kept] == list(other.outputs), other.outputs
     return replace(entry, formulation=f"graph-{entry.formulation}", outputs=other.outputs,
-                   counted=0, text=lambda *given: _one_or_all([text(*given)[k] for k in kept]))
+                   text=lambda *given: _one_or_all([text(*given)[k] for k in kept]),
+                   counted=counted)
 
 
 def _named(prefix: str, ports: Ports, taken: set[str], *, point: bool = True) -> Ports:
@@ -215,7 +220,9 @@ class _Matrices:
     entry: Algorithm
 
     def __call__(self, driver: Unrolled, options: Options, *columns: Any) -> list[Nodes]:
-        at = _Arguments(driver, self.entry.inputs, columns, len(options.frames))
+        varied = [(port, column) for port, column in zip(self.entry.inputs, columns, strict=True)
+                  if port[0] != WRENCHES]
+        at = _Arguments(driver, *map(tuple, zip(*varied, strict=True)), len(options.frames))
         outputs = _outputs(self.entry, at, driver, options, columns)
         y, widths = list(chain(*outputs)), at.widths
         rows, width = len(set(y)), sum(widths)

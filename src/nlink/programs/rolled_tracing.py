@@ -89,6 +89,10 @@ class RolledPairs:
     seen: tuple[Any, ...] = ()
     """For each kind the rows as the sweep of answers reads them."""
 
+    @property
+    def columns(self) -> Any:
+        raise NotRolled("takes single columns of a matrix")
+
 
 class _Split(Exception):
     """Joints of one kind differ in structure: they become kinds of their own."""

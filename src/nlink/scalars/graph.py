@@ -253,6 +253,8 @@ def _operator(name: str, *, swapped: bool = False) -> Callable[[Node, Any], Any]
                 and self.is_truth is other.is_truth is truths):
             if isinstance(other, _MANY):
                 return elementwise(lambda x: method(self, x), other)
+            if type(other) is not Node and hasattr(other, "apply_primitive"):
+                return NotImplemented  # another kind of scalar, which may be made of nodes
             lift = graph.truth if truths else graph.lift
             other = lift(other)
             if self.is_truth is not truths:
@@ -382,7 +384,7 @@ _OPERATORS = {"add": python.add, "subtract": python.sub, "multiply": python.mul,
               "less_equal": python.le, "greater": python.gt, "greater_equal": python.ge,
               "bitwise_and": python.and_, "bitwise_or": python.or_}
 """Operators by the names of NumPy's functions for them."""
-_FUNCTIONS = {"minimum": "minimum", "maximum": "maximum", "clip": "clip"} | {
+_FUNCTIONS = {"minimum": "minimum", "maximum": "maximum", "clip": "clip", "sign": "sign"} | {
     row.arrays.__name__: name for name, row in PRIMITIVES.items()
     if isinstance(row.arrays, np.ufunc)}
 """The functions of nlink by the names of NumPy's."""

@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from nlink.scalars import scrambling
+
 Scalar = Any
 """Anything with + - * / and the functions of `nlink.scalars.functions`; see
 docs/adding-a-scalar.md."""
@@ -81,6 +83,7 @@ class Primitive:
         else:
             return self.floats(*arguments)
         own = [x for x in arguments if not isinstance(x, _PLAIN)]
+        own.sort(key=lambda x: not hasattr(x, "change"))  # a dual number is made of the others
         if any(isinstance(x, _MANY) and (own or np.asarray(x).dtype == object)
                for x in arguments):
             return elementwise(self.apply, *arguments)
@@ -278,7 +281,8 @@ PRIMITIVES: dict[str, Primitive] = {row.name: row for row in (
               llvm=lambda block, x: block.intrinsic("sqrt", x), c="sqrt({})",
               sympy=lambda sp, x: sp.sqrt(x)),
     Primitive(name="sign", arity=1, floats=lambda x: 1.0 if x > 0 else -1.0 if x < 0 else x,
-              arrays=np.sign, counts="sign", llvm=_sign_llvm, c="nlink_sign({})",
+              arrays=lambda x: np.sign(np.real(x)), counts="sign", llvm=_sign_llvm,
+              c="nlink_sign({})",
               c_helper="static double nlink_sign(double x)\n{\n"
                        "    return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x;\n}\n",
               sympy=lambda sp, x: sp.sign(x)),
@@ -340,6 +344,9 @@ PRIMITIVES: dict[str, Primitive] = {row.name: row for row in (
                        f"    double x;\n    if (!(fabs(y) < {_BIT_RANGE!r})) return NAN;\n"
                        "    bits = (int64_t)y;\n    memcpy(&x, &bits, 8);\n    return x;\n}\n",
               sympy=_from_float_bits_sympy),
+    Primitive(name="scramble", arity=2, floats=scrambling.floats, arrays=scrambling.arrays,
+              counts="compare", llvm=scrambling.llvm, c="nlink_scramble({}, {})",
+              c_helper=scrambling.C, sympy=scrambling.expression),
 )}
 """All of them by name. `const` and `input` are the two kinds of leaves besides."""
 

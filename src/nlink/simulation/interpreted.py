@@ -11,6 +11,7 @@ import numpy as np
 from nlink.compute.engines import kernel
 from nlink.iterations.driver import drive
 from nlink.iterations.integration import STATUS
+from nlink.simulation.asking import asked
 from nlink.simulation.events import Events, spread_switches
 from nlink.simulation.interpreted_modes import Control, mode_programs
 from nlink.simulation.run import Run, Stats
@@ -24,10 +25,13 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 
-def integrate_in_python(problem: Problem, system: System, bounds: dict[str, Any]) -> Run:
-    """One trajectory after another; forward dynamics is compiled, all else is Python."""
+def integrate_in_python(problem: Problem, system: System, bounds: dict[str, Any], *,
+                        traced: bool = True) -> Run:
+    """One trajectory after another; forward dynamics is compiled, all else is Python. A sampled
+    controller that is not `traced` gets arrays with one row."""
     robot, lead = problem.robot, problem.lead
-    outcomes = [_trajectory(problem, system, k, bounds) for k in range(len(problem.y0))]
+    outcomes = [_trajectory(problem, system, k, bounds, traced=traced)
+                for k in range(len(problem.y0))]
 
     def column(name: str, kind: type = float) -> Any:
         return np.array([each[name] for each in outcomes], kind).reshape(lead)[()]
@@ -44,8 +48,8 @@ def integrate_in_python(problem: Problem, system: System, bounds: dict[str, Any]
                closing=system.closing, parts=parts)
 
 
-def _trajectory(problem: Problem, system: System, k: int, bounds: dict[str, Any],
-                ) -> dict[str, Any]:
+def _trajectory(problem: Problem, system: System, k: int, bounds: dict[str, Any], *,
+                traced: bool) -> dict[str, Any]:
     """One of them: its outputs, its events, and how it ended."""
     times, table, own = problem.times, problem.table, problem.own[k].tolist()
     y = system.before_sample(problem.initial)[k]
@@ -57,7 +61,7 @@ def _trajectory(problem: Problem, system: System, k: int, bounds: dict[str, Any]
         if each.trigger.bounds and each.g(0.0, y, None) < 0:  # outside a limit, that is the end
             return end | {"out": _only(y, times), "status": STATUS["limit reached"],
                           "log": [(times[0], number, y)]}
-    found = programs(system, own)
+    found = programs(system, own, traced=traced)
     held = None if table is None else table[k % len(table)]
     if system.modes:
         found |= mode_programs(problem, system, control_of(problem, system, held, problem.own[k]),
@@ -100,14 +104,24 @@ class CountedCalls:
         return self.function(float(t), y)
 
 
-def programs(system: System, own: list[float]) -> dict[str, Callable[..., Any]]:
+def programs(system: System, own: list[float], *, traced: bool) -> dict[str, Callable[..., Any]]:
     """What an iteration calls besides the rates, on floats; `own` is what a trajectory has
     besides its state."""
     robot = system.robot
     found: dict[str, Callable[..., Any]] = {}
-    if system.sampling is not None:
+    if system.sampling is not None and traced:
         found["sample"] = lambda t, y: np.array(
             system.after_sample(float(t), y, own), dtype=float)
+    elif system.sampling is not None:
+        scheme = system.scheme([np.array([x]) for x in own])
+        assert scheme is not None
+
+        def sample(t: float, y: Array) -> Array:
+            q, qd = (np.array([x]) for x in system.joint_rates(y))
+            first = robot.nq + robot.n
+            return np.concatenate([y[:first], asked(scheme, float(t), q, qd, y[None, first:])[0]])
+
+        found["sample"] = sample
     if system.restores:
         def restore(t: float, y: Array) -> Array:
             q, v, _ = system.split(y)

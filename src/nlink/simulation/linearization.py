@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.backends.llvm.threads import MAKING
-from nlink.compute.engines import UNROLLED_JOINTS
 from nlink.iterations.integration import OneStep, Trial
 from nlink.iterations.methods import METHODS
 from nlink.iterations.text import State
@@ -60,9 +59,9 @@ def linearize(robot: Robot, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, step: f
     array([5.785, 5.785, 2.397, 2.397])
     """
     n = expect_robot(robot).n
-    if len(robot.mechanism.joints) > UNROLLED_JOINTS:
+    if len(robot.mechanism.joints) > MOST_JOINTS:
         raise ValueError(f"robot: {len(robot.mechanism.joints)} joints, expected at most "
-                         f"{UNROLLED_JOINTS} for matrices; nlink.jvp gives products with them")
+                         f"{MOST_JOINTS} for matrices; nlink.jvp gives products with them")
     given = [batch(name, x, (size,)) for name, x, size in (
         ("q", q, robot.nq), ("qd", qd, n), ("tau", tau, n))]
     if step is None:
@@ -79,6 +78,8 @@ def linearize(robot: Robot, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, step: f
     return _step(robot, known[method], *given, float(h))
 
 
+MOST_JOINTS = 64
+"""Beyond, programs of matrices are too long to be compiled."""
 _KERNELS: WeakKeyDictionary[Robot, dict[str, Any]] = WeakKeyDictionary()
 
 

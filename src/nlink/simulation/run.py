@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from nlink.iterations.integration import STATUS
 from nlink.scalars.lazy import lazy
+from nlink.scalars.notebook import html_table
 from nlink.simulation.events import Events
+from nlink.simulation.following import Target, on_times
 from nlink.simulation.system import Closing
 from nlink.simulation.variation import Variation
 from nlink.simulation.velocities import VELOCITIES
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from nlink.robot import Robot
 
 Array = np.ndarray
@@ -73,6 +77,8 @@ class Run:
     parts: Mapping[str, Array] = field(default_factory=dict)
     """What the state has besides coordinates and velocities, each (..., times, size): `x`, the
     state of a controller, `held`, the joint forces of a sampled one."""
+    target: Target | None = None
+    """The trajectory that a controller was to follow, or its coordinates on the output times."""
 
     @lazy
     def qd(self) -> Array:
@@ -113,6 +119,18 @@ class Run:
         if self.forces.shape == self.rates.shape:
             return self.forces
         return np.broadcast_to(self.forces, self.rates.shape)
+
+    @lazy
+    def desired(self) -> Array | None:
+        """The coordinates that a controller was to follow, (times, nq); None without one. Files
+        have them, directories of runs under way do not."""
+        return on_times(self.target, self.t)
+
+    @lazy
+    def tracking_error(self) -> Array | None:
+        """How far the robot is from what it was to follow: rates that would lead there in a
+        second, desired - q for plain coordinates, (..., times, n)."""
+        return None if self.desired is None else self.robot.difference(self.q, self.desired)
 
     @lazy
     def energy(self) -> Array:
@@ -202,13 +220,34 @@ class Run:
         return (f"<Run of {self.robot.name}: {what}, t = {self.t[0]:g} to {self.t[-1]:g}, "
                 f"{len(self.t)} outputs, {self.method}, {self.stats}{end}>")
 
-    def plot(self, path: str | Path, *, title: str = "", what: str = "q") -> Path:
-        """Draw q, qd or tau into a .png, .svg or .pdf, one panel for each joint; an ensemble's
-        first few trajectories. What is "loops" are their opening and their forces, of the first
-        trajectory."""
+    def _repr_html_(self) -> str:
+        rows = [("time, s", f"{self.t[0]:g} to {self.t[-1]:g}, {len(self.t)} outputs"),
+                ("trajectories", " x ".join(map(str, self.status_codes.shape)) or "1"),
+                ("method", self.method), ("took", str(self.stats))]
+        words, counts = np.unique(np.asarray(self.status, dtype=str), return_counts=True)
+        rows += [("status", ", ".join(
+            f"{word}: {n}" for word, n in zip(words, counts, strict=True)))]
+        return html_table(f"run of {self.robot.name}", ("", ""), rows)
+
+    @overload
+    def plot(self, path: None = None, *, title: str = "", what: str = "q") -> Figure: ...
+    @overload
+    def plot(self, path: str | Path, *, title: str = "", what: str = "q") -> Path: ...
+
+    def plot(self, path: str | Path | None = None, *, title: str = "",
+             what: str = "q") -> Figure | Path:
+        """A matplotlib figure of the run, one panel for each coordinate or rate; written to a
+        .png, .svg or .pdf, in one step, if a path is given, which is then returned.
+
+        `what` is "q" (with what a controller was to follow), "qd", "tau", "error" (of tracking),
+        "energy", or "loops": their opening and their forces, of the first trajectory. A few
+        trajectories are curves; an ensemble is its median and the bands in which half of it and
+        nine tenths of it are.
+        """
         from nlink.simulation.figures import run_figure, save
 
-        return save(run_figure(self, what=what, title=title), path)
+        figure = run_figure(self, what=what, title=title)
+        return figure if path is None else save(figure, path)
 
     def html(self, path: str | Path, *, frame: int | str = -1, trajectories: int = 8,
              robot: Robot | None = None, packages: Sequence[str | Path] = ()) -> Path:
@@ -235,7 +274,8 @@ class Run:
         return save_run(self, Path(path))
 
     def to_xarray(self) -> Any:
-        """An xarray Dataset with labelled dimensions."""
-        from nlink.simulation.run_files import to_xarray
+        """An xarray Dataset with the names and units of coordinates and rates, and with what was
+        varied as coordinates of the ensemble."""
+        from nlink.simulation.datasets import to_xarray
 
         return to_xarray(self)

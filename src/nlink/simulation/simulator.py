@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +18,11 @@ from numpy.typing import ArrayLike
 from nlink.backends.llvm.integrator import new_records
 from nlink.iterations.integration import STATUS, Method
 from nlink.programs.keys import key
+from nlink.simulation.asking import Asking
 from nlink.simulation.closing import check_closing
 from nlink.simulation.event_log import EventLog, stop_outside
 from nlink.simulation.events import watched
+from nlink.simulation.following import target_of
 from nlink.simulation.problem import Problem, rubbing, whole_number
 from nlink.simulation.run import Run
 from nlink.simulation.run_files import PART, write_run
@@ -102,8 +105,8 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     ((101, 2), 'done', True)
     """
     problem = Problem.of(robot, q0, qd0, t, tau, method, velocity, every, step, vary)
-    if not (rtol >= 0 and atol >= 0 and rtol + atol > 0):
-        raise ValueError(f"rtol: {rtol} and atol: {atol}, expected numbers >= 0, not both 0")
+    if not (rtol >= 0 and atol >= 0 and 0 < rtol + atol < np.inf):
+        raise ValueError(f"rtol: {rtol} and atol: {atol}, expected finite numbers >= 0, not both 0")
     _check_combination(problem, algorithm, traced)
     closing = check_closing(robot, closing, problem.method, velocity)
     found = watched(robot, events, limits)
@@ -123,13 +126,19 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     system = System(robot, problem.controller, problem.table is not None, problem.velocity,
                     algorithm, closing, problem.varied, found, float(restitution),
                     modes=modes, width=width)
-    if not (problem.method.compiles and traced):
+    if not traced and problem.method.compiles and system.sampling is not None:
+        system = replace(system, asks=True)
+    if not (problem.method.compiles and (traced or system.asks)):
         from nlink.simulation.interpreted import integrate_in_python
 
         if save is not None:
             raise ValueError(f"save: not with method={problem.method.name!r}, traced={traced}; "
                              "use the run's own save() afterwards")
-        return integrate_in_python(problem, system, bounds)
+        return replace(integrate_in_python(problem, system, bounds, traced=traced),
+                       target=target_of(problem.controller, robot))
+    if save is not None and system.asks:
+        raise ValueError("save: not with traced=False, expected a traced controller: a run can "
+                         "only be continued by what decides it; use Run.save afterwards")
     return _compiled(problem, system, bounds, _threads(threads), save, progress)
 
 
@@ -181,6 +190,8 @@ def _compiled(problem: Problem, system: System, limits: dict[str, Any], threads:
     if target is not None:
         head |= {"digest": _digest(problem, system, limits), "source": source_contents(),
                  "robot": problem.robot.to_toml(), "record": records.dtype.descr}
+    if system.asks:
+        records["status"][records["status"] == STATUS["running"]] = STATUS["waiting"]
     log = EventLog(count, system.shape.size, len(system.event_names))
     stop_outside(records, log, system.watched)
     forces = problem.forces() if not head["forces"] or problem.controller is None else (
@@ -190,8 +201,10 @@ def _compiled(problem: Problem, system: System, limits: dict[str, Any], threads:
     place = None if save is None else Path(save)
     with nullcontext() if place is None else one_writer(place):
         store = create(records, head, target, log)
-        _advance(kernel, store, problem, limits, threads, progress, forces)
-        run = store.run(problem.robot, forces)
+        asking = Asking(problem, system, limits["least"]) if system.asks else None
+        _advance(kernel, store, problem, limits, threads, progress, forces, asking)
+        run = replace(store.run(problem.robot, forces),
+                      target=target_of(problem.controller, problem.robot))
         if place is not None and target is not None and place != target:
             run = run.in_memory()  # Windows removes no file that is mapped
             write_run(run, place)
@@ -226,7 +239,8 @@ def _digest(problem: Problem, system: System, limits: dict[str, Any]) -> str:
 
 
 def _advance(kernel: Any, store: Store, problem: Problem, limits: dict[str, Any], threads: int,
-             progress: bool | Callable[[float], None] | None, forces: Any) -> None:
+             progress: bool | Callable[[float], None] | None, forces: Any,
+             asking: Asking | None) -> None:
     """Block after block, slice after slice until nothing runs; whatever interrupts it leaves a
     checkpoint."""
     outputs = len(problem.times) - 1
@@ -244,7 +258,7 @@ def _advance(kernel: Any, store: Store, problem: Problem, limits: dict[str, Any]
                 table = table[rows]
             log = store.log.buffer
             try:
-                while (records["status"] == STATUS["running"]).any():
+                while _running(records, out, asking):
                     with uninterrupted():
                         if time.monotonic() - saved > CHECKPOINT:
                             store.checkpoint()
@@ -265,6 +279,15 @@ def _advance(kernel: Any, store: Store, problem: Problem, limits: dict[str, Any]
                         store.finish(problem.robot, forces if table is None else table)
             passed += len(records) * outputs
         store.close()
+
+
+def _running(records: Array, out: Array, asking: Asking | None) -> bool:
+    """Whether something is to be integrated, after those that wait have been answered."""
+    running = bool((records["status"] == STATUS["running"]).any())
+    if running or asking is None or not (records["status"] == STATUS["waiting"]).any():
+        return running
+    asking.answer(records, out)
+    return _running(records, out, asking)
 
 
 def _bar(progress: bool | Callable[[float], None] | None,

@@ -7,7 +7,6 @@ vector with its own mechanism.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from nlink.programs.tracing import run
 from nlink.scalars.arrays import batch
 from nlink.scalars.functions import Scalar
 from nlink.scalars.graph import Graph
+from nlink.simulation.wrappers import stacked, with_gains
 from nlink.spatial import RigidInertia, Symmetric, Vector
 
 if TYPE_CHECKING:
@@ -93,13 +93,10 @@ class Varied:
         own = self.split(p)
         gains = {name: tuple(own[name]) for name in GAINS if name in own}
         if gains:
-            controller = copy.copy(controller)
-            for name, values in gains.items():
-                object.__setattr__(controller, name, values)
+            controller = with_gains(controller, gains)
         if PARAMETERS not in own:
             return controller
-        values = np.array(own[PARAMETERS], dtype=object if _symbolic(own[PARAMETERS]) else float)
-        return _WithParameters(controller, values)
+        return _WithParameters(controller, stacked(own[PARAMETERS]))
 
 
 NOTHING = Varied()
@@ -198,10 +195,6 @@ def varied_kernel(robot: Robot, varied: Varied, request: Request,
     results = tuple(graph.lift(x) for x in run(
         request.algorithm, mechanism, request.options, values))
     return load_kernel(Program(request.algorithm.name, ports, outputs, results))
-
-
-def _symbolic(values: Sequence[Any]) -> bool:
-    return any(not isinstance(x, int | float) for x in values)
 
 
 def _payload(robot: Robot, payload: Payload) -> dict[str, Array]:

@@ -35,6 +35,7 @@ from nlink.testing.samples import (
     runner,
     smallest_eigenvalue,
     stack,
+    state_partials,
     torque_scale,
     worst,
 )
@@ -42,7 +43,7 @@ from nlink.testing.samples import (
 FEW = 64
 """Laws whose cost grows with the square of the joints are for robots with at most this many."""
 INVERSE = {"qdd", "Minv", "U", "D", "qd", "nu", "xi", "nud", "xid", "alpha", "mobility", "Lambda",
-           "force"}
+           "force", "dqdd_dq", "dqdd_dqd", "dqdd_dtau"}
 """Outputs whose rounding error grows with the condition of the mass matrix."""
 
 
@@ -174,6 +175,25 @@ def mass_rate_is_twice_the_symmetric_part_of_coriolis(robot: Robot, x: Samples,
     M = robot.mass_matrix(x.q, engine=engine)
     return difference(rate, C + np.swapaxes(C, -1, -2), *_largest(C),
                       *(size * np.abs(x.qd).max(initial=0.0) for size in _largest(M)))
+
+
+def inverse_dynamics_is_differentiated(robot: Robot, x: Samples, engine: Engine | None) -> float:
+    found = robot.inverse_dynamics_derivatives(x.q, x.qd, x.qdd, engine=engine)
+    expected = state_partials("inverse_dynamics", robot, x)
+    tau = robot.inverse_dynamics(x.q, x.qd, x.qdd, engine=engine)
+    return worst(difference(a, b, *_largest(tau), torque_scale(robot))
+                 for a, b in zip(found, expected, strict=True))
+
+
+def forward_dynamics_is_differentiated(robot: Robot, x: Samples, engine: Engine | None) -> float:
+    """The joint forces that the derivatives of qdd are worth: M dqdd = -dID, M dqdd/dtau = 1."""
+    tau = robot.inverse_dynamics(x.q, x.qd, x.qdd, engine=engine)
+    *found, inverse = robot.forward_dynamics_derivatives(x.q, x.qd, tau, engine=engine)
+    expected = robot.inverse_dynamics_derivatives(x.q, x.qd, x.qdd, engine="numpy")
+    M = robot.mass_matrix(x.q, engine="numpy")
+    return worst((difference(inverse @ M, np.eye(robot.n), *_largest(np.abs(inverse) @ np.abs(M))),
+                  *(difference(M @ a, -b, *_largest(np.abs(M) @ np.abs(a)), torque_scale(robot))
+                    for a, b in zip(found, expected, strict=True))))
 
 
 def pose_is_rigid(robot: Robot, x: Samples, engine: Engine | None) -> float:
@@ -361,6 +381,8 @@ LAWS: tuple[Law, ...] = (
     Law("velocity forces", "C qd = bias - g", coriolis_matrix_gives_the_bias, 50, _few),
     Law("skew symmetry", "Mdot = C + C^T", mass_rate_is_twice_the_symmetric_part_of_coriolis, 50,
         _few),
+    Law("derivatives", "dID = complex steps of ID", inverse_dynamics_is_differentiated, 50, _few),
+    Law("yielding", "M dFD = -dID", forward_dynamics_is_differentiated, 50, _few),
     Law("rotation", "R R^T = 1, det R = 1", pose_is_rigid, 50),
     Law("jacobian", "J = d pose / dq", jacobian_is_pose_derivative, 50, _few),
     Law("jacobian rate", "Jdot qd = d/dt (J) qd", jacobian_dot_is_jacobian_rate, 50, _few),

@@ -192,6 +192,24 @@ def partials(name: str, robot: Robot, x: Samples) -> list[Array]:
     return [np.broadcast_to(np.imag(value) / STEP, moved.shape[:2]) for value in values]
 
 
+def state_partials(name: str, robot: Robot, x: Samples) -> tuple[Array, Array]:
+    """The change of each result of a function of (q, qd, one more) by a unit of each rate of q,
+    and by one of qd: (states, results, n)."""
+    algorithm = find(name, loops=bool(robot.description.loops))
+    q, qd, more = (np.broadcast_to(a[:, None, :], (len(a), robot.n, a.shape[1]))
+                   for a in x.arguments(algorithm))
+    unit = 1j * STEP * np.eye(robot.n)
+    program = robot.request(name).program()
+
+    def change(q: Array, qd: Array) -> Array:
+        (values,) = program(*([*np.moveaxis(a, -1, 0)] for a in (q, qd, more)))
+        changes = [np.broadcast_to(np.imag(value) / STEP, q.shape[:2]) for value in values]
+        return np.stack(changes, 1)
+
+    tangent = coordinate_rates(robot, q, np.broadcast_to(np.eye(robot.n), qd.shape))
+    return change(q + 1j * STEP * tangent, qd), change(q, qd + unit)
+
+
 def stack(values: list[Any], x: Samples) -> Array:
     rows = [np.broadcast_to(value, (len(x.q),)) for value in values]
     return np.reshape(rows, (len(values), len(x.q)))

@@ -1,0 +1,55 @@
+"""Derivatives of forward dynamics, from those of inverse dynamics.
+
+tau = ID(q, qd, qdd) with qdd = FD(q, qd, tau) holds for all q, qd and tau, so
+
+    dqdd/dq = -M^-1 dID/dq,    dqdd/dqd = -M^-1 dID/dqd,    dqdd/dtau = M^-1
+
+[Carpentier and Mansard 2018, eq. 12], the derivatives of ID being taken at that qdd.
+
+The columns of M are on their way to the base anyway, as the linear forms of
+`dynamics_derivatives`: M costs nothing. It is eliminated from the tips to the base, M = U D U^T,
+so that what is zero between branches stays zero, and its factors give qdd and every column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nlink.algorithms.dynamics_derivatives import inverse_dynamics_derivatives
+from nlink.algorithms.inverse_dynamics import bias
+from nlink.algorithms.kinematics import body_wrenches
+from nlink.algorithms.matrices import Dense, TreeFactors, dense, identity, mass_matrix
+from nlink.algorithms.sweep import Column, Unrolled
+from nlink.model.mechanism import Attachment
+from nlink.scalars.functions import Scalar
+
+
+def forward_dynamics_derivatives(mechanism: Unrolled, q: Column, qd: Column, tau: Column,
+                                 links: tuple[Attachment, ...], f_ext: Column | None,
+                                 ) -> tuple[Dense, Dense, Dense]:
+    """dqdd/dq, dqdd/dqd and dqdd/dtau = M^-1."""
+    M = TreeFactors.of(dense(mechanism, mass_matrix(mechanism, q)))
+    qdd = _accelerations(mechanism, M, q, qd, tau, links, f_ext)
+    by_q, by_qd = (dense(mechanism, pairs) for pairs in inverse_dynamics_derivatives(
+        mechanism, q, qd, qdd, links, f_ext))
+    columns = [M.solve(unit) for unit in identity(len(by_q))]
+    inverse = [[columns[max(i, j)][min(i, j)] for j in range(len(columns))]
+               for i in range(len(columns))]
+    return _yield(M, by_q), _yield(M, by_qd), inverse
+
+
+def _accelerations(mechanism: Unrolled, M: TreeFactors, q: Column, qd: Column, tau: Column,
+                   links: tuple[Attachment, ...], f_ext: Column | None) -> Column:
+    """M^-1 (tau - friction - C qd - g + J^T f_ext)."""
+    forces = bias(mechanism, q, qd, body_wrenches(mechanism, q, links, f_ext))
+    rows = zip(mechanism.joints, tau, qd, forces, strict=True)
+    solved = iter(M.solve([
+        t - friction - c for joint, ts, xs, cs in rows
+        for t, friction, c in zip(ts, joint.friction(xs), cs, strict=True)]))
+    return [tuple(next(solved) for _ in ts) for ts in tau]
+
+
+def _yield(M: TreeFactors, forces: Sequence[Sequence[Scalar]]) -> Dense:
+    """-M^-1 forces, column by column."""
+    columns = [M.solve([-x for x in column]) for column in zip(*forces, strict=True)]
+    return [list(row) for row in zip(*columns, strict=True)]
