@@ -225,3 +225,84 @@ def test_smooth_friction_creeps_where_dry_friction_sticks():
 def test_what_does_not_go_with_it_is_said(change, message):
     with pytest.raises(ValueError, match=message):
         nlink.simulate(TWO, t=0.1, **change)
+
+
+class Steps:
+    """A sampled controller whose force rises step by step."""
+
+    period = 0.1
+
+    def __call__(self, t, q, qd):
+        return 10.0 * t + 0.0 * q
+
+
+@pytest.mark.parametrize("traced", [True, False])
+def test_a_sampled_force_breaks_away_at_the_sample_that_is_too_large(traced):
+    run = nlink.simulate(block(coulomb=4.5), [0.0], t=1.0, tau=Steps(), traced=traced)
+    assert run.events.t[0] == pytest.approx(0.5, abs=1e-12)
+    # from then on (10 k / 10 - 4.5) for a tenth of a second each: 0.5, 1.5, ...
+    speed = 0.1 * np.cumsum(np.arange(5) + 0.5)
+    np.testing.assert_allclose(run.qd[60::10, 0], speed, atol=1e-9)
+
+
+def dropped(coulomb: float = 0.0) -> nlink.Robot:
+    row = {"joint": "prismatic", "mass": 1.0, "inertia": (1.0, 1.0, 1.0),
+           "friction": {"coulomb": coulomb}, "limits": {"position": (-1.0, 2.0)}}
+    return nlink.Robot.from_dh([row], gravity=(0, 0, -G), name="dropped")
+
+
+@pytest.mark.parametrize("method", ["rkf45", "dop853", "abm", "rk4", "radau"])
+def test_a_limit_holds_until_the_force_turns_round(method):
+    """It falls on its limit, rests there, and leaves it where 12 sin(t) exceeds its weight."""
+    run = nlink.simulate(dropped(), [-1.0 + 1e-9], t=3.0, every=0.01, limits="hold",
+                         tau=lambda t, q, qd: 12 * nlink.sin(t) + 0 * q, method=method,
+                         rtol=1e-11, atol=1e-13, events={"apex": lambda t, q, qd: qd[0] - 0.1})
+    names = [run.events.names[k] for k in run.events.which]
+    assert names[:4] == ["lower limit of joint1", "joint1 rests on its limit",
+                         "joint1 leaves its limit", "apex"]
+    assert abs(run.events.t[2] - np.arcsin(G / 12)) <= 1e-8
+    held = (run.t > run.events.t[0]) & (run.t < run.events.t[2])
+    assert (run.q[held] == -1.0).all()
+    assert (run.modes[held] == 2).all()
+    assert run.q.min() >= -1.0 - 1e-12
+
+
+def test_bounces_end_on_a_limit_that_holds():
+    """With a restitution e, the flights add up to (1 + e) / (1 - e) times the fall."""
+    run = nlink.simulate(dropped(), t=4.0, limits="hold", restitution=0.5)
+    fall = np.sqrt(2 / G)
+    assert run.status == "done"
+    assert abs(run.events["joint1 rests on its limit"].t[0] - 3 * fall) <= 1e-6
+    assert run.q[-1, 0] == -1.0
+    assert (np.diff(run.energy) <= 1e-12).all()
+
+
+@pytest.mark.parametrize("traced", [True, False])
+def test_limits_and_friction_hold_together(traced):
+    """A chain falls into its limits, joint by joint; impulses in the one move the others."""
+    rod = {"joint": "revolute", "a": 1.0, "mass": 1.0, "com": (-0.5, 0, 0),
+           "inertia": (0, 1 / 12, 1 / 12), "limits": {"position": (-0.6, 0.6)},
+           "friction": {"coulomb": 0.3}}
+    chain = nlink.Robot.from_dh([rod, rod, rod], gravity=(0, -G, 0), name="chain")
+    run = nlink.simulate(chain, [0.3, 0.2, -0.1], t=3.0, limits="hold", traced=traced)
+    assert run.status == "done"
+    assert np.abs(run.q).max() <= 0.6
+    assert (np.diff(run.energy) <= 1e-10).all()
+    assert (run.modes[-1] == [2, 2, 0]).all()
+    assert (run.qd[-1] == 0).all()
+    # at the end it is in balance: forces at the limits push away from them
+    tau = chain.inverse_dynamics(run.q[-1], 0 * run.q[-1], 0 * run.q[-1])
+    assert (tau[:2] >= -0.3).all()
+    assert abs(tau[2]) <= 0.3
+
+
+def test_an_impact_on_two_limits_at_once_is_one_impact():
+    """Both joints reach their limits together: nothing penetrates, energy falls, both rest."""
+    rod = {"joint": "revolute", "a": 1.0, "mass": 1.0, "com": (-0.5, 0, 0),
+           "inertia": (0, 1 / 12, 1 / 12), "limits": {"position": (-1.0, 1.0)}}
+    robot = nlink.Robot.from_dh([rod, rod], gravity=(0, 0, 0), name="two")
+    run = nlink.simulate(robot, [0.0, 0.0], [1.0, 1.0], t=2.0, limits="hold",
+                         tau=lambda t, q, qd: 3.0 + 0 * q)
+    assert run.status == "done"
+    assert (run.q[-1] == 1.0).all()
+    assert (run.modes[-1] == -2).all()

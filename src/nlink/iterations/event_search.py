@@ -90,8 +90,7 @@ class EventHandling:
             g, changes = given.watch(s.t, s.y), {}
             for i, each in enumerate(self.triggers):
                 if each.action == "hold" or not each.bounds:
-                    first = where(less_equal(g[i], 0.0), TOUCHING, g[i]) if each.bounds else g[i]
-                    changes[f"base{i}"] = where(found & settling, first, s[f"base{i}"])
+                    changes[f"base{i}"] = where(found & settling, each.base(g[i]), s[f"base{i}"])
             return s.replace(**changes)
 
         return when(found & settling, s, begin)
@@ -121,7 +120,8 @@ class EventHandling:
         probing = equal(s.phase, PROBING) & attempt.ready
         landing = equal(s.phase, LANDING) & attempt.ready
         s = s.replace(examined=where(plain, 0.0, s.examined), **{
-            f"base{i}": where(plain, g[i], s[f"base{i}"]) for i in range(len(g))})
+            f"base{i}": where(plain, each.base(g[i]), s[f"base{i}"])
+            for i, each in enumerate(self.triggers)})
         if self.switching:  # what has settled in this step of the text is yet to be logged
             settled = less(0.0, s.marked) & ~attempt.ready
             s = s.replace(slack=where(plain, slack, s.slack), **{name: where(
@@ -144,7 +144,8 @@ class EventHandling:
         there was nothing (`looked`), the step is examined up to there."""
         if not self.limits and not self.switching:
             return s, passed
-        s = s.replace(**{f"base{i}": where(looked, g[i], s[f"base{i}"]) for i in range(len(g))})
+        s = s.replace(**{f"base{i}": where(looked, each.base(g[i]), s[f"base{i}"])
+                         for i, each in enumerate(self.triggers)})
         first: Scalar = math.inf
         if self.switching:
             s = s.replace(slack=where(looked, slack, s.slack))
@@ -210,7 +211,7 @@ class EventHandling:
         """
         bounced, status, changes, struck = 0.0, s.status, {}, np.False_
         for i, (each, hit) in enumerate(zip(self.triggers, hits, strict=True)):
-            act, base, value = landing & hit, s[f"base{i}"], g[i]
+            act, base, value = landing & hit, s[f"base{i}"], each.base(g[i])
             moved = landing
             if each.action == "bounce":
                 free = equal(bounced, 0.0)

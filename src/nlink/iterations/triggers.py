@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from nlink.scalars.functions import Scalar, less, less_equal, sqrt
+from nlink.scalars.functions import Scalar, less, less_equal, maximum, sqrt
 
 ENDS = {"stop": 5.0, "limit": 6.0}
 """Actions that end a trajectory, and its status then."""
@@ -39,9 +39,15 @@ class Trigger:
 
     def crossed(self, before: Scalar, after: Scalar) -> Any:
         """Whether the sign of two values differs, in a direction that counts."""
+        if self.action == "hold":  # a coordinate that leaves its limit stays there for a while,
+            return less(0.0, before) & less(after, 0.0)  # within rounding
         rising = less(before, 0.0) & less_equal(0.0, after)
         falling = less(0.0, before) & less_equal(after, 0.0)
         return {1: rising, -1: falling}.get(self.direction, rising | falling)
+
+    def base(self, g: Scalar) -> Scalar:
+        """What later values are compared with."""
+        return maximum(g, TOUCHING) if self.action == "hold" else g
 
     def dip(self, base: Scalar, end: Scalar, h: Scalar, y: Scalar, k0: Scalar, new: Scalar,
             rate: Scalar) -> tuple[Any, Scalar]:

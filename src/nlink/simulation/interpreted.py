@@ -118,8 +118,9 @@ def programs(system: System, own: list[float], *, traced: bool) -> dict[str, Cal
 
         def sample(t: float, y: Array) -> Array:
             q, qd = (np.array([x]) for x in system.joint_rates(y))
-            first = robot.nq + robot.n
-            return np.concatenate([y[:first], asked(scheme, float(t), q, qd, y[None, first:])[0]])
+            after, mine = y.copy(), system.remembered
+            after[mine] = asked(scheme, float(t), q, qd, y[None, mine])[0]
+            return after
 
         found["sample"] = sample
     if system.restores:

@@ -155,6 +155,18 @@ class System:
                       StatePart("mode", len(self.modes), discrete=True))
         return tuple(sorted(found, key=lambda part: part.discrete))
 
+    @property
+    def remembered(self) -> slice:
+        """Where a state has the parts of the controller, which lie side by side."""
+        scheme, begin = self.scheme(), self.robot.nq + self.robot.n
+        names = () if scheme is None else [part.name for part in scheme.parts]
+        for part in self.parts:
+            if part.name in names:
+                break
+            begin += part.size
+        size = sum(part.size for part in self.parts if part.name in names)
+        return slice(begin, begin + size)
+
     def split(self, y: Any) -> tuple[Any, Any, dict[str, Any]]:
         """q, the velocities, and the parts by name, of a state or of rows of states."""
         sizes = {"q": self.robot.nq, "v": self.robot.n} | {
