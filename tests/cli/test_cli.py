@@ -292,7 +292,6 @@ def test_cache_info_says_why_nothing_is_kept(run, monkeypatch, place, said):
     (["info"], "Missing argument 'ROBOT'"),
     (["info", "nope"], "'nope' is not bundled"),
     (["info", "no/such/file.toml"], "no/such/file.toml: cannot be read"),
-    (["id", ROBOT], "expected --q"),
     (["id", ROBOT, "--q", "0,0"], "--q: 2 numbers, expected 3"),
     (["id", ROBOT, "--q", "0,x,0"], "--q: '0,x,0', expected 3 numbers"),
     (["id", ROBOT, "no.csv"], "no.csv: No such file"),
@@ -302,6 +301,12 @@ def test_cache_info_says_why_nothing_is_kept(run, monkeypatch, place, said):
     (["symbolic", ROBOT, "bias", "--code", "fortran"], "fortran"),
     (["symbolic", ROBOT, "bias", "--latex", "--cse"], "exclude each other"),
     (["check", ROBOT, "--seed", "x"], "'--seed'"),
+    (["info", "puma56"], "did you mean 'puma560'?"),
+    (["simulte", ROBOT], "Did you mean 'simulate'?"),
+    (["count", ROBOT, "inverse-dynamics"], "did you mean 'inverse_dynamics'?"),
+    (["simulate", ROBOT, "--atol", "inf"], "atol: inf, expected finite numbers"),
+    (["simulate", ROBOT, "--control", "pd", "--to", "1,1,1", "--kp", "1,2"],
+     "--kp: 2 numbers, expected 3"),
 ])
 def test_bad_command_lines_are_refused_in_one_line(refuse, arguments, said):
     assert said in refuse(*arguments)
@@ -403,3 +408,35 @@ def test_forward_dynamics_undoes_inverse_dynamics(run):
 def test_forward_dynamics_names_its_own_options(run):
     status, _, err = run("fd", "puma560", "states.csv", "--tau", "1")
     assert (status, err) == (2, "nlink: STATES and --q, --qd, --tau exclude each other\n")
+
+
+def test_degrees_are_degrees_and_large_angles_are_asked_about(run):
+    _, plain, _ = run("id", ROBOT, "--q", f"{np.pi / 2},0,0")
+    _, degrees, error = run("id", ROBOT, "--q", "90,0,0", "--deg")
+    assert degrees == plain
+    assert not error
+    _, _, error = run("id", ROBOT, "--q", "90,0,0")
+    assert error == "nlink: warning: --q: 90 rad is 14.3 turns; --deg takes angles in degrees\n"
+    assert run("id", ROBOT)[1] == run("id", ROBOT, "--q", "0,0,0")[1]
+
+
+def test_a_controlled_run_says_how_well_it_followed_and_what_it_wrote(run, tmp_path):
+    from nlink.simulation import Cycloid, PDGravity
+
+    out = tmp_path / "a.csv"
+    command = ("simulate", ROBOT, "--control", "pd", "--to", "20,-10,5", "--deg", "--kp",
+               "100,80,60", "--kd", "20", "--t", "1", "--every", "0.1")
+    status, said, _ = run(*command, "--out", out)
+    assert status == 0
+    assert "follows within" in said
+    assert "largest effort" in said
+    assert "energy" not in said
+    assert f"wrote {out}" in said
+    data = json.loads(run(*command, "--json")[1])
+    assert data["files"] == []
+    arm = nlink.load(ROBOT)
+    path = Cycloid(np.zeros(3), np.deg2rad([20, -10, 5]), 1.0)
+    same = nlink.simulate(arm, np.zeros(3), t=1.0, every=0.1, tau=PDGravity(
+        arm, path, [100, 80, 60], 20.0))
+    assert data["tracking"]["error"] == np.abs(same.tracking_error).max()
+    assert data["tracking"]["effort"] == np.abs(same.tau).max()

@@ -131,7 +131,7 @@ def test_what_is_no_run_under_way_is_not_touched(tmp_path):
     (tmp_path / "empty.zarr").mkdir()
     nlink.simulate(PUMA, t=0.1).save(tmp_path / "whole.zarr")
     for name in ("empty.zarr", "whole.zarr"):
-        with pytest.raises(ValueError, match="is there and no run under way; remove it"):
+        with pytest.raises(ValueError, match=r"is damaged, or no run under way: .*; remove it"):
             nlink.simulate(PUMA, t=0.1, save=tmp_path / name)
     assert nlink.load_run(tmp_path / "whole.zarr").ok
 

@@ -161,7 +161,7 @@ def panels(t: np.ndarray, curves: Mapping[str, np.ndarray], names: Sequence[str]
         if bounds is not None:
             _draw_bounds(axis, bounds[0][k], bounds[1][k])
     if not log:
-        _level(axes, units)
+        _level(list(axes), units)
     for axis in axes[max(0, len(names) - columns):len(names)]:
         axis.set_xlabel("time, s", color=MUTED)
         axis.tick_params(labelbottom=True)

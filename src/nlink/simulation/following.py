@@ -19,9 +19,10 @@ def target_of(controller: Any, robot: Robot) -> Target | None:
     """The trajectory of coordinates that a controller follows; None if it has none, or one of a
     frame. A controller that wraps another one has its `controller`."""
     while controller is not None:
-        desired = getattr(controller, "desired", None)
+        desired: Any = getattr(controller, "desired", None)
         if callable(desired) and not hasattr(controller, "frame"):
-            return desired if len(desired(0.0)[0]) == robot.nq else None
+            motion: Any = desired(0.0)
+            return desired if len(motion[0]) == robot.nq else None
         controller = getattr(controller, "controller", None)
     return None
 

@@ -482,8 +482,8 @@ def create(records: Array, head: dict[str, Any], path: Path | None, log: EventLo
     except ImportError:
         raise
     except Exception as error:  # readers raise anything if a file holds something else
-        raise ValueError(f"save: {path} is there and no run under way; remove it or choose "
-                         f"another name ({reason(error)})") from None
+        raise ValueError(f"save: {path} is damaged, or no run under way: {reason(error)}; remove "
+                         "it or choose another name") from None
     if found["digest"] != head["digest"]:
         raise ValueError(f"save: {path} holds another run; remove it or choose another name")
     raise ValueError(f"save: {path} holds this run by another version of nlink, whose numbers "
