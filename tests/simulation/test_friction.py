@@ -306,3 +306,31 @@ def test_an_impact_on_two_limits_at_once_is_one_impact():
     assert run.status == "done"
     assert (run.q[-1] == 1.0).all()
     assert (run.modes[-1] == -2).all()
+
+
+def test_semi_implicit_steps_solve_the_same_problem():
+    """First order, events or not; at rest it rests, and on limits it stays."""
+    exact = nlink.simulate(TWO, [1.0, 0.5], t=3.0, every=1.0, method="dop853", **EXACT)
+    errors = [np.abs(nlink.simulate(TWO, [1.0, 0.5], t=3.0, every=1.0, method="semi_implicit",
+                                    step=step).q - exact.q).max() for step in (4e-4, 2e-4)]
+    assert errors[1] < 1e-3
+    assert 1.6 < errors[0] / errors[1] < 2.4
+    rest = nlink.simulate(TWO, [1.0, 0.5], t=30.0, method="semi_implicit")
+    assert (rest.qd[-1] == 0).all()
+    assert (rest.modes[-1] == 0).all()
+    one, other = (nlink.simulate(dropped(2.0), t=1.0, method="semi_implicit", limits="hold",
+                                 traced=traced) for traced in (True, False))
+    np.testing.assert_allclose(one.q, other.q, atol=1e-14)
+    assert one.q[-1, 0] == -1.0
+    assert one.q.min() >= -1.0
+    assert one.modes[-1, 0] == 2
+
+
+def test_a_stepper_sticks_as_a_simulation_does():
+    exact = nlink.simulate(TWO, [1.0, 0.5], t=1.0, every=1.0, method="dop853", **EXACT)
+    for method, error in (("rk4", 1e-6), ("semi_implicit", 0.02)):
+        robots = nlink.Stepper(TWO, [[1.0, 0.5]] * 3, step=0.01, method=method)
+        for _ in range(100):
+            robots.step()
+        assert np.abs(robots.q - exact.q[-1]).max() <= error
+        assert (robots.status == "running").all()

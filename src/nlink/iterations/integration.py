@@ -88,12 +88,17 @@ class Method(Protocol):
     """Evaluations of the rates that a step costs, besides those in sweeps."""
     stages: int
     """Evaluations in one sweep of an implicit method."""
+    stepwise: bool
+    """Whether it decides the modes of rates in each step, by a method `with_modes`; else they
+    change at events."""
     remembers: bool
     """Whether it needs states or rates before the last step; these are lost by a jump."""
     columns: tuple[str, ...]
     cells: Mapping[str, float]
     brief_columns: tuple[str, ...]
     brief_cells: tuple[str, ...]
+
+    def with_modes(self) -> Method: ...
 
     def attempt(self, s: State, trial: Trial, given: Any) -> Attempt: ...
 
@@ -115,13 +120,16 @@ class OneStep:
 
     name: str
     evaluations: int
-    adaptive = interpolates = canonical = remembers = False
+    adaptive = interpolates = canonical = remembers = stepwise = False
     closes = compiles = True
     error_order = stages = 0
     columns: tuple[str, ...] = ()
     brief_columns: tuple[str, ...] = ()
     brief_cells: tuple[str, ...] = ()
     cells: Mapping[str, float] = MappingProxyType({})
+
+    def with_modes(self) -> Method:
+        raise NotImplementedError
 
     def control(self, s: State, attempt: Attempt, trial: Trial, accepted: Any, rejected: Any,
                 given: Any) -> State:

@@ -9,7 +9,8 @@ strong as is needed. Both are modes of the rate (`iterations.box_problem`):
     2, -2    is held at the lower or upper limit: the same without an upper or lower bound
 
 Accelerations and holding forces follow from the modes by hybrid dynamics. All of it is written on
-any scalar; `hybrid(q, qd, tau, held)` gives the accelerations and the forces that hold.
+any scalar; `hybrid(q, qd, tau, held, qdd)` gives the accelerations and the forces that hold, held
+rates being given theirs.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from nlink.model.mechanism import Mechanism
     from nlink.robot import Robot
 
-Hybrid = Callable[[Scalars, Scalars, Scalars, Scalars], tuple[Scalars, Scalars]]
+Hybrid = Callable[[Scalars, Scalars, Scalars, Scalars, Scalars], tuple[Scalars, Scalars]]
 
 FRICTION = ("dry", "smooth")
 """What `friction=` may say."""
@@ -74,6 +75,32 @@ class ModedRate:
     def mode(self, q: Scalars, v: Scalar) -> Scalar:
         """Its mode with a rate v: held, to begin with, if it is at rest."""
         return where(equal(v, 0.0), self.hold(q), where(less(v, 0.0), -1.0, 1.0))
+
+    def target(self, q: Scalars, mode: Scalar, h: Scalar) -> Scalar:
+        """The rate that it has after a step where it is held."""
+        if self.coordinate < 0:
+            return 0.0
+        up, down = ((bound - q[self.coordinate]) / h if math.isfinite(bound) else 0.0
+                    for bound in (self.lower, self.upper))
+        return where(less(1.0, mode), up, where(less(mode, -1.0), down, 0.0))
+
+    def after_step(self, q: Scalars, v: Scalar, mode: Scalar, force: Scalar, level: Scalar,
+                   target: Scalar, h: Scalar, margin: Scalar) -> Scalar:
+        """The mode that a step asks for which ends with the rate v and takes such a force."""
+        # on its way to a limit it rubs: friction is a part of the force that holds it
+        low = where(less(1.0, mode), where(less(target, 0.0), level, -level), -level)
+        high = where(less(mode, -1.0), where(less(0.0, target), -level, level), level)
+        asked = proposed_mode(
+            mode, 0.0 if self.rubs else 1.0, force, v, where(less(mode, -1.0), -math.inf, low),
+            where(less(1.0, mode), math.inf, high), margin)
+        released = sliding(asked) & ~sliding(mode)
+        asked = where(released & less(target, 0.0), -1.0,
+                      where(released & less(0.0, target), 1.0, asked))
+        if self.coordinate < 0:
+            return asked
+        there, inside = q[self.coordinate] + h * v, less(mode * mode, 3.0)
+        asked = where(inside & less(there, self.lower), 2.0, asked)
+        return where(inside & less(self.upper, there), -2.0, asked)
 
     @property
     def words(self) -> tuple[str, str]:
@@ -192,7 +219,7 @@ class Modes:
                 v = qd[each.rate]
                 given[each.rate] = -(1.0 + _rebound(restitution, v)) * v
         zeros = [0.0] * self.n
-        change, impulse = yielding(q, zeros, given, held)
+        change, impulse = yielding(q, zeros, zeros, held, given)
         after = [v + x for v, x in zip(qd, change, strict=True)]
         for each, mode in zip(self.rates, modes, strict=True):
             if each.coordinate >= 0:
@@ -211,7 +238,32 @@ class Modes:
             held[each.rate] = where(slides, 0.0, 1.0)
             if each.rubs:
                 drive[each.rate] = drive[each.rate] - where(slides, mode * levels[each.rate], 0.0)
-        return hybrid(q, qd, drive, held)
+        return hybrid(q, qd, drive, held, [0.0] * self.n)
+
+    def advance(self, hybrid: Hybrid, mechanism: Mechanism, q: Scalars, qd: Scalars, tau: Scalars,
+                modes: Scalars, h: Scalar) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
+        """Rates after a step of size h with these modes, the holding forces over their scales, and
+        the modes that they ask for: the box problem of velocities, impulses being h times forces.
+
+        A held rate is 0 after the step, or takes its coordinate to the limit.
+        """
+        levels, rest, drive = _levels(mechanism, qd), _levels(mechanism, [0.0] * self.n), list(tau)
+        held: list[Scalar] = [0.0] * self.n
+        given: list[Scalar] = [0.0] * self.n
+        targets = [each.target(q, mode, h) for each, mode in zip(self.rates, modes, strict=True)]
+        for each, mode, target in zip(self.rates, modes, targets, strict=True):
+            i, slides = each.rate, sliding(mode)
+            held[i], given[i] = where(slides, 0.0, 1.0), (target - qd[i]) / h
+            if each.rubs:
+                drive[i] = drive[i] - where(slides, mode * levels[i], 0.0)
+        qdd, force = hybrid(q, qd, drive, held, given)
+        after, found = [v + h * a for v, a in zip(qd, qdd, strict=True)], []
+        for each, mode, target in zip(self.rates, modes, targets, strict=True):
+            i = each.rate
+            after[i] = where(sliding(mode), after[i], target)
+            found.append(each.after_step(q, after[i], mode, force[i], rest[i], target, h,
+                                         self._margin(each, rest[i])))
+        return after, [force[each.rate] / each.scale for each in self.rates], found
 
     def _margin(self, each: ModedRate, level: Scalar) -> Scalar:
         return MARGIN * (level + each.scale)

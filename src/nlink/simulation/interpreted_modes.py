@@ -45,27 +45,33 @@ def mode_programs(problem: Problem, system: System, control: Control, own: Array
 
         return program
 
+    def advance(t: float, y: Array, cells: Any) -> Array:
+        q, v, parts = system.split(y)
+        tau, further = control(float(t), q, v, parts)
+        return np.array(system.advanced(hybrid, mechanism, y.tolist(), tau, further.tolist(),
+                                        float(cells[0])), float)
+
     yielding = system.yielding(mechanism)
 
     def struck(name: str) -> Callable[..., Array]:
         return lambda t, y: np.array(system.struck(name, yielding, y.tolist()), float)
 
     return ({"rates": rates} | {name: switched(name) for name in ("arrest", "propose", "slack")}
-            | {name: struck(name) for name in ("touch", "impulses", "collide")})
+            | {name: struck(name) for name in ("touch", "impulses", "collide")}
+            | {"advance": advance})
 
 
 def _hybrid(problem: Problem, own: Array) -> Hybrid:
     robot, n = problem.robot, problem.robot.n
-    request, zeros = robot.request("hybrid_dynamics"), np.zeros(problem.robot.n)
+    request = robot.request("hybrid_dynamics")
     if problem.varied.mechanical:
         loaded = varied_kernel(robot, problem.varied, request, without_dry_friction)
         compute = lambda *columns: loaded(*columns, own)  # noqa: E731
     else:
         compute = kernel(replace(request, mechanism=without_dry_friction(robot.mechanism)))
 
-    def hybrid(q: Scalars, qd: Scalars, tau: Scalars, held: Scalars) -> tuple[Scalars, Scalars]:
-        given = [np.array(x, dtype=float) for x in (q, qd, tau, held)]
-        qdd, force = compute(*given, zeros)
+    def hybrid(*columns: Scalars) -> tuple[Scalars, Scalars]:
+        qdd, force = compute(*(np.array(x, dtype=float) for x in columns))
         return qdd.tolist()[:n], force.tolist()
 
     return hybrid

@@ -109,7 +109,8 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
         raise ValueError(f"rtol: {rtol} and atol: {atol}, expected finite numbers >= 0, not both 0")
     _check_combination(problem, algorithm, traced)
     closing = check_closing(robot, closing, problem.method, velocity)
-    found = watched(robot, events, limits)
+    stepwise = getattr(problem.method, "stepwise", False)
+    found = watched(robot, events, "ignore" if stepwise and limits == "hold" else limits)
     if limits == "bounce" and problem.varied.mechanical:
         raise ValueError("limits: 'bounce' does not go with a mechanism that varies, expected "
                          "'stop', 'ignore', or only gains and p in vary")
@@ -125,7 +126,7 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     modes, width = rubbing(problem, friction, width, limits)
     system = System(robot, problem.controller, problem.table is not None, problem.velocity,
                     algorithm, closing, problem.varied, found, float(restitution),
-                    modes=modes, width=width)
+                    modes=modes, stepwise=stepwise and modes is not None, width=width)
     if not traced and problem.method.compiles and system.sampling is not None:
         system = replace(system, asks=True)
     if not (problem.method.compiles and (traced or system.asks)):

@@ -68,7 +68,8 @@ class Stepper:
         self.robot, self.lead, self._start = robot, problem.lead, problem.y0
         modes, smooth = rubbing(problem, friction, width, "ignore")
         system = System(robot, problem.controller, velocity=problem.velocity, closing=closing,
-                        asks=True, modes=modes, width=smooth)
+                        asks=True, modes=modes, width=smooth,
+                        stepwise=problem.method.stepwise and modes is not None)
         from nlink.backends.llvm import threads as team
         from nlink.backends.llvm.host import host
 
@@ -88,7 +89,7 @@ class Stepper:
         self._records["status"][problem.unclosed] = STATUS["not closed"]
         self._held = self._y[:, system.remembered][:, :robot.n]
         # changes of modes are logged, and forgotten
-        self._log = np.empty((count, FEW, 2 + size)) if modes else None
+        self._log = np.empty((count, FEW, 2 + size)) if system.event_names else None
         self._out, self._times = np.empty((count, 2, size)), np.array([0.0, np.inf])
         self._most = whole_number("max_steps", max_steps)
         self._bounds = {"rtol": float(rtol), "atol": float(atol),

@@ -114,6 +114,8 @@ class System:
     """Whether Python is asked for joint forces at samples, rather than a traced program."""
     modes: Modes | None = None
     """The rates that rub, or that limits hold, if there are any."""
+    stepwise: bool = False
+    """Whether modes are decided in every step by the method, rather than at events."""
     width: float | None = None
     """Of smooth friction: the rate at which it is almost what dry friction is."""
 
@@ -134,7 +136,7 @@ class System:
     @property
     def event_names(self) -> list[str]:
         """What a log of events has numbers for: functions watched, and changes of modes."""
-        moded = self.modes.rates if self.modes else ()
+        moded = self.modes.rates if self.modes and not self.stepwise else ()
         return [*(each.name for each in self.watched),
                 *(f"{each.name} {word}" for each in moded for word in each.words)]
 
@@ -187,7 +189,8 @@ class System:
         # leaves a method that remembers nothing to interpolate with
         dense = (method.interpolates and not (method.compiles and self.table)
                  and not self.projects and not (self.sampling and method.remembers))
-        switching = Switching(impacts=self.holds) if self.modes else None
+        switching = Switching(impacts=self.holds) if self.modes and not self.stepwise else None
+        method = method.with_modes() if self.stepwise else method
         events = EventHandling([each.trigger for each in self.watched], switching) if (
             self.watched or switching) else None
         return Integration(method, dense=dense, restores=self.restores, events=events,
@@ -205,7 +208,9 @@ class System:
         """What iterations call, and whether this one does."""
         return {"rates": True, "restore": self.restores, "watch": bool(self.watched),
                 "sample": self.sampling is not None and not self.asks,
-                **dict.fromkeys(("arrest", "propose", "slack"), self.modes is not None),
+                **dict.fromkeys(("arrest", "propose", "slack"),
+                                self.modes is not None and not self.stepwise),
+                "advance": self.stepwise,
                 **dict.fromkeys(("touch", "impulses", "collide"), self.holds),
                 "limited": any(each.trigger.bounds for each in self.watched),
                 "impact": any(each.trigger.action == "bounce" for each in self.watched)}
@@ -216,6 +221,7 @@ class System:
                  "sample": self.sample_program,
                  **{name: partial(self.mode_program, name)
                     for name in ("arrest", "propose", "slack")},
+                 "advance": self.advance_program,
                  **{name: partial(self.impact_of_limits, name)
                     for name in ("touch", "impulses", "collide")},
                  "watch": self.watch_program, "limited": self.limited_program,
@@ -448,13 +454,11 @@ class System:
 
     def _hybrid(self, mechanism: Mechanism) -> Hybrid:
         """Hybrid dynamics of a mechanism, with viscous friction alone."""
-        n = self.robot.n
-        request = replace(self.robot.request("hybrid_dynamics"),
-                          mechanism=without_dry_friction(mechanism))
+        n, bare = self.robot.n, without_dry_friction(mechanism)
+        request = replace(self.robot.request("hybrid_dynamics"), mechanism=bare)
 
-        def hybrid(q: Scalars, qd: Scalars, tau: Scalars, held: Scalars,
-                   ) -> tuple[Scalars, Scalars]:
-            found = perform(request, q, qd, tau, held, [0.0] * n)
+        def hybrid(*columns: Scalars) -> tuple[Scalars, Scalars]:
+            found = perform(request, *columns)
             return found[:n], found[n:]
 
         return hybrid
@@ -471,6 +475,30 @@ class System:
 
         return self._part(name, values)
 
+    def advance_program(self) -> Program:
+        """The state after a step of a size that is a cell, but for its coordinates, and the modes
+        that it asks for."""
+
+        def values(t: Node, y: Sequence[Node], u: Sequence[Node]) -> list[Scalar]:
+            own = list(u[self.shape.timed:self.shape.inputs])
+            mechanism = self.varied.mechanism(self.robot, own)
+            q, qd, parts = self.split(y)
+            tau, further = self._forces(y[0].graph, t, q, qd, parts, own)
+            return self.advanced(self._hybrid(mechanism), mechanism, y, tau, further, u[-1])
+
+        return self._part("advance", values, 1)
+
+    def advanced(self, hybrid: Hybrid, mechanism: Mechanism, y: Scalars, tau: Scalars,
+                 further: Scalars, h: Scalar) -> list[Scalar]:
+        """The state after a step, with coordinates as they were, and with other modes."""
+        assert self.modes is not None
+        q, qd, parts = self.split(y)
+        after, holding, modes = self.modes.advance(hybrid, mechanism, q, qd, tau,
+                                                   parts["mode"], h)
+        change = self.with_holding(further, holding)
+        moved = [x + h * k for x, k in zip(y[len(q) + len(qd):], change, strict=True)]
+        return [*q, *after, *moved[:len(moved) - len(modes)], *modes]
+
     def impact_of_limits(self, name: str) -> Program:
         """What is called about impacts on limits that hold: see `iterations.switching`."""
 
@@ -484,16 +512,7 @@ class System:
     def yielding(self, mechanism: Mechanism) -> Hybrid:
         """How a mechanism at rest yields to impulses where some rates change as they are given:
         hybrid dynamics without weight."""
-        n = self.robot.n
-        request = replace(self.robot.request("hybrid_dynamics"), mechanism=replace(
-            without_dry_friction(mechanism), gravity=Vector.zero()))
-
-        def yielding(q: Scalars, qd: Scalars, given: Scalars, held: Scalars,
-                     ) -> tuple[Scalars, Scalars]:
-            found = perform(request, q, qd, [0.0] * n, held, given)
-            return found[:n], found[n:]
-
-        return yielding
+        return self._hybrid(replace(mechanism, gravity=Vector.zero()))
 
     def struck(self, name: str, yielding: Hybrid, y: Scalars) -> list[Scalar]:
         """A state that touches its limits, one with the modes its impulses ask for, or the
