@@ -339,6 +339,14 @@ class Robot(Editable, WholeBody):
         """Jdot qd: the acceleration (angular, linear) of the frame's origin when qdd = 0."""
         return self._compute("jacobian_dot_qd", (q, qd, out), how, frame=frame)
 
+    def velocity_ik(self, q: ArrayLike, twist: ArrayLike, frame: int | str = -1,
+                    **how: Any) -> Array:
+        """Rates (..., n) that move a frame by a twist, within limits: see
+        `nlink.reaching.differential.velocity_ik` for `damping`, `posture`, `limits`, `dt`."""
+        from nlink.reaching.differential import velocity_ik
+
+        return velocity_ik(self, q, twist, frame, **how)
+
     def mass_matrix_derivatives(self, q: ArrayLike, *, out: Any = None,
                                 **how: Unpack[How]) -> Array:
         """dM/dq, (..., n, n, n): [i, j, k] is the derivative of M_ij along rate k."""

@@ -201,6 +201,9 @@ def bench(
         "--markdown", metavar="FILE", help="Also write the table as Markdown.")] = None,
     simulation: Annotated[bool, typer.Option(
         "--simulation", help="Time integration instead, beside SciPy and MuJoCo.")] = False,
+    kinematics: Annotated[bool, typer.Option(
+        "--ik", help="Time inverse kinematics instead, beside Pinocchio and Robotics Toolbox.")]
+    = False,
     as_json: AsJson = False,
 ) -> None:
     """Time nlink beside Pinocchio and MuJoCo on the same states.
@@ -217,6 +220,9 @@ def bench(
         raise ValueError(f"--seconds {seconds}, expected a positive number")
     if simulation:
         printing.run_simulation_bench(robots, save, as_json=as_json)
+        return
+    if kinematics:
+        printing.run_ik_bench(robots, as_json=as_json)
         return
     with terminal.console(stderr=True).status("measuring") as status:
         result = measure.run_bench(

@@ -255,6 +255,25 @@ def run_simulation_bench(robots: Sequence[str] | None, save: Path | None, *,
     console().print(table)
 
 
+def run_ik_bench(robots: Sequence[str] | None, *, as_json: bool) -> None:
+    """Measure inverse kinematics and print the table."""
+    from nlink.bench import ik_bench as measure
+
+    with console(stderr=True).status("measuring") as status:
+        result = measure.run_ik_bench(
+            tuple(robots) if robots else measure.ROBOTS,
+            progress=lambda what: status.update(label(f"measuring {what}")))
+    if as_json:
+        print(result.to_json())
+        return
+    table = grid(*measure.HEADINGS, text=("what",))
+    for row in measure.rows(result):
+        table.add_row(*row)
+    console().print(table)
+    if result.missing:
+        console().print(f"not installed: {', '.join(result.missing)}")
+
+
 def print_all_tables() -> None:
     """The papers' complexity tables, ours beside theirs."""
     from nlink.papers import formulations, koz_tables
