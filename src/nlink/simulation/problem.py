@@ -21,6 +21,7 @@ from nlink.simulation.scipy_methods import SCIPY
 from nlink.simulation.system import Controller, apply
 from nlink.simulation.variation import NOTHING, Variation, Varied
 from nlink.simulation.velocities import VELOCITIES, JointRates
+from nlink.simulation.wrappers import Saturated
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
@@ -134,6 +135,21 @@ class Problem:
             return self.table.reshape(*self.lead, *self.table.shape[1:]) if len(
                 self.table) == len(self.y0) else self.table[0]
         return None if self.controller is None else self.controller
+
+
+def limited(robot: Robot, tau: ArrayLike | Controller | None, effort: str,
+            ) -> ArrayLike | Controller | None:
+    """Joint forces as `effort` wants them."""
+    if effort not in ("ignore", "saturate"):
+        raise ValueError(f"effort: {effort!r}, expected 'ignore' or 'saturate'")
+    if effort == "ignore" or tau is None:
+        return tau
+    most = expect_robot(robot).limits.effort
+    if not np.isfinite(most).any():
+        raise ValueError(f"effort: 'saturate', but {robot.name} has no effort limits, expected "
+                         "'ignore', or nlink.simulation.Saturated with limits of your own")
+    return Saturated(tau, most) if callable(tau) else np.clip(
+        np.asarray(tau, dtype=float), -most, most)
 
 
 def _times(t: float | ArrayLike, every: float) -> Array:

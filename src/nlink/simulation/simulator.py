@@ -23,7 +23,7 @@ from nlink.simulation.closing import check_closing
 from nlink.simulation.event_log import EventLog, stop_outside
 from nlink.simulation.events import watched
 from nlink.simulation.following import target_of
-from nlink.simulation.problem import Problem, rubbing, whole_number
+from nlink.simulation.problem import Problem, limited, rubbing, whole_number
 from nlink.simulation.run import Run
 from nlink.simulation.run_files import PART, write_run
 from nlink.simulation.store import Store, create
@@ -47,7 +47,7 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
              step: float | None = None, max_step: float | None = None,
              algorithm: str | None = None, velocity: str = "qd", events: Any = None,
              limits: str = "ignore", restitution: float | None = None, friction: str = "dry",
-             width: float = 1e-3, traced: bool = True,
+             width: float = 1e-3, effort: str = "ignore", traced: bool = True,
              threads: int | None = None, max_steps: int = 10_000_000,
              save: str | Path | None = None,
              progress: bool | Callable[[float], None] | None = None,
@@ -91,6 +91,10 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     the force that holds them is beyond their friction: `Run.modes`, docs/friction.md) or "smooth"
     (its sign is tanh(qd / width), so that joints creep instead of sticking).
 
+    `effort` is what the effort limits of joints do: "ignore", or "saturate" (no joint force of a
+    controller or table is larger). Where rates are above the velocity limits, the run says so
+    (`Run.warnings`).
+
     `save` names a directory, or an .npz file or .zarr group, that is kept up to date: an
     interrupted run is continued by the same call and gives the same numbers.
 
@@ -104,7 +108,8 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     >>> run.q.shape, run.status, bool(abs(run.energy - run.energy[0]).max() < 1e-8)
     ((101, 2), 'done', True)
     """
-    problem = Problem.of(robot, q0, qd0, t, tau, method, velocity, every, step, vary)
+    problem = Problem.of(robot, q0, qd0, t, limited(robot, tau, effort), method, velocity, every,
+                         step, vary)
     if not (rtol >= 0 and atol >= 0 and 0 < rtol + atol < np.inf):
         raise ValueError(f"rtol: {rtol} and atol: {atol}, expected finite numbers >= 0, not both 0")
     _check_combination(problem, algorithm, traced)
