@@ -92,8 +92,11 @@ def simulate(
         metavar="FILE", help="Follow a spline through the waypoints of a .csv (t, q_1, q_2, ...) "
         "or .npz file (t, q); it is also where the robot starts.")] = None,
     limits: Annotated[str, typer.Option(
-        help="What joint limits do: ignore, stop or bounce.")] = "ignore",
-    restitution: Annotated[float, typer.Option(help="Of --limits bounce.")] = 1.0,
+        help="What joint limits do: ignore, stop, bounce or hold.")] = "ignore",
+    restitution: Annotated[float | None, typer.Option(
+        help="Of --limits bounce, 1 if not given, and hold, 0 if not given.")] = None,
+    friction: Annotated[str, typer.Option(
+        help="Dry friction of joints: dry (it sticks) or smooth (it creeps).")] = "dry",
     closing: Annotated[str, typer.Option(
         metavar="HOW", help="What keeps loops closed: project, drift (nothing), or the rate of "
         "Baumgarte's stabilization, 1/s.")] = "project",
@@ -163,6 +166,7 @@ def simulate(
                 model, start, ensemble, width, seed), rates, end_time, simulation.controller(
                 model, control, start, end, through, end_time, *gains), method, rtol, atol, every,
             vary=loads, step=step, velocity=velocity, limits=limits, restitution=restitution,
+            friction=friction,
             save=save, closing=simulation.closing(closing))
     except KeyboardInterrupt:
         if save is not None:

@@ -96,6 +96,14 @@ class Run:
         return np.empty((*self.rates.shape[:-1], 0)) if found is None else found
 
     @property
+    def modes(self) -> Array:
+        """What the rates that rub do, (..., times, rates): 1 and -1 slide, 0 sticks, 2 and -2
+        are held at a lower or upper limit; at the first time 0 is at rest, held or not. Of
+        size 0 where there is no dry friction."""
+        found = self.parts.get("mode")
+        return np.empty((*self.rates.shape[:-1], 0)) if found is None else found
+
+    @property
     def events(self) -> Events:
         """Events that were watched for: when, which, and the state then."""
         return Events.none(self.robot) if self.log is None else self.log
