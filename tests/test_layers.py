@@ -32,15 +32,17 @@ MAY_IMPORT = {
     "formats": "model",
     "viewer": "formats model scalars spatial",
     "compute": "algorithms backends closed_forms formats model programs robot scalars spatial",
-    "robot": "closures compute formats model papers programs scalars viewer",
+    "robot": "closures compute formats model papers programs reaching scalars viewer",
     "reports": "formats model robot",
     "simulation": "algorithms backends compute formats iterations model programs reports robot "
                   "scalars spatial viewer",
     "closures": "algorithms compute model programs robot scalars simulation",
     "papers": "algorithms closed_forms compute formats model programs reports robot scalars "
               "simulation spatial viewer",
-    "testing": "algorithms compute formats model programs robot",
-    "bench": "backends compute formats model robot simulation",
+    "reaching": "algorithms backends compute iterations model programs robot scalars simulation "
+                "spatial",
+    "testing": "algorithms compute formats model programs robot scalars",
+    "bench": "backends compute formats model reaching robot simulation",
     "cli": "algorithms backends bench compute formats model papers reports robot scalars "
            "simulation viewer",
     "__main__": "cli",
@@ -54,6 +56,7 @@ MAY_WAIT = (
     ("cli", ""),               # a command loads what it needs
     ("robot", "closures"),     # robot.py is at the bottom of what these are on top of
     ("robot", "papers"),
+    ("robot", "reaching"),
     ("robot", "viewer"),       # nothing is drawn by `import nlink`
     ("simulation.run", "viewer"),
     ("robot", "formats.convert"),  # writers are loaded when something is written
@@ -61,6 +64,7 @@ MAY_WAIT = (
     ("formats.load", "formats.mjcf"),
     ("formats.load", "formats.urdf"),
     ("papers.operators.linear", "papers.operators"),
+    ("simulation.run", "simulation.datasets"),
     ("simulation.run", "simulation.figures"),
     ("simulation.run", "simulation.run_files"),
     ("simulation.simulator", "reports.progress"),
@@ -175,6 +179,7 @@ def test_a_module_name_is_used_once():
     assert [name for name, count in counts.items() if count > 1] == []
 
 
+@pytest.mark.slow
 def test_a_class_name_is_used_once():
     counts = Counter(node.name for tree in trees().values() for node in ast.walk(tree)
                      if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))

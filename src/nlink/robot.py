@@ -13,26 +13,29 @@ from numpy.typing import ArrayLike
 from nlink.compute.computations import How
 from nlink.compute.editable import Editable
 from nlink.compute.engines import columnwise
+from nlink.compute.whole_body import WholeBody
 from nlink.formats.dh import from_rows, read_loops, to_toml
 from nlink.formats.files import write_text
 from nlink.formats.load import load_description
 from nlink.model.description import Description, Joint, Link, Physical
 from nlink.model.editing import edited
 from nlink.model.joints import Free
-from nlink.model.names import visible
+from nlink.model.names import counted, visible
 from nlink.model.pose import Convention
 from nlink.scalars.arrays import batch, single
 from nlink.scalars.lazy import lazy
+from nlink.scalars.notebook import html_table
 
 if TYPE_CHECKING:
     from nlink.closures.loops import Loops
     from nlink.papers.operators import Operators, SpatialOperators
     from nlink.papers.operators.quasi_velocities import Diagonal
+    from nlink.viewer.server import RobotView
 
 Array = np.ndarray
 
 
-class Robot(Editable):
+class Robot(Editable, WholeBody):
     """A mechanism and its dynamics; immutable.
 
     Every function takes any leading batch shape, broadcasts like a NumPy gufunc, accepts
@@ -75,9 +78,19 @@ class Robot(Editable):
         joints = self._mechanism.joints
         base = "floating" if joints and isinstance(joints[0].type, Free) else "fixed"
         count = len(self._mechanism.closures)
-        loops = f", {count} loop{'s' * (count > 1)}" if count else ""
-        return (f"<Robot {visible(self.name)}: {len(joints)} joints, {self.n} rates, "
-                f"{base} base{loops}>")
+        loops = f", {counted(count, 'loop')}" if count else ""
+        return (f"<Robot {visible(self.name)}: {counted(len(joints), 'joint')}, "
+                f"{counted(self.n, 'rate')}, {base} base{loops}>")
+
+    def _repr_html_(self) -> str:
+        rows = [(joint.name, joint.type.name, self.frames[joint.parent], link.name,
+                 f"{link.mass:.4g}", f"{joint.limits.position[0]:.4g} to "
+                 f"{joint.limits.position[1]:.4g}" if joint.type.nv else "")
+                for joint, link in zip(self.joints, self.links, strict=True)]
+        from nlink.viewer.pictures import inline_picture
+
+        return inline_picture(self) + html_table(repr(self)[1:-1].removeprefix("Robot "), (
+            "joint", "type", "on", "link", "mass, kg", "limits, rad or m"), rows, self.report)
 
     @lazy
     def n(self) -> int:
@@ -209,6 +222,19 @@ class Robot(Editable):
         return robot_png(self, path, q, width=width, height=height, theme=theme, layers=layers,
                          packages=packages)
 
+    def view(self, q: ArrayLike | None = None, *, host: str = "localhost",
+             port: int | None = None, dark: bool = False,
+             packages: Sequence[str | Path] = ()) -> RobotView:
+        """The robot in the browser, at `.url` until `.close()`: sliders for its joints, frames,
+        axes, mass centres and inertias on request, the numbers of a link that is picked.
+
+        `.show(q)` moves it, `.follow()` shows a simulation while it runs. Only this machine can
+        look unless `host` says otherwise. Needs viser: pip install nlink[viewer].
+        """
+        from nlink.viewer.server import RobotView
+
+        return RobotView(self, q=q, host=host, port=port, dark=dark, packages=packages)
+
     def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
                          f_ext: ArrayLike | None = None,
                          *, out: Any = None, **how: Unpack[How]) -> Array:
@@ -271,6 +297,22 @@ class Robot(Editable):
         """
         return self._compute("forward_dynamics_derivatives", (q, qd, tau, out), how, f_ext)
 
+    def regressor(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
+                  *, out: Any = None, **how: Unpack[How]) -> Array:
+        """Y with tau = Y pi, (..., n, 10 links): inverse dynamics without friction and armature
+        is linear in the inertial parameters.
+
+        A link has ten, about the origin and in the axes of its frame, in Pinocchio's order:
+        m, m c (three), Jxx, Jxy, Jyy, Jxz, Jyz, Jzz.
+
+        >>> import nlink
+        >>> robot = nlink.load("planar3")
+        >>> Y = robot.regressor([0.1, 0.2, 0.3], [1, 2, 3], [4, 5, 6])
+        >>> Y.shape
+        (3, 30)
+        """
+        return self._compute("regressor", (q, qd, qdd, out), how)
+
     def mass_matrix(self, q: ArrayLike, *, out: Any = None, **how: Unpack[How]) -> Array:
         """M(q), (..., n, n): the generalized inertia matrix, armatures on the diagonal."""
         return self._compute("mass_matrix", (q, out), how)
@@ -328,6 +370,14 @@ class Robot(Editable):
                         *, out: Any = None, **how: Unpack[How]) -> Array:
         """Jdot qd: the acceleration (angular, linear) of the frame's origin when qdd = 0."""
         return self._compute("jacobian_dot_qd", (q, qd, out), how, frame=frame)
+
+    def velocity_ik(self, q: ArrayLike, twist: ArrayLike, frame: int | str = -1,
+                    **how: Any) -> Array:
+        """Rates (..., n) that move a frame by a twist, within limits: see
+        `nlink.reaching.differential.velocity_ik` for `damping`, `posture`, `limits`, `dt`."""
+        from nlink.reaching.differential import velocity_ik
+
+        return velocity_ik(self, q, twist, frame, **how)
 
     def mass_matrix_derivatives(self, q: ArrayLike, *, out: Any = None,
                                 **how: Unpack[How]) -> Array:

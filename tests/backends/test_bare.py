@@ -61,6 +61,21 @@ def test_batches_are_computed_too(bare, kernel, count):
     assert (out == kernel(*arrays, threads=1)).all()
 
 
+@pytest.mark.parametrize("lead", [(3, 7), (2, 1, 5), (0, 4)])
+def test_several_leading_dimensions(kernel, lead):
+    flat = random_arrays(PROGRAM, int(np.prod(lead)))
+    arrays = [x.reshape(*lead, *x.shape[1:]) for x in flat]
+    expected, out = kernel(*flat).reshape(*lead, 4), np.zeros((*lead, 4))
+    assert kernel(*arrays).tobytes() == expected.tobytes()
+    assert kernel(*arrays).shape == expected.shape
+    assert kernel(*arrays, out=out) is out
+    assert out.tobytes() == expected.tobytes()
+    shared = np.zeros((*lead, 6))  # the output among the input
+    shared[...] = arrays[0]
+    kernel(shared, *arrays[1:], out=shared[..., :4])
+    assert (shared[..., :4] == expected).all()
+
+
 def test_batches_of_different_sizes_or_overlapping(bare, kernel):
     arrays = random_arrays(PROGRAM, 21)
     for bad in (20, 22):
@@ -181,6 +196,7 @@ MADE = {outs: random_program(12, shapes=((6,), (2, 3), ()), outs=outs)
         for outs in (((4,),), ((2, 3),), ((),), ((4,), (2, 2)), ((3,), ()))}
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("count", [None, 0, 1, 21, 5000])
 @pytest.mark.parametrize("outs", MADE)
 def test_results_that_are_made_natively_are_those_of_python(outs, count):

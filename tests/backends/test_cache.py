@@ -88,6 +88,7 @@ CORRUPTIONS = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("how", CORRUPTIONS)
 def test_a_corrupt_entry_is_compiled_again(place, value, how):
     expected = value()
@@ -235,6 +236,7 @@ print(value.tobytes().hex())
 """
 
 
+@pytest.mark.slow
 def test_eight_processes_on_an_empty_cache_at_once(place, value):
     here = str(Path(__file__).parent)
     running = [subprocess.Popen([sys.executable, "-c", SCRIPT, here], stdout=subprocess.PIPE,

@@ -167,6 +167,7 @@ def test_wrong_numbers_of_arrays(q, m):
         ask(q, m, np.empty(6))
 
 
+@pytest.mark.slow
 def test_the_convention_needs_no_llvm():
     script = ("import sys, nlink.backends.llvm, nlink.programs.calling, nlink.backends.llvm.cache;"
               "sys.exit('llvmlite' in sys.modules)")

@@ -33,7 +33,7 @@ def same_bits(a, b):
                for x, y in zip(a, b, strict=True))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 2**30), size=st.integers(1, 150))
 def test_compiled_equals_interpreted(seed, size):
@@ -175,6 +175,7 @@ def test_code_does_not_grow_with_repeated_outputs():
     assert len(lines) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vectors", [1, 3])
 def test_pieces_have_the_bits_of_the_whole(program, kernel, many_outputs, monkeypatch, vectors):
     from nlink.backends.llvm import emit, pieces
@@ -196,6 +197,7 @@ def test_pieces_have_the_bits_of_the_whole(program, kernel, many_outputs, monkey
                          [np.asarray(x) for x in whole(*(x[40] for x in arrays))])
 
 
+@pytest.mark.slow
 def test_compiled_code_survives_as_bytes(program, kernel):
     compiled = compile_program(program)
     again = Compiled.from_bytes(compiled.to_bytes())
@@ -204,6 +206,7 @@ def test_compiled_code_survives_as_bytes(program, kernel):
     assert same_bits(Kernel(again)(*arrays), kernel(*arrays))
 
 
+@pytest.mark.slow
 def test_a_kernel_is_freed_and_its_bare_call_outlives_it(program):
     kernel = Kernel(compile_program(program))
     arrays = random_arrays(program, 1)

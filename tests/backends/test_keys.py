@@ -102,6 +102,7 @@ for traced in (True, False):
 """
 
 
+@pytest.mark.slow
 def test_an_edited_method_of_an_own_joint_gives_a_new_kernel(tmp_path):
     """Each in a process of its own, on one cache: all that is compiled agrees with Python."""
     seen = set()

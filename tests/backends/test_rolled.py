@@ -39,6 +39,7 @@ def test_compiled_equals_interpreted(seed, serial, kinds):
         np.testing.assert_allclose(got, wanted, rtol=1e-7, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("serial", [True, False])
 def test_no_state_depends_on_the_batch_it_is_in(serial):
     program = random_rolled_program(9, 20, kinds=2, serial=serial)

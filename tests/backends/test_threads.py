@@ -6,6 +6,7 @@ What could take the tests down with it happens in a child process.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -147,12 +148,14 @@ print(seen[0] > 0)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [1.0, pytest.param(10.0, marks=pytest.mark.slow)])
 def test_interrupts_at_random_moments(seconds):
     """Nothing crashes, and nothing is written after an interrupted call has been left."""
     assert child(INTERRUPTED.replace("sys.argv[1]", str(seconds))) == "True\n"
 
 
+@pytest.mark.slow
 def test_batches_and_simulations_at_exit():
     assert child("""
 arrays, robot = random_arrays(program, 1000), nlink.load("planar3")
@@ -166,6 +169,7 @@ atexit.register(last)
 """) == "True True\n"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_fork_while_another_thread_compiles():
     assert child("""
@@ -192,6 +196,7 @@ print(set(codes))
 """) == "{0}\n"
 
 
+@pytest.mark.slow
 def test_a_fork_while_another_thread_asks_for_its_first_torques():
     """Robots, not kernels: properties that are computed once, and names that are loaded late."""
     assert child("""
@@ -216,12 +221,56 @@ print(set(codes))
 """, NLINK_CACHE="off") == "{0}\n"
 
 
+def test_an_interrupt_is_heard_between_pieces():
+    """The piece that is being compiled is finished, no other begun, and no lock left behind."""
+    assert child("""
+import functools
+from nlink.backends.llvm import emit, host, pieces
+emit.cut = functools.partial(pieces.cut, piece=6)
+made, machine = [], host._machine
+def interrupted():
+    made.append(1)
+    if len(made) == 3:
+        os.kill(os.getpid(), signal.SIGINT)
+    return machine()
+host._machine = interrupted
+try:
+    compile_program(program)
+except KeyboardInterrupt:
+    print("interrupted after", len(made))
+pieced, arrays = [], random_arrays(program, 9)
+other = threading.Thread(target=lambda: pieced.append(Kernel(compile_program(program))))
+other.start()
+other.join(60)
+print(len(made) > 8, pieced[0](*arrays).tobytes() == kernel(*arrays).tobytes())
+""") == "interrupted after 3\nTrue True\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
+def test_a_slow_compile_is_told_of_on_a_terminal_only():
+    script = """
+import time
+from nlink.backends.llvm import loading, translate
+loading.SLOW, compile_program = 0.01, translate.compile_program
+translate.compile_program = lambda program: (time.sleep(0.2), compile_program(program))[1]
+loading.load_kernel(random_program(5, size=10))
+"""
+    assert child(script, NLINK_CACHE="off") == ""
+    terminal, ours = os.openpty()
+    subprocess.run([sys.executable, "-c", PREPARED + script], stderr=ours, timeout=120, check=True,
+                   env=os.environ | {"NLINK_CACHE": "off"})
+    os.close(ours)
+    told = os.read(terminal, 10_000).decode()
+    assert re.fullmatch(r"nlink: still compiling after 0.01 s, .* \(Ctrl-C stops it\)\r\n", told)
+
+
 def test_equal_robots_share_a_kernel(monkeypatch):
     monkeypatch.setenv("NLINK_CACHE", "off")
     first, second = (random_robot(5, 4) for _ in range(2))
     assert kernel(first.request("bias")) is kernel(second.request("bias"))
 
 
+@pytest.mark.slow
 def test_nothing_of_a_collected_kernel_is_read_again():
     """With an allocator that spoils what was freed."""
     assert child("""
@@ -314,6 +363,7 @@ def test_with_one_thread_nobody_is_woken(monkeypatch):
         kernel(*arrays)
 
 
+@pytest.mark.slow
 def test_batches_without_the_gil_have_scratch_memory_of_their_own():
     program = random_rolled_program(3, 50)
     kernel = Kernel(translate.compile_program(program))
@@ -338,6 +388,7 @@ def test_batches_without_the_gil_have_scratch_memory_of_their_own():
     assert not wrong
 
 
+@pytest.mark.slow
 def test_daemons_that_compute_at_exit():
     assert child("""
 arrays = random_arrays(program, 20_000)

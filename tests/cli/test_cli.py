@@ -47,6 +47,7 @@ def give_stdin(monkeypatch, data):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
 
 
+@pytest.mark.slow
 def test_robots_lists_every_bundled_robot(run):
     status, out, _ = run("robots", "--json")
     assert status == 0
@@ -189,6 +190,7 @@ def test_symbolic_has_many_forms(run, option, sign):
     assert sign in out
 
 
+@pytest.mark.slow
 def test_check_passes_for_a_physical_robot(run):
     status, out, _ = run("check", "planar3")
     assert status == 0
@@ -213,7 +215,7 @@ def test_a_flawed_file_is_shown_and_converted_with_a_line_about_it(run, tmp_path
     assert (tmp_path / "flawed.toml").exists()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 def test_a_base_floats_where_asked(run, tmp_path):
     path, copy = tmp_path / "body.urdf", tmp_path / "copy.toml"
     path.write_text('<robot name="body"><link name="trunk"><inertial><mass value="2"/>'
@@ -290,7 +292,6 @@ def test_cache_info_says_why_nothing_is_kept(run, monkeypatch, place, said):
     (["info"], "Missing argument 'ROBOT'"),
     (["info", "nope"], "'nope' is not bundled"),
     (["info", "no/such/file.toml"], "no/such/file.toml: cannot be read"),
-    (["id", ROBOT], "expected --q"),
     (["id", ROBOT, "--q", "0,0"], "--q: 2 numbers, expected 3"),
     (["id", ROBOT, "--q", "0,x,0"], "--q: '0,x,0', expected 3 numbers"),
     (["id", ROBOT, "no.csv"], "no.csv: No such file"),
@@ -300,6 +301,12 @@ def test_cache_info_says_why_nothing_is_kept(run, monkeypatch, place, said):
     (["symbolic", ROBOT, "bias", "--code", "fortran"], "fortran"),
     (["symbolic", ROBOT, "bias", "--latex", "--cse"], "exclude each other"),
     (["check", ROBOT, "--seed", "x"], "'--seed'"),
+    (["info", "puma56"], "did you mean 'puma560'?"),
+    (["simulte", ROBOT], "Did you mean 'simulate'?"),
+    (["count", ROBOT, "inverse-dynamics"], "did you mean 'inverse_dynamics'?"),
+    (["simulate", ROBOT, "--atol", "inf"], "atol: inf, expected finite numbers"),
+    (["simulate", ROBOT, "--control", "pd", "--to", "1,1,1", "--kp", "1,2"],
+     "--kp: 2 numbers, expected 3"),
 ])
 def test_bad_command_lines_are_refused_in_one_line(refuse, arguments, said):
     assert said in refuse(*arguments)
@@ -354,6 +361,7 @@ def test_interrupt_ends_quietly(run, monkeypatch):
     assert (status, out, err) == (130, "", "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
 @pytest.mark.parametrize("arguments", [["robots"], ["robots", "--json"], ["--help"]])
 def test_a_reader_that_leaves_causes_no_traceback(arguments):
@@ -365,6 +373,7 @@ def test_a_reader_that_leaves_causes_no_traceback(arguments):
     assert process.wait() in (0, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="the shell's redirections")
 @pytest.mark.parametrize(("command", "status"), [
     ("robots >&-", 0), ("fd planar3 --q 0,0,0 >&-", 0), ("info planar3 >&- 2>&- <&-", 0),
@@ -388,6 +397,7 @@ def test_reproduce_says_where_the_report_is(run, tmp_path, monkeypatch):
         "report": str(tmp_path / "report.html")}
 
 
+@pytest.mark.slow
 def test_forward_dynamics_undoes_inverse_dynamics(run):
     _, torques, _ = run("id", "puma560", "--q", "0,0.5,1,0,0,0", "--qdd", "1,2,3,4,5,6", "--json")
     tau = ",".join(map(str, json.loads(torques)["tau"][0]))
@@ -398,3 +408,35 @@ def test_forward_dynamics_undoes_inverse_dynamics(run):
 def test_forward_dynamics_names_its_own_options(run):
     status, _, err = run("fd", "puma560", "states.csv", "--tau", "1")
     assert (status, err) == (2, "nlink: STATES and --q, --qd, --tau exclude each other\n")
+
+
+def test_degrees_are_degrees_and_large_angles_are_asked_about(run):
+    _, plain, _ = run("id", ROBOT, "--q", f"{np.pi / 2},0,0")
+    _, degrees, error = run("id", ROBOT, "--q", "90,0,0", "--deg")
+    assert degrees == plain
+    assert not error
+    _, _, error = run("id", ROBOT, "--q", "90,0,0")
+    assert error == "nlink: warning: --q: 90 rad is 14.3 turns; --deg takes angles in degrees\n"
+    assert run("id", ROBOT)[1] == run("id", ROBOT, "--q", "0,0,0")[1]
+
+
+def test_a_controlled_run_says_how_well_it_followed_and_what_it_wrote(run, tmp_path):
+    from nlink.simulation import Cycloid, PDGravity
+
+    out = tmp_path / "a.csv"
+    command = ("simulate", ROBOT, "--control", "pd", "--to", "20,-10,5", "--deg", "--kp",
+               "100,80,60", "--kd", "20", "--t", "1", "--every", "0.1")
+    status, said, _ = run(*command, "--out", out)
+    assert status == 0
+    assert "follows within" in said
+    assert "largest effort" in said
+    assert "energy" not in said
+    assert f"wrote {out}" in said
+    data = json.loads(run(*command, "--json")[1])
+    assert data["files"] == []
+    arm = nlink.load(ROBOT)
+    path = Cycloid(np.zeros(3), np.deg2rad([20, -10, 5]), 1.0)
+    same = nlink.simulate(arm, np.zeros(3), t=1.0, every=0.1, tau=PDGravity(
+        arm, path, [100, 80, 60], 20.0))
+    assert data["tracking"]["error"] == np.abs(same.tracking_error).max()
+    assert data["tracking"]["effort"] == np.abs(same.tau).max()

@@ -72,7 +72,7 @@ def test_simplified_planar_torques_equal_lagranges_as_expressions(planar):
         assert sp.simplify(rest) == 0
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["inverse_dynamics", "gravity_torque", "jacobian", "pose"])
 def test_named_parts_reproduce_the_numbers(name):
     robot = nlink.load("stanford")
@@ -148,11 +148,21 @@ def test_str_is_one_equation_an_element(planar):
     assert [line.split(" = ")[0] for line in lines] == ["tau_1", "tau_2", "tau_3"]
 
 
-def test_what_is_not_defined_is_nan():
-    """Two joints move a frame in two directions: there is no 6x6 inertia of it."""
-    forms = nlink.symbolic(nlink.load("double_pendulum"), "operational_inertia")
-    assert all(value is sp.nan for value in forms.values)
-    assert "nan" in forms.code("c").lower()
-    assert r"\text{NaN}" in forms.latex()
-    with pytest.raises(ArithmeticError, match="nan has no normal form"):
-        _ = forms.simplified().values
+def test_notebooks_typeset_short_forms_and_not_long_ones():
+    short = nlink.symbolic(nlink.load("double_pendulum"), "gravity_torque", parameters="names")
+    assert repr(short) == "<Symbolic gravity_torque(q): tau 2>"
+    shown = short._repr_latex_()
+    assert shown is not None
+    assert shown.startswith("$$\n")
+    assert shown.endswith("\n$$")
+    assert nlink.symbolic(nlink.load("puma560"), "forward_dynamics")._repr_latex_() is None
+
+
+def test_the_lower_half_of_a_symmetric_matrix_is_named_with_both_indices():
+    latex = nlink.symbolic(nlink.load("planar3"), "mass_matrix", parameters="names").latex()
+    assert latex.endswith("M_{ji} &= M_{ij}\n\\end{aligned}")
+
+
+def test_what_never_exists_is_refused():
+    with pytest.raises(ValueError, match="operational_inertia: does not exist for planar3"):
+        nlink.symbolic(nlink.load("planar3"), "operational_inertia")

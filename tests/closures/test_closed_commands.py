@@ -61,6 +61,7 @@ def test_closing_is_an_option(run):
                                   "positive rate (1/s)\n")
 
 
+@pytest.mark.slow
 def test_a_target_is_closed_around_its_motors(run, tmp_path):
     status, _, _ = run("simulate", "four_bar", "--control", "pd", "--to", "2.0,-1.0,1.7",
                        "--t", "1", "--kp", "2000", "--kd", "200", "--rtol", "1e-6",
@@ -74,6 +75,7 @@ def test_a_target_is_closed_around_its_motors(run, tmp_path):
     assert (status, error.startswith("nlink: robot: slider_crank has no motor on")) == (2, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["four_bar", "two_arms_box"])
 @pytest.mark.parametrize("width", [0.01, 0.5])
 def test_wide_ensembles_are_closed(name, width):
@@ -86,6 +88,7 @@ def test_wide_ensembles_are_closed(name, width):
     assert away.max() < 12 * width  # nothing is thrown to far turns
 
 
+@pytest.mark.slow
 def test_ensembles_that_cannot_close_are_refused():
     """Around a four-bar that is pulled straight only itself is closed."""
     d = FOUR_BAR.description

@@ -32,6 +32,7 @@ def driven(robot: Robot) -> Robot:
     return Robot(replace(d, joints=tuple(replace(joint, actuated=True) for joint in d.joints)))
 
 
+@pytest.mark.slow
 def test_tracking_laws_act_on_motors_alone():
     run = nlink.simulate(FOUR_BAR, t=3.0, every=0.1, rtol=1e-6, atol=1e-9,
                          tau=PD(FOUR_BAR, Cycloid(HOME, THERE, 2.0), 2e4, 500.0))
@@ -50,6 +51,7 @@ def test_joints_of_trees_without_motors_are_left_alone():
     assert PD(acrobot, [1.0, 1.0], 10.0, 1.0)(0.0, [0.0, 0.0], [0.0, 0.0]) == [0.0, 10.0]
 
 
+@pytest.mark.slow
 def test_computed_torque_moves_a_linkage_that_has_motors_everywhere():
     robot = driven(FOUR_BAR)
     run = nlink.simulate(robot, OPEN_FROM_THERE, t=3.0, every=0.1, rtol=1e-6, atol=1e-9,

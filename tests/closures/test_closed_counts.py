@@ -52,7 +52,7 @@ def operations(robot: Robot, algorithm: str) -> np.ndarray:
     return np.array([c.mul, c.add, c.div, c.sqrt, c.trig])
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["fixed", "soft_finger"])
 def test_the_object_form_is_linear_in_the_number_of_arms(kind):
     """One more arm costs what every other does, to the last operation."""
@@ -61,7 +61,7 @@ def test_the_object_form_is_linear_in_the_number_of_arms(kind):
     assert (np.diff(counts, axis=0)[:, :2] > 0).all()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["object", "contact"])
 def test_both_forms_are_linear_in_the_joints_of_an_arm(algorithm):
     counts = np.array([operations(generic_arms(2, n), algorithm) for n in range(6, 11)])
@@ -87,6 +87,7 @@ def test_the_contact_form_grows_faster_with_the_arms():
     assert ours[-1] < contact[-1]
 
 
+@pytest.mark.slow
 def test_a_joint_in_a_loop_costs_a_bounded_multiple_of_one_in_a_tree():
     def slope(make, *how) -> float:
         few, many = (nlink.count(make(n), "forward_dynamics", *how).total for n in (8, 12))

@@ -25,6 +25,7 @@ def openings(run: nlink.Run) -> tuple[float, float]:
     return np.abs(loops.error(run.q)).max(), np.abs(loops.velocity(run.q, run.qd)).max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "seconds"), [
     ("four_bar", 10.0), ("slider_crank", 10.0),
     pytest.param("two_arms_box", 10.0, marks=pytest.mark.slow),
@@ -39,6 +40,7 @@ def test_free_mechanisms_conserve_energy_and_stay_closed(name, seconds):
     assert max(openings(run)) <= 1e-12
 
 
+@pytest.mark.slow
 def test_energy_comes_in_by_the_work_of_motors():
     """On the four-bar, with the crank driven: dE/dt = tau . qd, whatever the loop carries."""
     q0, qd0 = (x[0] for x in starts(FOUR_BAR, 1))
@@ -49,6 +51,7 @@ def test_energy_comes_in_by_the_work_of_motors():
     assert np.abs(run.energy - run.energy[0] - work).max() < 1e-9 * np.abs(run.energy).max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["rkf45", "dopri5", "dop853", "abm", "rk4"])
 def test_every_method_keeps_loops_closed(method):
     q0, qd0 = starts(FOUR_BAR, 5)
@@ -119,6 +122,7 @@ def test_trees_have_nothing_to_be_closed():
         nlink.simulate(nlink.load("double_pendulum"), t=0.1, closing=20.0)
 
 
+@pytest.mark.slow
 def test_projection_keeps_the_order_of_a_method():
     """rk4 with half the step has a sixteenth of the error."""
     q0, qd0 = (x[0] for x in starts(FOUR_BAR, 1))
@@ -178,6 +182,7 @@ def test_what_cannot_be_is_refused_in_a_sentence(options, words):
     assert "\n" not in str(refusal.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closing", ["project", 15.0])
 def test_an_interrupted_run_goes_on_to_the_same_bits(tmp_path, monkeypatch, until_done, closing):
     monkeypatch.setattr("nlink.simulation.simulator.SLICE", 1e-5)

@@ -42,7 +42,7 @@ def test_forward_dynamics_undoes_inverse_dynamics(robot, seed):
     assert np.linalg.norm(tau) <= np.linalg.norm(given) * (1 + 1e-9)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 def test_joint_forces_are_the_shortest():
     """Any other that makes the same motion, through squeezing, is longer."""
     arms = nlink.load("two_arms_box")
@@ -61,6 +61,7 @@ def test_joint_forces_are_the_shortest():
         assert abs(tau @ (other - tau)) < 1e-8 * (other @ other)
 
 
+@pytest.mark.slow
 def test_chosen_internal_forces_are_met():
     """A squeeze that the object does not feel is there, on top of what the motion needs."""
     arms = nlink.load("two_arms_box")
@@ -74,6 +75,7 @@ def test_chosen_internal_forces_are_met():
     assert forces - plain == pytest.approx(squeeze, abs=1e-7)
 
 
+@pytest.mark.slow
 def test_wrenches_of_multipliers_do_the_work_of_the_rows():
     """What `of` does to `on` is minus the wrench of the multipliers on `of`: J^T lambda."""
     arms = nlink.load("two_arms_box")
@@ -92,6 +94,7 @@ def test_wrenches_of_multipliers_do_the_work_of_the_rows():
     assert by_hand == pytest.approx(total, abs=1e-8 * np.abs(total).max())
 
 
+@pytest.mark.slow
 def test_internal_wrenches_have_no_resultant_on_the_object():
     for name, arms in (("box", nlink.load("two_arms_box")),
                        ("object", random_closed_robot(3, arms=3, joints=6, types=[
@@ -134,7 +137,7 @@ def test_some_rates_and_accelerations_complete_the_motion(name):
     assert relative(found[1], qdd) < 1e-9
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["four_bar", "two_arms_box"])
 def test_wrenches_on_links_are_borne(name):
     """Forward dynamics with the same wrenches has the motion back."""
@@ -148,6 +151,7 @@ def test_wrenches_on_links_are_borne(name):
     assert relative(tau, robot.loops.inverse_dynamics(q, qd, qdd)[0]) > 1e-3
 
 
+@pytest.mark.slow
 def test_every_state_of_a_batch_has_its_own_squeeze():
     arms = nlink.load("two_arms_box")
     q, qd, qdd = (np.array(x) for x in zip(*(motion(arms, k)[:3] for k in (1, 2)), strict=True))
@@ -159,6 +163,7 @@ def test_every_state_of_a_batch_has_its_own_squeeze():
         assert np.array_equal(forces[k], alone[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["four_bar", "two_arms_box"])
 def test_closed_states_are_known_from_open_ones(name):
     robot = nlink.load(name)

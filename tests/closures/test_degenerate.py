@@ -64,6 +64,7 @@ def test_a_planar_loop_askew_moves_as_the_straight_one(name, engine):
                         straight.forward_dynamics(q, qd, tau)) < 1e-11
 
 
+@pytest.mark.slow
 def test_a_redundant_loop_carries_the_force_that_is_determined():
     """In the plane the force in the pin is unique though three rows are redundant; what a
     planar mechanism does not load is left without moment."""
@@ -103,6 +104,7 @@ def test_a_parallelogram_passes_its_change_point(engine):
     assert np.abs(J @ found).max() < 1e-12
 
 
+@pytest.mark.slow
 def test_a_parallelogram_turns_through_its_change_points():
     robot = pinned_at(load("four_bar"), 0.4, (0.5, -0.5, 0.5))
     run = nlink.simulate(robot, robot.neutral, [9.0, -9.0, 9.0], t=2.0, rtol=1e-10)
@@ -122,6 +124,7 @@ def wrist_singular() -> tuple[Robot, np.ndarray]:
     return grasped(d, q), q
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["python", "numpy",
                                     pytest.param("compiled", marks=pytest.mark.slow)])
 def test_a_singular_arm_is_left_to_the_contact_form(engine):
@@ -156,6 +159,7 @@ def test_only_singular_entries_of_a_batch_are_done_again():
     assert relative(pushed[0], Dense(robot).solve(q, still, still, f_ext)[0]) < 1e-9
 
 
+@pytest.mark.slow
 def test_a_stand_in_reads_arrays_before_they_are_overwritten():
     robot, q = wrist_singular()
     still, tau = np.zeros(robot.n), np.arange(1.0, robot.n + 1)
@@ -168,6 +172,7 @@ def test_a_stand_in_reads_arrays_before_they_are_overwritten():
         robot.forward_dynamics(q, still, tau, algorithm="object", engine="numpy", out=np.zeros(3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distance", [1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-9])
 def test_near_a_singular_arm_the_answer_stays_right(distance):
     d = load("two_arms_box")
@@ -180,6 +185,7 @@ def test_near_a_singular_arm_the_answer_stays_right(distance):
     assert relative(robot.forward_dynamics(q, qd, tau, engine="python"), expected) < 1e-8
 
 
+@pytest.mark.slow
 def test_more_loops_than_freedoms_hold_everything_still():
     """Three short arms weld an object to the ground: nothing moves, whatever pushes."""
     robot = Robot(random_arms(1, arms=3, joints=3, types=["fixed"]))
@@ -191,6 +197,7 @@ def test_more_loops_than_freedoms_hold_everything_still():
     assert np.abs(found).max() < 1e-9 * np.abs(freely).max()
 
 
+@pytest.mark.slow
 def test_a_loop_that_cannot_close_says_how_far_it_stays_open():
     robot = pinned_at(load("four_bar"), 5.0)
     with pytest.raises(ValueError, match=r"do not close from here; 'pin' is open by \S+ m$"):
@@ -220,6 +227,7 @@ def test_half_a_turn_away_is_open_and_can_be_assembled(kind, q):
     assert T[0, 0] == pytest.approx(1.0) or kind == "revolute"
 
 
+@pytest.mark.slow
 def test_a_hinge_upside_down_is_open():
     d = load("four_bar")
     flipped = replace(d.loops[0].on, pose=Pose.shift(0.8) @ Pose.turn("x", np.pi - 1e-8))
@@ -238,6 +246,7 @@ def askew(tilt: float) -> Robot:
     return Robot(replace(d, joints=(*d.joints[:2], replace(rocker, placement=place))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tilt", [1e-12, 1.7e-7, 3.67e-6])
 def test_axes_askew_by_the_digits_of_a_file_move_as_straight_ones(tilt):
     """A quarter turn written as 1.5708 is the last of them; four turns, so all configurations."""
@@ -250,6 +259,7 @@ def test_axes_askew_by_the_digits_of_a_file_move_as_straight_ones(tilt):
     assert run.robot.loops.assemble(run.q[77]) == pytest.approx(run.q[77], abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tilt", [2e-5, 5e-5])
 def test_axes_askew_by_more_are_refused(tilt):
     """Such a linkage is locked, and cannot move."""

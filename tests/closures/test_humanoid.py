@@ -23,6 +23,7 @@ def robot() -> nlink.Robot:
                "rotation": apart[:3, :3].tolist()}}])
 
 
+@pytest.mark.slow
 def test_a_bar_between_the_hands_obeys_the_dense_equations(robot: nlink.Robot) -> None:
     """J and Jdot qd from the Jacobians of the hands, the system solved densely."""
     q, n = robot.neutral, robot.n
@@ -53,6 +54,7 @@ def test_a_bar_between_the_hands_obeys_the_dense_equations(robot: nlink.Robot) -
     np.testing.assert_allclose(ours, qdd, atol=1e-10 * np.abs(qdd).max())
 
 
+@pytest.mark.slow
 def test_it_has_six_freedoms_less(robot: nlink.Robot) -> None:
     mobility = robot.loops.mobility()
     assert mobility.freedom == robot.n - 6

@@ -117,6 +117,7 @@ def test_inverse_dynamics_over_a_turn_is_that_of_lagrange(pair):
         assert tau == pytest.approx([wanted, 0, 0], rel=1e-10, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_a_turn_of_the_crank_is_that_of_the_reduced_equation(pair):
     """A driven motion over several turns against quadrature-free integration of one equation."""
     from scipy.integrate import solve_ivp

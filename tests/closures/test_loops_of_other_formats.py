@@ -55,6 +55,7 @@ def test_wrong_loop_joints_get_one_sentence(change: dict[str, str], message: str
         linkage(**change)
 
 
+@pytest.mark.slow
 def test_what_is_written_as_mjcf_is_read_back() -> None:
     robot = held()
     text = to_mjcf(robot.description)
@@ -68,6 +69,7 @@ def test_what_is_written_as_mjcf_is_read_back() -> None:
                                robot.forward_dynamics(q, qd, tau), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_stiff_equalities_of_mujoco_approach_the_loop() -> None:
     """MuJoCo's constraints are springs: nearly ours, where they are made nearly rigid."""
     robot = held()
@@ -86,6 +88,7 @@ def test_stiff_equalities_of_mujoco_approach_the_loop() -> None:
         assert np.abs(data.qacc - ours).max() < 1e-3 * np.abs(ours).max()
 
 
+@pytest.mark.slow
 def test_welds_between_free_bodies_are_read() -> None:
     text = """<mujoco><worldbody>
       <body name="a" pos="0 0 1"><freejoint/><inertial pos="0 0 0" mass="0.8"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nlink
-from nlink.programs.products import find, formulations
+from nlink.programs.products import find
 from nlink.testing.mechanisms import EVERY, random_robot
 from nlink.testing.samples import coordinate_rates
 
@@ -194,7 +194,3 @@ def test_few_operations(name):
 def test_what_does_not_fit_is_refused(call, message):
     with pytest.raises((TypeError, ValueError), match=message):
         call(nlink.load("planar3"))
-
-
-def test_default_formulations_of_long_mechanisms():
-    assert next(iter(formulations("forward_dynamics_vjp"))) == "implicit-sweeps"

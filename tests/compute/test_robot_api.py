@@ -38,6 +38,7 @@ def arguments(name: str, state: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...
     return state[:1 + RATES.get(name, 0)]
 
 
+@pytest.mark.sampled(12)
 @ENGINE
 @pytest.mark.parametrize("name", SHAPES)
 def test_leading_shapes_are_kept(robot, state, name, engine):

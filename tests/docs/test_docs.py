@@ -25,7 +25,7 @@ TEST = re.compile(r"(tests/[\w/]+\.py)(?:::(\w+))?")
 SOURCE = re.compile(r"`(?:nlink/)?([a-z]\w*/[\w/]+\.py)`")
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-LONG = {"adding-an-integrator", "closed-chains", "compiler", "denoc", "diagonal",
+LONG = {"README", "adding-an-integrator", "closed-chains", "compiler", "denoc", "diagonal",
         "operator-algebra", "simulation"}
 """Pages that take seconds."""
 
@@ -39,6 +39,7 @@ def _algorithms_as_they_were():
     ALGORITHMS.update(before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_algorithms_as_they_were")
 @pytest.mark.parametrize("page", [
     pytest.param(page, marks=[pytest.mark.slow] * (page.stem in LONG),
@@ -79,6 +80,7 @@ def test_named_tests_and_modules_exist(page):
         assert (ROOT / path).is_file() or (ROOT / "src" / "nlink" / path).is_file(), path
 
 
+@pytest.mark.slow
 def test_packages_import_only_those_listed_before_them():
     listed = re.findall(r"^\| `(\w+)` \|", (ROOT / "CONTRIBUTING.md").read_text("utf-8"),
                         re.MULTILINE)

@@ -46,6 +46,7 @@ def is_arm(description: Description) -> bool:
     return True
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("convention", CONVENTIONS)
 @pytest.mark.parametrize("seed", range(25))
 def test_tables_of_random_chains(seed, convention):

@@ -113,6 +113,7 @@ def test_quaternions_pass_through():
                                rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_coupled_mechanism_falls_as_its_own_equations_say():
     integrate = pytest.importorskip("scipy.integrate")
     smooth = random_description(5, 3, types=("revolute",), fixed=False, friction=False)
@@ -134,6 +135,7 @@ def test_a_coupled_mechanism_falls_as_its_own_equations_say():
     np.testing.assert_allclose(run.q[:, 2], -1.5 * run.q[:, 1] + 0.2, atol=1e-13)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "followers"), [
     ("panda_description/panda", 1), ("baxter_description/baxter", 2),
     ("pr2_description/pr2", 10), ("tiago_pro_description/tiago_pro", 10)])
@@ -195,6 +197,7 @@ def test_wrong_shapes_are_refused():
         mechanism.mass_matrix(np.zeros(6))
 
 
+@pytest.mark.slow
 def test_long_files_of_followers_are_read_in_linear_time():
     """Twenty thousand joints, each following the one before."""
     links = tuple(nlink.Link(f"l{k}", 1.0) for k in range(20_000))

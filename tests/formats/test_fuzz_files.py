@@ -13,7 +13,7 @@ from nlink.formats.files import MAX_BYTES, read_text, write_text
 from nlink.formats.safe_xml import MAX_DEPTH, MAX_ELEMENTS
 from nlink.formats.urdf import parse_urdf
 
-FILES = {"urdf": 3000, "toml": 3000, "mjcf": 2000}
+FILES = {"urdf": 1000, "toml": 1000, "mjcf": 500}
 """Of each kind in the slow part: about twenty seconds together."""
 EDITS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 400), st.integers(0, 400)),
                  min_size=1, max_size=3)
@@ -33,6 +33,7 @@ def test_seeds_are_valid(kind):
     assert accept(kind, SEEDS[kind]) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SEEDS)
 @given(edits=EDITS)
 @settings(max_examples=300)
@@ -51,6 +52,7 @@ def test_thousands_of_spoiled_files(kind):
     refused_or_valid()
 
 
+@pytest.mark.slow
 @given(st.text(max_size=200) | st.binary(max_size=200).map(lambda b: b.decode("latin-1")))
 def test_any_text_is_refused(text):
     for kind in ("urdf", "toml"):

@@ -42,6 +42,7 @@ def test_a_string_without_an_end_is_scanned_once():
             parse_toml(text)
 
 
+@pytest.mark.slow
 def test_tables_are_bounded():
     with pytest.raises(ValueError, match=f"expected at most {MAX_ROWS} together"):
         parse_toml("[[link]]\n" * (MAX_ROWS + 1))

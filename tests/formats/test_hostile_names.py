@@ -135,6 +135,7 @@ def test_html(name):
     assert Tags(page(NAMES[name])).found == Tags(page("arm")).found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("robot", ["Markdown"], indirect=True)
 def test_markdown(robot, tmp_path):
     path = tmp_path / "robot.toml"
@@ -150,6 +151,7 @@ def test_markdown(robot, tmp_path):
     assert {row.count("|") for row in rows} <= heads
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("robot", ["LaTeX"], indirect=True)
 def test_plots(robot, tmp_path):
     run = nlink.simulate(robot, t=0.1, every=0.1)
@@ -167,6 +169,7 @@ def test_completions_are_plain():
     assert all(ALLOWED.fullmatch(name) and " " not in name for name in nlink.robots())
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("words", [
     ["info"], ["info", "--json"], ["check", "--quick"], ["count", "gravity_torque"],
     ["fd", "--q", "0,0"], ["explain", "--joint", "1"], ["simulate", "--t", "0.1"],

@@ -28,7 +28,8 @@ def test_a_bundled_robot_names_itself_and_its_source(name):
 @pytest.mark.parametrize("name", sorted(set(nlink.robots()) - NOT_PHYSICAL))
 def test_a_bundled_robot_is_physical(name):
     nlink.load(name, physical="error")
-    report = nlink.check(load(name), states=4, engine="numpy")
+    quick = name not in ("puma560", "two_arms_box")  # formulations are the same everywhere
+    report = nlink.check(load(name), states=4, engine="numpy", quick=quick)
     assert report.ok
     assert report.findings == ()
 
@@ -63,6 +64,7 @@ def test_random_states_stay_within_limits(name):
     assert qd.shape == (100, robot.n)
 
 
+@pytest.mark.slow
 def test_a_report_is_a_table_a_sentence_and_data():
     report = nlink.check(load("planar3"), states=2, engine="numpy")
     assert len(report.rows) == len(LAWS)
@@ -78,7 +80,7 @@ def scaled(**factors: float) -> nlink.Robot:
     return nlink.Robot.from_dh([rod] * 3, gravity=(0, -9.81 * factors.get("gravity", 1.0), 0))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("factors", "words"), [
     ({"length": 1e3, "inertia": 1e6}, "lengths in millimetres"),
     ({"length": 1e3}, "inertia is much too small"),
@@ -93,6 +95,7 @@ def test_a_slip_of_units_is_noticed(factors, words):
     assert words in messages if words else not messages
 
 
+@pytest.mark.slow
 def test_inertias_no_body_has_are_a_warning_where_the_laws_hold():
     rod = {"joint": "revolute", "a": 1.0, "mass": 1.0, "com": (-0.5, 0, 0),
            "inertia": (-0.001, 1 / 12, 1 / 12)}

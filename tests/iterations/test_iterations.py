@@ -62,6 +62,7 @@ class Euler(OneStep):
         return Attempt(s, new, given.rates(trial.time, new), error)
 
 
+@pytest.mark.slow
 def test_a_method_of_a_users_own_is_compiled_and_of_its_order():
     robot, t = nlink.load("double_pendulum"), [0.0, 0.5]
     exact = nlink.simulate(robot, [0.3, 0.1], t=t, method="dop853").q[-1]

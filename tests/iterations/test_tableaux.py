@@ -88,6 +88,7 @@ def test_order_of_convergence_of_fixed_steps(method, order, steps):
     assert np.abs(orders - order).max() < 0.25
 
 
+@pytest.mark.slow
 def test_an_implicit_step_is_solved_where_the_iteration_converges():
     """The change of a sweep goes up and down on its way to rounding."""
     robot = nlink.load("panda")
@@ -140,6 +141,7 @@ def test_order_of_convergence_at_imposed_steps(method, robot, q0, end, n):
     assert abs(np.log2(errors[0] / errors[1]) - TABLEAUX[method].order) < 0.7
 
 
+@pytest.mark.slow
 def test_the_adams_method_takes_fewer_evaluations_the_tighter_it_is():
     """Its order rises with the tolerance's demands: errors fall in step, costs hardly grow."""
     robot, q0 = nlink.load("puma560"), np.zeros(6)

@@ -304,6 +304,7 @@ def run(expression, scalar):
     return operation(*(run(a, scalar) for a in arguments))
 
 
+@pytest.mark.slow
 @given(EXPRESSIONS, st.fixed_dictionaries({name: st.floats(-2, 2) for name in "xyz"}))
 @settings(max_examples=300)
 def test_a_simplified_graph_has_the_value_of_the_expression(expression, values):

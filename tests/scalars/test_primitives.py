@@ -294,6 +294,7 @@ print("emitted" if "nlink.backends.llvm.emit" in sys.modules else "loaded")
 """
 
 
+@pytest.mark.slow
 def test_library_functions_are_found_by_a_second_process(tmp_path, monkeypatch):
     monkeypatch.setenv("NLINK_CACHE", str(tmp_path / "cache"))
     first, second = (subprocess.run([sys.executable, "-c", SECOND], check=True, text=True,

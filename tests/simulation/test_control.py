@@ -22,6 +22,7 @@ def desired(path, t):
     return [np.array([path(float(x))[k] for x in t], dtype=float) for k in range(3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Cycloid, Quintic])
 def test_trajectories_are_integrals_of_their_rates_and_rest_outside(kind):
     path = kind([0.0, 1.0], [2.0, -1.0], 4.0)
@@ -36,11 +37,13 @@ def test_trajectories_are_integrals_of_their_rates_and_rest_outside(kind):
     assert np.abs(q[t >= 4] - [2, -1]).max() < 1e-14
 
 
+@pytest.mark.slow
 def test_computed_torque_tracks():
     run = nlink.simulate(PUMA, t=3.0, tau=ComputedTorque(PUMA, PATH, 100.0, 20.0))
     assert np.abs(run.q - desired(PATH, run.t)[0]).max() <= 1e-8
 
 
+@pytest.mark.slow
 def test_computed_torque_makes_the_error_linear():
     """e'' + kd e' + kp e = 0, whatever the arm does: critically damped here."""
     offset = np.array([0.1, -0.2, 0.05, 0.1, 0.2, -0.1])
@@ -50,6 +53,7 @@ def test_computed_torque_makes_the_error_linear():
     assert np.abs(error - offset * (1 + 5 * t) * np.exp(-5 * t)).max() <= 1e-7
 
 
+@pytest.mark.slow
 def test_feed_forward_follows_while_the_motion_is_short():
     run = nlink.simulate(PUMA, t=2.0, tau=FeedForward(PUMA, PATH), rtol=1e-12, atol=1e-14)
     q, qd, qdd = desired(PATH, run.t)
@@ -66,6 +70,7 @@ def test_gravity_compensation_holds_still_and_plain_pd_sags():
     assert np.abs(sagged.q[-1] - target).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_a_law_of_ones_own_is_the_same_traced_or_not():
     def controller(t, q, qd):
         return [-3 * v - nlink.sin(2 * t) * nlink.cos(x) + 0.1 * nlink.sign(v)
@@ -85,6 +90,7 @@ def saturated(t, q, qd):
     return nlink.clip(pd, -8.0, [5.0, 6.0])
 
 
+@pytest.mark.slow
 def test_a_saturated_controller_is_the_same_everywhere():
     arm = nlink.load("double_pendulum")
 
@@ -113,6 +119,7 @@ def test_a_saturated_controller_is_the_same_everywhere():
     np.testing.assert_allclose([formula(*s) for s in states], python, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_law_may_use_arrays():
     run = nlink.simulate(PUMA, t=0.1, tau=lambda t, q, qd: -2.0 * qd - np.arange(6.0) * q)
     again = nlink.simulate(PUMA, t=0.1, tau=lambda t, q, qd: [
@@ -120,6 +127,7 @@ def test_a_law_may_use_arrays():
     assert np.abs(run.q - again.q).max() <= 1e-14
 
 
+@pytest.mark.slow
 def test_a_law_may_multiply_an_array_by_the_time():
     run, again = (nlink.simulate(PUMA, t=0.1, tau=controller) for controller in (
         lambda t, q, qd: np.arange(6.0) * nlink.sin(t) - 2.0 * qd,
@@ -127,6 +135,7 @@ def test_a_law_may_multiply_an_array_by_the_time():
     assert np.array_equal(run.q, again.q)
 
 
+@pytest.mark.slow
 def test_a_law_whose_constants_change_is_compiled_anew():
     gain = [1.0]
     runs = []
@@ -135,6 +144,7 @@ def test_a_law_whose_constants_change_is_compiled_anew():
     assert np.abs(runs[0] - runs[1]).max() > 1e-4
 
 
+@pytest.mark.slow
 def test_a_table_of_forces_is_linear_between_outputs():
     t = np.linspace(0, 0.5, 6)
     rng = np.random.default_rng(0)
@@ -147,6 +157,7 @@ def test_a_table_of_forces_is_linear_between_outputs():
         assert np.array_equal(fast.tau, table)
 
 
+@pytest.mark.slow
 def test_each_trajectory_may_have_its_own_forces():
     t = np.linspace(0, 0.3, 4)
     table = np.random.default_rng(1).normal(size=(11, 4, 6))
@@ -156,12 +167,13 @@ def test_each_trajectory_may_have_its_own_forces():
         assert np.array_equal(run.q[k], nlink.simulate(PUMA, t=t, tau=table[k]).q)
 
 
-def test_a_law_for_joints_with_quaternions_is_refused_by_name():
+def test_a_ball_is_turned_to_where_it_should_be():
     robot = nlink.Robot(nlink.Description("ball", (nlink.Link(
         "l", 1.0, (0.0, 0.0, -0.5), ((0.1, 0, 0), (0, 0.1, 0), (0, 0, 0.1))),),
         (nlink.Joint("j", nlink.Spherical()),)))
-    with pytest.raises(ValueError, match="needs as many of both"):
-        PD(robot, [0.0] * 4, 1.0, 1.0)
+    there = robot.integrate(robot.neutral, [0.4, -0.3, 1.0])
+    run = nlink.simulate(robot, t=4.0, tau=PDGravity(robot, there, 20.0, 6.0), every=1.0)
+    assert np.abs(robot.difference(run.q[-1], there)).max() < 1e-4
 
 
 def test_gains_and_targets_are_checked():

@@ -40,6 +40,7 @@ def test_a_pendulum_passes_its_lowest_point_every_half_period(method):
     assert np.abs(np.abs(run.events.qd[:, 0]) - speed).max() <= 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [name for name in ACCURATE if name not in FIXED])
 def test_events_are_those_of_scipy(method):
     """An ensemble of chaotic motions for a second, beside SciPy's DOP853 with its own events."""
@@ -172,6 +173,7 @@ def test_more_events_than_a_buffer_holds():
     assert np.abs(np.sin(200 * run.events.t + 1)).max() <= 1e-11
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ACCURATE)
 def test_trajectories_of_an_ensemble_have_their_own_events(method):
     q0 = np.random.default_rng(0).normal(scale=0.5, size=(3, 7, 2))
@@ -191,7 +193,7 @@ def test_trajectories_of_an_ensemble_have_their_own_events(method):
         assert np.array_equal(alone.events.q, one.events.of(k).q)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ACCURATE)
 def test_an_interrupted_run_has_the_same_events(tmp_path, monkeypatch, until_done, method):
     """However often it is stopped, in the midst of locating one or of a full buffer."""
@@ -217,6 +219,7 @@ def test_an_interrupted_run_has_the_same_events(tmp_path, monkeypatch, until_don
     assert len(whole.events["lower limit of rail"]) >= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["run.npz", "run.zarr"])
 def test_events_are_saved_with_a_run(tmp_path, name):
     if name.endswith("zarr"):
@@ -229,6 +232,7 @@ def test_events_are_saved_with_a_run(tmp_path, name):
         assert np.array_equal(again.events["here"].q, run.events.q)
 
 
+@pytest.mark.slow
 def test_events_of_quaternions_momenta_and_quasi_velocities():
     ball = nlink.Robot(nlink.Description("ball", (nlink.Link(
         "l", 1.0, (0.0, 0.0, 0.0), ((0.1, 0, 0), (0, 0.2, 0), (0, 0, 0.3))),),
@@ -248,6 +252,7 @@ def test_events_of_quaternions_momenta_and_quasi_velocities():
         assert np.abs(other.events.qd - runs[0].events.qd).max() <= 1e-7
 
 
+@pytest.mark.slow
 def test_a_long_chain_can_be_watched():
     from nlink.bench.dynamics import random_arm
 
@@ -262,6 +267,7 @@ def test_a_long_chain_can_be_watched():
         nlink.simulate(robot, t=0.1, limits="bounce")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["rkf45", "dop853"])
 def test_a_law_that_is_not_traced_sees_the_same_events(method):
     how = {"t": 2.0, "tau": lambda t, q, qd: [-0.1 * v for v in qd], "method": method,
@@ -298,6 +304,7 @@ def test_wrong_options_are_refused():
         nlink.simulate(DOUBLE, t=0.1).events["x"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("velocity", ["qd", "nu"])
 @pytest.mark.parametrize("name", [None, "run", "run.zarr"])
 def test_events_of_mechanisms_that_vary_are_those_of_each(tmp_path, monkeypatch, name, velocity):

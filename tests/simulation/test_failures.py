@@ -215,6 +215,7 @@ def test_pieces_have_a_size():
             list(run.pieces(size))
 
 
+@pytest.mark.slow
 def test_a_law_may_have_powers():
     run, same = (nlink.simulate(DOUBLE, START, t=1.0, tau=controller) for controller in (
         lambda t, q, qd: -q**3 - 0.1 * (1 + q**2) ** -1,

@@ -27,6 +27,7 @@ def test_limits_are_ignored_unless_asked_for():
     assert len(run.events) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", EVERY)
 def test_a_trajectory_stops_at_the_first_limit_and_says_whose_it_is(method):
     robot = bounded(-0.5, 0.5)
@@ -70,7 +71,7 @@ def test_bounces_that_become_ever_shorter_end_at_rest(method):
     assert abs(run.t_end - 3 * np.sqrt(2 / G)) <= 1e-6
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", [*({"method": name} for name in ACCURATE), {"velocity": "nu"},
                                  {"velocity": "xi"}, {"traced": False}], ids=str)
 def test_elastic_bounces_keep_the_energy_and_push_along_the_joint(how):
@@ -98,7 +99,7 @@ def test_elastic_bounces_keep_the_energy_and_push_along_the_joint(how):
         assert np.abs(np.delete(impulse, joint)).max() <= 1e-12 * np.abs(impulse).max()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("method", EVERY)
 @pytest.mark.parametrize("depth", [1e-6, 0.3])
 def test_a_limit_passed_and_passed_again_within_one_step_is_seen(method, depth):
@@ -156,6 +157,7 @@ def test_what_ends_a_trajectory_at_the_last_time_is_its_status(method):
     assert np.isfinite(run.q).all()
 
 
+@pytest.mark.slow
 def test_an_ensemble_bounces_the_same_whatever_the_threads():
     robot = bounded(-0.6, 0.6)
     q0 = np.random.default_rng(1).uniform(-0.5, 0.5, size=(13, 3))
@@ -186,6 +188,7 @@ def test_on_a_limit_going_out_counts_and_coming_in_does_not(method):
     assert out.t_end <= 1e-12
 
 
+@pytest.mark.slow
 def test_only_limited_joints_are_watched():
     run = nlink.simulate(slider(), [0.0], t=0.1, limits="stop")
     assert run.events.names == ()
@@ -196,6 +199,7 @@ def test_only_limited_joints_are_watched():
     assert len(names) == 14
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [{}, {"traced": False}], ids=str)
 @pytest.mark.parametrize("kind", [nlink.Universal(), nlink.Planar()], ids=["universal", "planar"])
 def test_each_coordinate_of_a_joint_has_its_limits(kind, how):

@@ -18,7 +18,7 @@ def critical(t, start):
     return start * (1 + 5 * t[:, None]) * np.exp(-5 * t[:, None])
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", START)
 @pytest.mark.parametrize("pose", [False, True])
 def test_the_error_of_the_position_is_linear(name, pose):
@@ -33,7 +33,7 @@ def test_the_error_of_the_position_is_linear(name, pose):
         assert np.abs(robot.pose(run.q)[:, :3, :3] - there[:3, :3]).max() <= 1e-9
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", START)
 def test_the_error_of_the_orientation_is_that_of_a_pendulum(name):
     """Turned about a fixed axis by an angle a: a'' + kd a' + kp sin a = 0."""
@@ -53,7 +53,7 @@ def test_the_error_of_the_orientation_is_that_of_a_pendulum(name):
     assert np.abs(between[:, 2, 2] - 1).max() <= 1e-9
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Cycloid, Spline])
 def test_a_path_is_followed(kind):
     robot, q0 = ROBOTS["panda"], START["panda"]
@@ -64,6 +64,7 @@ def test_a_path_is_followed(kind):
     assert np.abs(run.path() - np.array(path(run.t)[0]).T).max() <= 1e-7
 
 
+@pytest.mark.slow
 def test_an_orientation_may_move():
     """A turn about z by t^2/2: angular velocity t, angular acceleration 1."""
     robot, q0 = ROBOTS["panda"], START["panda"]

@@ -24,6 +24,7 @@ def puma() -> nlink.Robot:
     return nlink.load("puma560")
 
 
+@pytest.mark.slow
 @quasi
 def test_free_fall_is_that_of_joint_rates(puma, velocity):
     q0, qd0 = puma.random_state(3)
@@ -35,6 +36,7 @@ def test_free_fall_is_that_of_joint_rates(puma, velocity):
     np.testing.assert_allclose(run.qd, expected.qd, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.slow
 @quasi
 def test_free_fall_of_the_reference_file_in_quasi_velocities(puma, velocity):
     t = [0.0, *(float(x) for x in FREE_FALL)]
@@ -43,6 +45,7 @@ def test_free_fall_of_the_reference_file_in_quasi_velocities(puma, velocity):
     np.testing.assert_allclose(run.q[1:], list(FREE_FALL.values()), rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 @quasi
 @pytest.mark.parametrize("method", ["dop853", "abm"])
 def test_energy_is_conserved(puma, velocity, method):
@@ -57,6 +60,7 @@ def test_the_kinetic_energy_is_half_the_square_of_nu(puma):
     np.testing.assert_allclose((run.rates**2).sum(-1) / 2, kinetic, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.slow
 @quasi
 def test_each_trajectory_of_an_ensemble_is_that_of_its_own_state(puma, velocity):
     q0 = np.linspace(-0.5, 0.5, 30).reshape(5, 6)
@@ -68,6 +72,7 @@ def test_each_trajectory_of_an_ensemble_is_that_of_its_own_state(puma, velocity)
     np.testing.assert_array_equal(runs.rates, [run.rates for run in alone])
 
 
+@pytest.mark.slow
 @quasi
 @pytest.mark.parametrize("kind", ["controller", "table"])
 def test_joint_forces_are_those_of_joint_rates(puma, velocity, kind):
@@ -113,6 +118,7 @@ def test_what_does_not_go_together_is_refused(puma, options):
         nlink.simulate(puma, t=0.1, **options)
 
 
+@pytest.mark.slow
 def test_the_command_takes_a_velocity(capfd):
     found = []
     for velocity in ("qd", "nu"):

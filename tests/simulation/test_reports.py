@@ -36,6 +36,7 @@ def test_simulate_writes_what_it_computes(capfd, tmp_path):
     assert np.array_equal(nlink.load_run(tmp_path / "a.npz").q, expected.q)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".csv", ".npz", ".zarr", ""])
 def test_ensembles_go_to_every_kind_of_file(capfd, tmp_path, suffix):
     if suffix == ".zarr":
@@ -79,6 +80,7 @@ def test_an_interrupted_command_goes_on(tmp_path):
     assert nlink.load_run(tmp_path / "runs").ok
 
 
+@pytest.mark.slow
 def test_simulate_controls_and_plots(capfd, tmp_path):
     pytest.importorskip("matplotlib")
     status, out, _ = run(capfd, "simulate", "planar3", "--t", 1, "--control", "computed-torque",
@@ -88,7 +90,7 @@ def test_simulate_controls_and_plots(capfd, tmp_path):
     assert (tmp_path / "q.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("name", "begins"), [
     ("q.svg", b"<?xml"), ("q.PDF", b"%PDF"), ("q.png", b"\x89PNG")])
 def test_a_picture_is_what_its_name_says(tmp_path, name, begins):
@@ -110,6 +112,7 @@ def test_a_picture_makes_no_directory(capfd, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_simulate_follows_waypoints_of_a_file(capfd, tmp_path):
     path = tmp_path / "way.csv"
     path.write_text("t,q_1,q_2,q_3\n0,0.1,0.2,0.3\n0.5,0.2,0.1,0.0\n1,0,0,0\n")
@@ -129,6 +132,7 @@ def test_simulate_follows_waypoints_of_a_file(capfd, tmp_path):
         assert message in error
 
 
+@pytest.mark.slow
 def test_simulate_says_which_limit_ended_it(capfd):
     status, out, _ = run(capfd, "simulate", "panda", "--q", "0,0,0,-1.5,0,1.5,0", "--t", 5,
                          "--limits", "stop")
@@ -146,6 +150,7 @@ def test_simulate_reports_failures_and_returns_one(capfd):
     assert "trajectory 1: step too small at t = 1.8" in out
 
 
+@pytest.mark.slow
 def test_simulate_refuses_in_one_line(capfd):
     for arguments, message in ((("--to", "1,1,1"), "--to needs --control"),
                                (("--control", "pd"), "--control pd needs --to"),

@@ -87,7 +87,7 @@ def test_changed_records_are_refused(tmp_path, monkeypatch, name):
     for sealed, said in ((True, "out of range|status code 77"), (False, "a record was changed")):
         copy = shutil.copytree(path, tmp_path / str(sealed))
         changed_records(copy, set_to(name, RECORDS[name]), sealed=sealed)
-        with pytest.raises(ValueError, match=f"no run under way; remove it.*({said})"):
+        with pytest.raises(ValueError, match=f"no run under way: .*({said}).*; remove it"):
             simulate(copy)
         with pytest.raises(ValueError, match=f"not a run under way: .*({said})"):
             nlink.load_run(copy)
@@ -132,12 +132,12 @@ CHANGES = {"a wider records.npy": wider_records, "more times": longer_times,
            "no states": lambda path: (path / "y.npy").unlink()}
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_changed_directory_is_refused_in_one_sentence(tmp_path, monkeypatch, change):
     path = interrupted(tmp_path / "run", monkeypatch, 10)
     change(path)
-    with pytest.raises(ValueError, match=f"save: {path} is there and no run under way") as caught:
+    with pytest.raises(ValueError, match=f"{path} is damaged, or no run under way") as caught:
         simulate(path)
     assert "\n" not in str(caught.value)
 
@@ -237,6 +237,7 @@ def test_a_run_that_became_a_file_is_in_memory(tmp_path):
             array = array.base
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["run", "run.zarr"])
 def test_events_survive_an_error_of_the_disk(tmp_path, monkeypatch, name):
     """Rows that were written in part, or not at all, are written again."""
@@ -264,6 +265,7 @@ def test_events_survive_an_error_of_the_disk(tmp_path, monkeypatch, name):
     assert equal(run, whole)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 @pytest.mark.parametrize("seed", range(4))
 def test_no_interrupt_is_badly_timed(tmp_path, monkeypatch, seed):

@@ -31,6 +31,7 @@ def test_a_saved_run_is_loaded_as_it_was(tmp_path):
     assert repr(again) == repr(run)
 
 
+@pytest.mark.slow
 def test_what_is_no_run_is_refused(tmp_path):
     path = tmp_path / "a.npz"
     path.write_bytes(b"nonsense")
@@ -59,6 +60,7 @@ def test_spoiled_runs_are_refused_in_one_sentence(tmp_path):
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_spoiled_run_under_way_is_refused(tmp_path):
     nlink.simulate(PUMA, save=tmp_path / "run", **OPTIONS)
     (tmp_path / "run" / "run.json").write_text("{}")
@@ -70,9 +72,9 @@ class Stop(Exception):
     pass
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("name", ["run", "run.npz", "run.zarr"])
-@pytest.mark.parametrize("method", ["rkf45", "dop853", "abm", "symplectic"])
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "name"), [
+    ("rkf45", "run"), ("dop853", "run.zarr"), ("abm", "run.npz"), ("symplectic", "run")])
 def test_an_interrupted_run_goes_on_to_the_same_bits(tmp_path, monkeypatch, until_done, method,
                                                      name):
     if name.endswith(".zarr"):
@@ -129,11 +131,12 @@ def test_what_is_no_run_under_way_is_not_touched(tmp_path):
     (tmp_path / "empty.zarr").mkdir()
     nlink.simulate(PUMA, t=0.1).save(tmp_path / "whole.zarr")
     for name in ("empty.zarr", "whole.zarr"):
-        with pytest.raises(ValueError, match="is there and no run under way; remove it"):
+        with pytest.raises(ValueError, match=r"is damaged, or no run under way: .*; remove it"):
             nlink.simulate(PUMA, t=0.1, save=tmp_path / name)
     assert nlink.load_run(tmp_path / "whole.zarr").ok
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_not_computed_again(tmp_path):
     pytest.importorskip("zarr")
     for name in ("run", "run.zarr"):
@@ -145,8 +148,8 @@ def test_a_finished_run_is_not_computed_again(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-@pytest.mark.parametrize("name", ["run", "run.zarr"])
+@pytest.mark.parametrize(("how", "name"), [
+    (signal.SIGINT, "run.zarr"), (signal.SIGKILL, "run")])
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_a_killed_run_resumes_to_the_same_numbers(tmp_path, how, name):
     if name.endswith(".zarr"):
@@ -155,7 +158,7 @@ def test_a_killed_run_resumes_to_the_same_numbers(tmp_path, how, name):
     text = f"""
 import nlink, numpy as np
 robot = nlink.load("puma560")
-q0, qd0 = robot.random_state(0, (4000,))
+q0, qd0 = robot.random_state(0, (2000,))
 nlink.simulate(robot, q0, qd0, t=60.0, every=1.0, method="dop853", save={str(path)!r},
                threads=1)
 """
@@ -169,10 +172,10 @@ nlink.simulate(robot, q0, qd0, t=60.0, every=1.0, method="dop853", save={str(pat
     part = nlink.load_run(path)
     running = part.status == "running"
     assert running.any()
-    q0, qd0 = PUMA.random_state(0, (4000,))
+    q0, qd0 = PUMA.random_state(0, (2000,))
     options = {"t": 60.0, "every": 1.0, "method": "dop853"}
     run = nlink.simulate(PUMA, q0, qd0, save=path, threads=1, **options)
-    some = np.array([0, 1, 2000, 3999])
+    some = np.array([0, 1, 1000, 1999])
     alone = nlink.simulate(PUMA, q0[some], qd0[some], **options)
     assert np.array_equal(np.asarray(run.q)[some], alone.q)
 
@@ -196,36 +199,42 @@ def test_zarr_holds_the_same(tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory, as Linux counts it")
 @pytest.mark.parametrize("name", ["run", "run.zarr"])
 def test_memory_does_not_grow_with_the_ensemble(tmp_path, name):
-    """100,000 trajectories of one second, 970 MB of states; 1 % of them fail, and alone."""
+    """30,000 trajectories of one second, 290 MB of states; 1 % of them fail, and alone."""
     if name.endswith(".zarr"):
         pytest.importorskip("zarr")
     text = f"""
-import resource
+import re
+from pathlib import Path
 import nlink, numpy as np
+from nlink.simulation import store
+
+store.BLOCK //= 8
+def peak():  # of this process alone; that of `resource` begins with its parent's
+    return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 
 robot = nlink.load("puma560")
-q0, qd0 = robot.random_state(0, (100_000,))
-bad = np.arange(0, 100_000, 100)
+q0, qd0 = robot.random_state(0, (30_000,))
+bad = np.arange(0, 30_000, 100)
 q0[bad[::2], 2], qd0[bad[1::2], 0] = np.nan, 1e300
 options = {{"t": 1.0, "method": "dop853", "rtol": 1e-6}}
 nlink.simulate(robot, q0[:8], qd0[:8], save={str(tmp_path / f"small{name[3:]}")!r}, **options)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
 shares = []
 run = nlink.simulate(robot, q0, qd0, save={str(tmp_path / name)!r}, progress=shares.append,
                      **options)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
-assert run.q.shape == (100_000, 101, 6)
+print((peak() - before) / 1024)
+assert run.q.shape == (30_000, 101, 6)
 assert np.array_equal(run.failed.ravel(), bad)
 assert set(run.status[bad]) == {{"not finite"}}
-assert len(shares) > 10 and shares == sorted(shares) and shares[-1] == 1.0
-some = slice(50_000, 50_008)
+assert len(shares) > 3 and shares == sorted(shares) and shares[-1] == 1.0
+some = slice(15_000, 15_008)
 alone = nlink.simulate(robot, q0[some], qd0[some], **options)
 assert np.array_equal(run.q[some], alone.q, equal_nan=True)
-assert "1000 not to the end" in repr(run)
+assert "300 not to the end" in repr(run)
 """
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 400
+    assert float(done.stdout) < 120
 
 
 @pytest.mark.parametrize("name", ["run", "run.zarr"])

@@ -34,7 +34,7 @@ def ball_chain(n: int = 2, free: bool = False) -> nlink.Robot:
     return nlink.Robot(Description("balls", links, joints))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("method", [*ADAPTIVE, "symplectic", "rk4"])
 @pytest.mark.parametrize("run", RUNS)
 def test_free_fall_of_the_reference_file(run, method):
@@ -85,6 +85,7 @@ def test_the_symplectic_method_keeps_its_energy_error_bounded():
     assert errors["rk4"][1] >= 3 * errors["rk4"][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["rkf45", "dop853", "abm", "rk4", "symplectic"])
 def test_an_ensemble_is_its_trajectories_one_by_one_bit_for_bit(method):
     robot = nlink.load("puma560")
@@ -134,6 +135,7 @@ def test_angles_too_large_for_the_vector_are_right():
     assert np.array_equal(far.q[1], near.q[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("free", [False, True])
 @pytest.mark.parametrize("method", ["rkf45", "dop853", "abm", "rk4"])
 def test_quaternions_stay_unit_without_drift(method, free):
@@ -148,6 +150,7 @@ def test_quaternions_stay_unit_without_drift(method, free):
         assert np.abs(run.energy - run.energy[0]).max() <= 1e-6 * scale
 
 
+@pytest.mark.slow
 def test_a_body_in_free_flight_keeps_its_momentum_and_falls():
     robot = ball_chain(1, free=True)
     q0 = np.array([0.0, 0, 0, 1, 0, 0, 0])
@@ -179,6 +182,7 @@ def test_interpolated_outputs_are_as_good_as_those_at_steps():
         assert np.abs(run.q - exact.q).max() <= bound
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", ["lsoda", "radau"])
 def test_scipys_methods_agree(method):
     pytest.importorskip("scipy")
@@ -219,7 +223,7 @@ def test_output_times_are_hit_exactly_and_the_end_is_among_them():
     assert nlink.simulate(nlink.load("planar3"), t=1.0, every=0.1).t[-1] == 1.0
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["rkf45", "abm"])
 def test_long_chains_run_in_loops_over_their_joints(method, roll):
     """The rolled right-hand side gives what the unrolled one does, with controllers and balls."""
@@ -237,6 +241,7 @@ def test_long_chains_run_in_loops_over_their_joints(method, roll):
         assert 0 < np.abs(a - b).max() <= 1e-9
 
 
+@pytest.mark.slow
 def test_a_chain_of_200_joints_keeps_its_energy():
     robot = random_arm(200)
     run = nlink.simulate(robot, np.zeros(200), t=0.05, every=0.01, method="dop853")

@@ -39,6 +39,7 @@ def test_a_spline_rests_outside_its_times():
         assert not np.any(moving)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 12, 2000])
 def test_a_spline_traced_is_the_spline(count):
     """In a kernel, on vectors and on single lanes, at waypoints and next to them."""
@@ -63,6 +64,7 @@ def test_the_number_of_waypoints_does_not_change_the_size_of_a_law():
     assert len(sizes) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("controller", [PD, ComputedTorque, FeedForward])
 def test_controllers_follow_a_spline(controller):
     t = np.linspace(0.0, 1.0, 11)

@@ -43,7 +43,7 @@ def rubbed(robot: nlink.Robot, viscous, coulomb) -> nlink.Robot:
     return nlink.Robot(replace(text, joints=joints))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [
     "dop853", "abm", pytest.param("symplectic", marks=pytest.mark.slow)])
 def test_payloads_are_links_fixed_in_the_frame(method):
@@ -69,6 +69,7 @@ def test_payloads_are_links_fixed_in_the_frame(method):
     assert np.abs(run.q[2] - nlink.simulate(robot, q0[2], qd0[2], **options).q).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_a_bare_mass_hangs_in_the_last_frame():
     run = nlink.simulate(tooled(), np.zeros(6), vary={"payload": [1.0, 3.0]}, **OPTIONS)
     again = nlink.simulate(tooled(), np.zeros(6), vary={
@@ -77,6 +78,7 @@ def test_a_bare_mass_hangs_in_the_last_frame():
     assert np.array_equal(run.q[1], again.q)
 
 
+@pytest.mark.slow
 def test_friction_is_that_of_the_joints():
     q0, qd0 = PUMA.random_state(1, (4,))
     rng = np.random.default_rng(2)
@@ -88,7 +90,7 @@ def test_friction_is_that_of_the_joints():
         assert np.abs(run.q[k] - alone.q).max() <= 1e-10
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [PD, PDGravity, ComputedTorque])
 def test_gains_are_those_of_the_laws(kind):
     path = Cycloid(np.zeros(6), TARGET, 0.5)
@@ -118,6 +120,7 @@ def controller(t, q, qd, p):
     return [p[0] * nlink.sin(p[1] * t) - p[2] * x - v for x, v in zip(q, qd, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("traced", [True, False])
 def test_a_controller_of_ones_own_gets_its_parameters(traced):
     p = np.array([[1.0, 2.0, 3.0], [0.0, 1.0, 10.0]])
@@ -132,6 +135,7 @@ def test_a_controller_of_ones_own_gets_its_parameters(traced):
         assert np.abs(run.tau[k] - alone.tau).max() <= 1e-6
 
 
+@pytest.mark.slow
 def test_scipy_sees_the_same_mechanisms():
     pytest.importorskip("scipy")
     vary = {"payload": np.array([0.0, 2.0, np.nan]), "viscous": [[0.1]]}
@@ -141,6 +145,7 @@ def test_scipy_sees_the_same_mechanisms():
     assert theirs.status.tolist() == ["done", "done", "not finite"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [m for m in METHODS if m != "symplectic"])
 def test_parameters_that_are_no_numbers_fail_alone(method):
     masses, viscous = np.linspace(0, 2, 30), np.full((30, 6), 0.1)
@@ -154,6 +159,7 @@ def test_parameters_that_are_no_numbers_fail_alone(method):
     assert np.array_equal(run.q[good], clean.q[good])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(), (3,)])
 def test_forces_in_a_table_go_with_what_varies(tmp_path, monkeypatch, shape):
     """Also block by block on disk, where a block is one trajectory."""
@@ -191,6 +197,7 @@ def test_long_chains_vary_too(roll):
     assert np.abs(loaded.q - unrolled.q).max() > 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("traced", [True, False])
 def test_mechanisms_with_loops_vary_too(traced):
     robot = nlink.load("four_bar")
@@ -215,6 +222,7 @@ def test_mechanisms_with_loops_vary_too(traced):
     assert np.abs(free.q - alone.q).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_dimensions_broadcast_with_those_of_the_states():
     q0 = PUMA.random_state(3, (4, 1))[0]
     run = nlink.simulate(PUMA, q0, vary={"payload": [0.0, 1.0, 2.0]}, **OPTIONS)
@@ -224,6 +232,7 @@ def test_dimensions_broadcast_with_those_of_the_states():
     assert np.array_equal(np.concatenate([p.energy for p in piece]), run.energy.reshape(12, 11))
 
 
+@pytest.mark.slow
 def test_quasi_velocities_are_those_of_the_loaded_arm():
     q0, qd0 = PUMA.random_state(5, (2,))
     runs = [nlink.simulate(PUMA, q0, qd0, vary={"payload": [1.0, 2.0]}, velocity=velocity,
@@ -231,6 +240,7 @@ def test_quasi_velocities_are_those_of_the_loaded_arm():
     assert np.abs(runs[0].qd - runs[1].qd).max() <= 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.npz", "a.zarr", "run", "run.zarr"])
 def test_what_varies_is_saved_with_the_run(tmp_path, name):
     if name.endswith("zarr"):

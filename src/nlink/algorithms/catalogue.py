@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nlink.algorithms import (
+    centroidal,
     closed_chains,
     closures,
     coriolis,
@@ -22,6 +23,7 @@ from nlink.algorithms import (
     matrices,
     object_form,
     operational,
+    regressor,
     spatial_operators,
 )
 from nlink.algorithms import forward_dynamics as accelerations
@@ -31,8 +33,8 @@ from nlink.model.names import did_you_mean
 
 Shape = tuple[str | int, ...]
 """Sizes of axes and their kinds: "nq" has an element for each coordinate of each joint, "n" for
-each rate, "links" for each link; other names ("rows" and "closures" of loops, "task" of frames)
-and numbers are sizes only."""
+each rate, "links" for each link; other names ("rows" and "closures" of loops, "frames" and "task",
+the ten inertial "parameters" of each link) and numbers are sizes only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class Algorithm:
 
     @property
     def several_frames(self) -> bool:
-        return any("task" in shape for _, shape in self.outputs)
+        return any(size in ("task", "frames") for _, shape in self.outputs for size in shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +206,8 @@ _ENTRIES = (
               lambda m, o, q, qd, tau, f: forward_derivatives.forward_dynamics_derivatives(
                   m, q, qd, tau, o.links, f), Mechanism.regrouped, power=3, counted=FEW_JOINTS,
               in_parts=True),
+    Algorithm("regressor", "columns", (Q, QD, QDD), (("Y", ("n", "parameters")),),
+              lambda m, o, q, qd, qdd: regressor.regressor(m, q, qd, qdd, o.links), power=2),
     Algorithm("solve", "denoc", (Q, TAU), (QDD,),
               _of_state(accelerations.solve), Mechanism.regrouped),
     Algorithm("pose", "recursive", (Q,), (("pose", (4, 4)),),
@@ -212,6 +216,18 @@ _ENTRIES = (
               lambda m, o, q: kinematics.jacobian(m, q, o.frame)),
     Algorithm("jacobian_dot_qd", "recursive", (Q, QD), (("a", (6,)),),
               lambda m, o, q, qd: kinematics.jacobian_dot_qd(m, q, qd, o.frame)),
+    Algorithm("poses", "recursive", (Q,), (("poses", ("frames", 4, 4)),),
+              lambda m, o, q: kinematics.poses(m, q, o.frames)),
+    Algorithm("frame_velocity", "recursive", (Q, QD), (("v", (6,)),),
+              lambda m, o, q, qd: kinematics.frame_velocity(m, q, qd, o.frame)),
+    Algorithm("frame_acceleration", "recursive", (Q, QD, QDD), (("a", (6,)),),
+              lambda m, o, q, qd, qdd: kinematics.frame_acceleration(m, q, qd, qdd, o.frame)),
+    Algorithm("centroidal_momentum_matrix", "composite", (Q,), (("A", (6, "n")),),
+              _of_state(centroidal.momentum_matrix)),
+    Algorithm("centroidal_momentum_drift", "recursive", (Q, QD), (("hd", (6,)),),
+              _of_state(centroidal.momentum_drift)),
+    Algorithm("com_jacobian", "composite", (Q,), (("J", (3, "n")),),
+              _of_state(centroidal.center_jacobian)),
     *(Algorithm(name, "propagation", (Q,), ((port, ("task", "task")),),
                 lambda m, o, q, text=text: text(m, q, o.frames), Mechanism.regrouped)
       for name, (port, text) in OPERATIONAL.items()),

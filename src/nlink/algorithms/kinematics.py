@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nlink.algorithms.inverse_dynamics import Motion, move, no_wrenches
 from nlink.algorithms.sweep import Column, Driver
@@ -49,10 +51,18 @@ def forward_kinematics(mechanism: Driver, q: Column, origin: Vector = HERE) -> C
 
 def pose(mechanism: Driver, q: Column, frame: Attachment) -> tuple[tuple[Scalar, ...], ...]:
     """The 4x4 homogeneous transform of a frame in the world."""
+    return poses(mechanism, q, (frame,))[0]
+
+
+def poses(mechanism: Driver, q: Column, frames: Sequence[Attachment]) -> list[Any]:
+    """The transforms of several frames."""
     origin = mechanism.base.p
-    place = at(forward_kinematics(mechanism, q, origin), mechanism, frame, origin).of(frame)
-    top = tuple((*row, x) for row, x in zip(place.R.rows, place.p.components, strict=True))
-    return (*top, (0.0, 0.0, 0.0, 1.0))
+    places, found = forward_kinematics(mechanism, q, origin), []
+    for frame in frames:
+        place = at(places, mechanism, frame, origin).of(frame)
+        top = tuple((*row, x) for row, x in zip(place.R.rows, place.p.components, strict=True))
+        found.append((*top, (0.0, 0.0, 0.0, 1.0)))
+    return found
 
 
 def at(places: Column, mechanism: Driver, frame: Attachment, origin: Vector = HERE) -> Place:
@@ -96,6 +106,16 @@ AT_REST = Motion(Vector.zero(), Vector.zero(), Vector.zero(), Matrix.zero())
 """How the base moves."""
 
 
+def motions(mechanism: Driver, q: Column, qd: Column, qdd: Column) -> Column:
+    """How every body moves, without gravity."""
+
+    def outward(joint: MovingJoint, parent: Motion, q, qd, qdd):
+        motion = move(joint, joint.transform(q), parent, q, qd, qdd)
+        return motion, motion
+
+    return mechanism.outward(outward, AT_REST, q, qd, qdd)
+
+
 def drifts(mechanism: Driver, q: Column, qd: Column) -> Column:
     """How every body moves when qdd = 0, without gravity."""
 
@@ -108,7 +128,24 @@ def drifts(mechanism: Driver, q: Column, qd: Column) -> Column:
 
 def jacobian_dot_qd(mechanism: Driver, q: Column, qd: Column, frame: Attachment) -> Twist:
     """The acceleration of a frame when qdd = 0: Jdot qd, world axes, without gravity."""
-    motion = mechanism.at(drifts(mechanism, q, qd), frame.body) if frame.body else AT_REST
+    return _acceleration(mechanism, q, drifts(mechanism, q, qd), frame)
+
+
+def frame_velocity(mechanism: Driver, q: Column, qd: Column, frame: Attachment) -> Twist:
+    """J qd: the twist of a frame's origin, world axes."""
+    twist = mechanism.at(twists(mechanism, q, qd), frame.body) if frame.body else Twist.zero()
+    R = at(forward_kinematics(mechanism, q), mechanism, frame).R
+    return Twist(R @ twist.angular, R @ (twist.linear + twist.angular.cross(frame.p)))
+
+
+def frame_acceleration(mechanism: Driver, q: Column, qd: Column, qdd: Column,
+                       frame: Attachment) -> Twist:
+    """J qdd + Jdot qd: the acceleration of a frame, world axes, without gravity."""
+    return _acceleration(mechanism, q, motions(mechanism, q, qd, qdd), frame)
+
+
+def _acceleration(mechanism: Driver, q: Column, moving: Column, frame: Attachment) -> Twist:
+    motion = mechanism.at(moving, frame.body) if frame.body else AT_REST
     R = at(forward_kinematics(mechanism, q), mechanism, frame).R
     return Twist(R @ motion.wd, R @ (motion.a + motion.E @ frame.p))
 

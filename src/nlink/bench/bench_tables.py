@@ -9,6 +9,7 @@ from nlink.bench.closed_chains_bench import LOOPED
 from nlink.bench.derivatives_bench import DERIVATIVES
 from nlink.bench.dynamics import BATCH, BATCHES, CHAINS, HUMANOID, LARGE_BATCH, PLAIN
 from nlink.bench.timing import CPP, Bench
+from nlink.bench.urdf_peers import URDF_PEERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,9 @@ def rows(bench: Bench) -> list[BenchRow]:
     for robot in arms:
         for what, _ in PLAIN[:2]:
             ours = bench.seconds(robot, what, "nlink call")
-            for peer in ("Pinocchio call", CPP, "MuJoCo call"):
+            others = [method for method, _ in URDF_PEERS.values()
+                      if bench.seconds(robot, what, method)]
+            for peer in ("Pinocchio call", CPP, "MuJoCo call", *others):
                 if ours:
                     lines.append(BenchRow(f"{robot} {what}, one call from Python", ours, peer,
                                           bench.seconds(robot, what, peer)))
@@ -123,7 +126,7 @@ def limits(bench: Bench) -> list[str]:
 def conditions(bench: Bench) -> str:
     """Where and with what a bench ran, in a sentence."""
     parts = ", ".join(f"{name} {version}" for name, version in bench.versions.items())
-    absent = f" Not installed, so missing: {', '.join(bench.missing)}." if bench.missing else ""
+    absent = f" Missing: {', '.join(bench.missing)}." if bench.missing else ""
     return (f"{bench.cpu}; one core unless said; FMA peak measured at "
             f"{bench.peak / 1e9:.0f} GFLOP/s; {parts} (pip's builds).{absent} MuJoCo's Python "
             "package runs a profiling clock that costs about a quarter of its time.")
@@ -178,6 +181,7 @@ def markdown(bench: Bench) -> str:
                                                             f"{peer} call")) else "")
                      for peer in ("Pinocchio", "MuJoCo")]
             lines.append(_line([robot, what.replace("_", " "), *ours, *peers]))
+    lines += _urdf_peer_lines(bench, arms)
     lines += ["", "The method with arrays of so many states, time for one of them, as many threads "
               "as `nlink` chooses.", "",
               _line(["robot", "computation", *map(str, BATCHES)]),
@@ -214,6 +218,24 @@ def _derivative_lines(bench: Bench, robots: Sequence[str]) -> list[str]:
             "compared.", "",
             _line(["robot", "inverse dynamics", "compiled in", "forward dynamics", "compiled in"]),
             "|---|" + "---:|" * 4, *map(_line, cells)]
+
+
+def _urdf_peer_lines(bench: Bench, arms: Sequence[str]) -> list[str]:
+    """Calls of the peers that read a URDF file, those that were run."""
+    names = [method for method, _ in URDF_PEERS.values()
+             if any(t.method == method for t in bench.timings)]
+    if not names:
+        return []
+    lines = ["", "Further peers, one call from Python; in brackets the ratio to the method.", "",
+             _line(["robot", "computation", *(name.removesuffix(" call") for name in names)]),
+             "|---|---|" + "---:|" * len(names)]
+    for robot in arms:
+        for what, _ in PLAIN[:2]:
+            cells = [_cell(bench.seconds(robot, what, name), None)
+                     + (f" ({r:.1f}x)" if (r := bench.ratio(robot, what, "nlink call", name))
+                        else "") for name in names]
+            lines.append(_line([robot, what.replace("_", " "), *cells]))
+    return lines
 
 
 def _loop_lines(bench: Bench) -> list[str]:

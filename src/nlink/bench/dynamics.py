@@ -19,6 +19,7 @@ from nlink.bench.closed_chains_bench import bench_loops
 from nlink.bench.derivatives_bench import DERIVATIVES, bench_derivatives
 from nlink.bench.peers import bench_mobility, bench_mujoco, bench_pinocchio
 from nlink.bench.timing import Bench, adder, best, best_call, caller, filler
+from nlink.bench.urdf_peers import URDF_PEERS, bench_urdf_peers
 from nlink.compute.complexity import count
 from nlink.compute.engines import kernel
 from nlink.formats.bridges import pinocchio_order, to_pinocchio
@@ -94,6 +95,8 @@ def _bench_robot(bench: Bench, robot: Robot, seconds: float) -> None:
         if "mujoco" not in bench.missing and what in ("inverse_dynamics", "forward_dynamics"):
             bench_mujoco(add, robot.description, what, states, seconds)
     bench_derivatives(bench, robot, states, model, seconds)
+    bench_urdf_peers(bench, robot.description, {
+        what: [states[name] for name in names] for what, names in PLAIN[:2]}, seconds)
     for algorithm in ("diagonalized", "diagonalized-xi"):
         code = kernel(robot.request("forward_dynamics", algorithm=algorithm))
         inputs, outs = [states[name] for name in ("q", "qd", "tau")], [np.empty((BATCH, robot.n))]
@@ -198,7 +201,7 @@ def random_arm(n: int, seed: int = 0) -> Robot:
 def missing() -> list[str]:
     """Peers that are not installed, by package name."""
     absent = []
-    for package in ("pin", "mujoco"):
+    for package in ("pin", "mujoco", *URDF_PEERS):
         try:
             metadata.version(package)
         except metadata.PackageNotFoundError:
@@ -208,7 +211,7 @@ def missing() -> list[str]:
 
 def versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
-    for package in ("numpy", "llvmlite", "pin", "mujoco"):
+    for package in ("numpy", "llvmlite", "pin", "mujoco", *URDF_PEERS):
         if package not in missing():
             found[package] = metadata.version(package)
     return found

@@ -21,6 +21,8 @@ RobotName = Annotated[str, typer.Argument(
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Floating = Annotated[bool, typer.Option(
     "--floating", help="Free the base body: a URDF's root link, or one fixed to the base.")]
+Degrees = Annotated[bool, typer.Option(
+    "--deg", help="Angles and their rates are given in degrees; results stay in radians.")]
 Formulation = Annotated[str | None, typer.Option(
     "--algorithm", metavar="NAME", help="A formulation other than the default.")]
 

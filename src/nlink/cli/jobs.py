@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import nlink
-from nlink.cli.app import AsJson, Floating, RobotName, app, cache_app
+from nlink.cli.app import AsJson, Degrees, Floating, RobotName, app, cache_app
 from nlink.cli.control import Control
 
 
@@ -92,13 +92,20 @@ def simulate(
         metavar="FILE", help="Follow a spline through the waypoints of a .csv (t, q_1, q_2, ...) "
         "or .npz file (t, q); it is also where the robot starts.")] = None,
     limits: Annotated[str, typer.Option(
-        help="What joint limits do: ignore, stop or bounce.")] = "ignore",
-    restitution: Annotated[float, typer.Option(help="Of --limits bounce.")] = 1.0,
+        help="What joint limits do: ignore, stop, bounce or hold.")] = "ignore",
+    restitution: Annotated[float | None, typer.Option(
+        help="Of --limits bounce, 1 if not given, and hold, 0 if not given.")] = None,
+    friction: Annotated[str, typer.Option(
+        help="Dry friction of joints: dry (it sticks) or smooth (it creeps).")] = "dry",
     closing: Annotated[str, typer.Option(
         metavar="HOW", help="What keeps loops closed: project, drift (nothing), or the rate of "
         "Baumgarte's stabilization, 1/s.")] = "project",
-    kp: Annotated[float, typer.Option(help="Gain of --control pd, computed-torque.")] = 100.0,
-    kd: Annotated[float, typer.Option(help="Gain of --control pd, computed-torque.")] = 20.0,
+    kp: Annotated[str, typer.Option(
+        metavar="LIST", help="Gain of --control pd, computed-torque; or one for each rate.")]
+    = "100",
+    kd: Annotated[str, typer.Option(
+        metavar="LIST", help="Gain of --control pd, computed-torque; or one for each rate.")]
+    = "20",
     ensemble: Annotated[int, typer.Option(
         metavar="N", help="So many trajectories around the initial q.")] = 1,
     width: Annotated[float, typer.Option(help="Standard deviation of an ensemble.")] = 0.01,
@@ -106,6 +113,7 @@ def simulate(
     payload: Annotated[str | None, typer.Option(
         metavar="KG", help="A point mass in the last frame; LOW,HIGH spreads an ensemble's.")]
     = None,
+    degrees: Degrees = False,
     floating: Floating = False,
     out: Annotated[Path | None, typer.Option(
         metavar="FILE", help="Write .csv, .npz, .zarr or a directory; what is interrupted goes on "
@@ -113,6 +121,8 @@ def simulate(
     = None,
     plot: Annotated[Path | None, typer.Option(
         metavar="FILE", help="Draw q as .png, .svg or .pdf, and loops in a second one.")] = None,
+    page: Annotated[Path | None, typer.Option(
+        "--html", metavar="FILE", help="Write a page that plays the motion.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Integrate a motion: free fall, forced, controlled; one or many.
@@ -123,6 +133,7 @@ def simulate(
 
     from nlink.cli import printing
     from nlink.cli import simulate as simulation
+    from nlink.cli.angles import radians
     from nlink.formats.state_rows import read_numbers
     from nlink.reports import plots, terminal
 
@@ -132,10 +143,14 @@ def simulate(
     through = None if trajectory is None else simulation.waypoints(model, trajectory)
     start, rates = (model.neutral, np.zeros(model.n)) if through is None else (
         np.array(x, dtype=float) for x in through(0.0)[:2])
-    start = start if q is None else read_numbers("--q", q, model.nq)
-    rates = rates if qd is None else read_numbers("--qd", qd, model.n)
+
+    def read(name: str, text: str, size: int) -> np.ndarray:
+        return radians(model, name, read_numbers(f"--{name}", text, size), degrees=degrees)
+
+    start = start if q is None else read("q", q, model.nq)
+    rates = rates if qd is None else read("qd", qd, model.n)
     end_time = t if t is not None else 10.0 if through is None else float(through.t[-1])
-    end = None if to is None else read_numbers("--to", to, model.nq)
+    end = None if to is None else read("to", to, model.nq)
     if ensemble < 1:
         raise ValueError(f"--ensemble {ensemble}, expected at least 1")
     if not 0 <= width < np.inf:
@@ -144,12 +159,14 @@ def simulate(
         raise ValueError(f"--seed {seed}, expected a whole number >= 0")
     loads = None if payload is None else simulation.payloads(payload, ensemble, seed)
     save = simulation.place(out, method)
+    gains = [simulation.gain(name, text, model.n) for name, text in (("--kp", kp), ("--kd", kd))]
     try:
         result = nlink.simulate(
             model, start if ensemble == 1 else simulation.spread(
                 model, start, ensemble, width, seed), rates, end_time, simulation.controller(
-                model, control, start, end, through, end_time, kp, kd), method, rtol, atol, every,
+                model, control, start, end, through, end_time, *gains), method, rtol, atol, every,
             vary=loads, step=step, velocity=velocity, limits=limits, restitution=restitution,
+            friction=friction,
             save=save, closing=simulation.closing(closing))
     except KeyboardInterrupt:
         if save is not None:
@@ -157,11 +174,15 @@ def simulate(
         raise
     if out is not None and out != save:
         simulation.write(result, out)
+    files = [] if out is None else [out]
     if plot is not None:
-        result.plot(plot)
+        files.append(result.plot(plot))
         if model.mechanism.closures:
-            result.plot(plot.with_stem(f"{plot.stem}-loops"), what="loops")
-    numbers, ok = simulation.summary(result), result.ok
+            files.append(result.plot(plot.with_stem(f"{plot.stem}-loops"), what="loops"))
+    if page is not None:
+        files.append(result.html(page, robot=model))
+    numbers = simulation.summary(result) | {"files": [str(path) for path in files]}
+    ok = result.ok
     del result  # Windows removes no file that is mapped
     if save is not None and out != save:
         shutil.rmtree(save, ignore_errors=True)
@@ -184,6 +205,9 @@ def bench(
         "--markdown", metavar="FILE", help="Also write the table as Markdown.")] = None,
     simulation: Annotated[bool, typer.Option(
         "--simulation", help="Time integration instead, beside SciPy and MuJoCo.")] = False,
+    kinematics: Annotated[bool, typer.Option(
+        "--ik", help="Time inverse kinematics instead, beside Pinocchio and Robotics Toolbox.")]
+    = False,
     as_json: AsJson = False,
 ) -> None:
     """Time nlink beside Pinocchio and MuJoCo on the same states.
@@ -200,6 +224,9 @@ def bench(
         raise ValueError(f"--seconds {seconds}, expected a positive number")
     if simulation:
         printing.run_simulation_bench(robots, save, as_json=as_json)
+        return
+    if kinematics:
+        printing.run_ik_bench(robots, as_json=as_json)
         return
     with terminal.console(stderr=True).status("measuring") as status:
         result = measure.run_bench(

@@ -225,7 +225,16 @@ def print_run(summary: dict[str, Any]) -> None:
               f" of {summary['t']:g} s, {summary['outputs']} outputs")
     out.print(f"{summary['steps']} steps, {summary['rejects']} rejected, "
               f"{summary['evaluations']} evaluations")
-    if summary["energy_change"] is not None:
+    tracking = summary["tracking"]
+    if tracking is not None:
+        out.print(f"follows within {tracking['error']:.3g} {tracking['unit']} ({tracking['of']}), "
+                  f"{tracking['end_error']:.3g} {tracking['end_unit']} at the end "
+                  f"({tracking['end_of']})")
+        share = (f"; {tracking['limit_of']} comes to {100 * tracking['limit_share']:.3g} % of its "
+                 "limit" if tracking["limit_share"] else ", no limits given")
+        out.print(f"largest effort {tracking['effort']:.4g} {tracking['effort_unit']} "
+                  f"({tracking['effort_of']}){share}")
+    elif summary["energy_change"] is not None:
         out.print(f"energy changes by at most {summary['energy_change']:.3g} J")
     if summary["closure_error"] is not None:
         out.print(f"loops are open by at most {summary['closure_error']:.2g} (rad or m)")
@@ -236,6 +245,8 @@ def print_run(summary: dict[str, Any]) -> None:
         out.print(f"{where}{failure['status']} at t = {failure['t']:.6g}")
     if len(summary["failed"]) > 10:
         out.print(f"and {len(summary['failed']) - 10} more that did not reach the end")
+    if summary["files"]:
+        out.print(f"wrote {', '.join(summary['files'])}", soft_wrap=True)
 
 
 def run_simulation_bench(robots: Sequence[str] | None, save: Path | None, *,
@@ -256,6 +267,25 @@ def run_simulation_bench(robots: Sequence[str] | None, save: Path | None, *,
     for row in measure.rows(result):
         table.add_row(*row)
     console().print(table)
+
+
+def run_ik_bench(robots: Sequence[str] | None, *, as_json: bool) -> None:
+    """Measure inverse kinematics and print the table."""
+    from nlink.bench import ik_bench as measure
+
+    with console(stderr=True).status("measuring") as status:
+        result = measure.run_ik_bench(
+            tuple(robots) if robots else measure.ROBOTS,
+            progress=lambda what: status.update(label(f"measuring {what}")))
+    if as_json:
+        print(result.to_json())
+        return
+    table = grid(*measure.HEADINGS, text=("what",))
+    for row in measure.rows(result):
+        table.add_row(*row)
+    console().print(table)
+    if result.missing:
+        console().print(f"not installed: {', '.join(result.missing)}")
 
 
 def print_all_tables() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import nlink
-from nlink.cli.app import AsJson, Floating, Formulation, RobotName, app
+from nlink.cli.app import AsJson, Degrees, Floating, Formulation, RobotName, app
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,9 +71,10 @@ def _list_option(name: str, text: str) -> object:
 def inverse_dynamics(
     robot: RobotName,
     states: States = None,
-    q: Annotated[str | None, _list_option("q", "q, as 0,1.5,...")] = None,
+    q: Annotated[str | None, _list_option("q", "q, as 0,1.5,...; default neutral.")] = None,
     qd: Annotated[str | None, _list_option("qd", "Rates; default 0.")] = None,
     qdd: Annotated[str | None, _list_option("qdd", "Accelerations; default 0.")] = None,
+    degrees: Degrees = False,
     floating: Floating = False,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
@@ -84,16 +85,18 @@ def inverse_dynamics(
     In N m, or N for prismatic joints.
     """
     _dynamics("inverse_dynamics", "tau", robot, states, {"q": q, "qd": qd, "qdd": qdd},
-              floating=floating, as_csv=as_csv, as_json=as_json, algorithm=algorithm)
+              degrees=degrees, floating=floating, as_csv=as_csv, as_json=as_json,
+              algorithm=algorithm)
 
 
 @app.command("fd")
 def forward_dynamics(
     robot: RobotName,
     states: States = None,
-    q: Annotated[str | None, _list_option("q", "q, as 0,1.5,...")] = None,
+    q: Annotated[str | None, _list_option("q", "q, as 0,1.5,...; default neutral.")] = None,
     qd: Annotated[str | None, _list_option("qd", "Rates; default 0.")] = None,
     tau: Annotated[str | None, _list_option("tau", "Joint forces; default 0.")] = None,
+    degrees: Degrees = False,
     floating: Floating = False,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
@@ -101,13 +104,17 @@ def forward_dynamics(
 ) -> None:
     """Forward dynamics: the joint accelerations that forces cause."""
     _dynamics("forward_dynamics", "qdd", robot, states, {"q": q, "qd": qd, "tau": tau},
-              floating=floating, as_csv=as_csv, as_json=as_json, algorithm=algorithm)
+              degrees=degrees, floating=floating, as_csv=as_csv, as_json=as_json,
+              algorithm=algorithm)
 
 
 def _dynamics(name: str, result: str, robot: str, states: str | None,
-              given: dict[str, str | None], *, floating: bool, as_csv: bool, as_json: bool,
-              algorithm: str | None) -> None:
+              given: dict[str, str | None], *, degrees: bool, floating: bool, as_csv: bool,
+              as_json: bool, algorithm: str | None) -> None:
     """Read states from options or a table, compute, print."""
+    import numpy as np
+
+    from nlink.cli.angles import radians
     from nlink.formats.state_rows import read_numbers, read_table
     from nlink.reports import terminal
 
@@ -119,11 +126,13 @@ def _dynamics(name: str, result: str, robot: str, states: str | None,
     if states is not None:
         columns = ", ".join(f"{width} {key}" for key, width in widths.items())
         inputs = read_table(states, tuple(widths.values()), columns)
-    elif given["q"] is not None:
-        inputs = [read_numbers(f"--{key}", value or ",".join("0" * widths[key]), widths[key])
-                  for key, value in given.items()]
     else:
-        raise ValueError("no states: expected --q, or a file, or - for standard input")
+        inputs = [read_numbers(f"--{key}", value, widths[key]) if value is not None
+                  else np.zeros(widths[key]) for key, value in given.items()]
+    inputs = [values if key == "tau" else radians(model, key, values, degrees=degrees)
+              for key, values in zip(given, inputs, strict=True)]
+    if states is None and given["q"] is None:
+        inputs[0] = model.neutral
     if name == "forward_dynamics" and model.description.loops:
         _warn_of_open_loops(model, *inputs[:2])
     values = getattr(model, name)(*inputs, algorithm=algorithm).reshape(-1, model.n)
@@ -251,6 +260,7 @@ def symbolic(
 def explain(
     robot: RobotName,
     joint: Annotated[int, typer.Option("--joint", metavar="K", help="From 1, at the base.")] = 1,
+    floating: Floating = False,
     as_json: AsJson = False,
 ) -> None:
     """Read a joint's equation of motion term by term.
@@ -260,7 +270,7 @@ def explain(
     from nlink.papers.explain import explain as terms_of
     from nlink.reports import terminal
 
-    terms = terms_of(nlink.load(robot), joint)
+    terms = terms_of(nlink.load(robot, floating=floating), joint)
     if as_json:
         terminal.print_json(terms.data())
     else:

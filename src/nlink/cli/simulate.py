@@ -13,8 +13,10 @@ import numpy as np
 from nlink.cli.control import Control
 from nlink.formats.files import replacing
 from nlink.formats.state_rows import read_numbers
+from nlink.model.coordinates import effort_units, rate_units
 from nlink.robot import Robot
 from nlink.simulation.controllers import PD, ComputedTorque, FeedForward, PDGravity
+from nlink.simulation.following import peak_share
 from nlink.simulation.run import Run
 from nlink.simulation.run_files import PART
 from nlink.simulation.scipy_methods import SCIPY
@@ -41,7 +43,8 @@ def waypoints(robot: Robot, path: Path) -> Spline:
 
 
 def controller(robot: Robot, control: Control, start: np.ndarray, to: np.ndarray | None,
-               through: Spline | None, T: float, kp: float, kd: float) -> Controller | None:
+               through: Spline | None, T: float, kp: np.ndarray, kd: np.ndarray,
+               ) -> Controller | None:
     """The controller a command line asks for, along the papers' cycloid from start to `to`, or
     along a spline.
 
@@ -64,6 +67,12 @@ def controller(robot: Robot, control: Control, start: np.ndarray, to: np.ndarray
     if control is Control.pd:
         kind = PDGravity if all(robot.description.motors) else PD
     return kind(robot, path, kp, kd)
+
+
+def gain(name: str, text: str, n: int) -> np.ndarray:
+    """One number, or one for each rate."""
+    values = read_numbers(name, text, n if "," in text else 1)
+    return np.broadcast_to(values, (n,))
 
 
 def target(robot: Robot, to: np.ndarray) -> np.ndarray:
@@ -190,6 +199,7 @@ def summary(run: Run) -> dict[str, Any]:
         known = drift[np.isfinite(drift)]
         if known.size:
             change = max(change or 0.0, float(known.max()))
+    tracking = None if run.target is None else _tracking(run)
     words = np.asarray(run.status)
     failed = [{"trajectory": index.tolist(), "status": str(words[tuple(index)]),
                "t": float(run.t_end[tuple(index)])} for index in run.failed]
@@ -201,5 +211,24 @@ def summary(run: Run) -> dict[str, Any]:
             "trajectories": int(run.status_codes.size), "outputs": len(run.t),
             "steps": int(np.sum(run.stats.steps)), "rejects": int(np.sum(run.stats.rejects)),
             "evaluations": int(np.sum(run.stats.evaluations)),
-            "energy_change": change, "failed": failed,
+            "energy_change": change, "tracking": tracking, "failed": failed,
             "events": {name: count for name, count in events.items() if count}}
+
+
+def _tracking(run: Run) -> dict[str, Any]:
+    """How far a controlled run was from what it followed, and its efforts beside their limits."""
+    n = run.robot.n
+    error, end, effort = np.zeros(n), np.zeros(n), np.zeros(n)
+    for piece in run.pieces():
+        assert piece.tracking_error is not None
+        error = np.fmax(error, np.nanmax(np.abs(piece.tracking_error), axis=(0, 1), initial=0.0))
+        end = np.fmax(end, np.nanmax(np.abs(piece.tracking_error[:, -1]), axis=0, initial=0.0))
+        effort = np.fmax(effort, np.nanmax(np.abs(piece.tau), axis=(0, 1), initial=0.0))
+    d, names = run.robot.description, run.robot.qd_names
+    worst, last, peak = (int(np.argmax(x)) for x in (error, end, effort))
+    near, share = peak_share(effort, run.robot.limits.effort)
+    units, forces = rate_units(d), effort_units(d)
+    return {"error": float(error[worst]), "of": names[worst], "unit": units[worst],
+            "end_error": float(end[last]), "end_of": names[last], "end_unit": units[last],
+            "effort": float(effort[peak]), "effort_of": names[peak], "effort_unit": forces[peak],
+            "limit_share": share or None, "limit_of": names[near] if share else None}

@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 
 SHORT = 200
 """Programs with more nodes have normal forms that fill pages."""
+READABLE = 6_000
+"""Characters of LaTeX that a notebook typesets."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Symbolic:
     """The expressions of a program, in symbols q_1, qd_1, qdd_1, tau_1 and parameters.
 
@@ -103,6 +105,25 @@ class Symbolic:
         if node.op == "const":
             return number(node.value)
         return operation(node.op).apply(*(values[a.index] for a in node.args))
+
+    def __repr__(self) -> str:
+        given = ", ".join(port.name for port in self.program.inputs)
+        outputs = ", ".join(f"{port.name} {' x '.join(map(str, port.shape))}".strip()
+                            for port in self.program.outputs)
+        form = ", simplified" if self.normal else ""
+        return f"<Symbolic {self.program.name}({given}): {outputs}{form}>"
+
+    def _repr_latex_(self) -> str | None:
+        """The equations, typeset by notebooks; None, so that the line above is shown, where they
+        would fill pages."""
+        if not self.normal and len(self.program.live()) > 5 * SHORT:
+            return None
+        try:
+            text = self.latex()
+        except (ArithmeticError, OverflowError):
+            return None
+        blocks = (f"$$\n{block}\n$$" for block in text.split("\n\n"))
+        return None if len(text) > READABLE else "\n\n".join(blocks)
 
     def __str__(self) -> str:
         lines = [*self.definitions, *self.equations]

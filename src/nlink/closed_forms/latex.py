@@ -16,7 +16,8 @@ CELL = 44
 
 _NAMES = {"q": "q", "qd": r"\dot{q}", "qdd": r"\ddot{q}", "tau": r"\tau", "alpha": r"\alpha",
           "alphap": r"{\alpha'}", "mhat": r"\hat{m}", "Delta": r"\Delta", "theta": r"\theta",
-          "gamma": r"\gamma", "f_ext": "f", "Minv": "M^{-1}"}
+          "gamma": r"\gamma", "beta": r"\beta", "Lambda": r"\Lambda", "nu": r"\nu", "xi": r"\xi",
+          "nud": r"\dot{\nu}", "xid": r"\dot{\xi}", "f_ext": "f", "Minv": "M^{-1}"}
 
 
 def latex_page(ports: tuple[Port, ...], definitions: Definitions, values: tuple[Any, ...]) -> str:
@@ -37,7 +38,10 @@ def latex_name(name: str) -> str:
         base = _NAMES[match[1]]
         return f"({base})_{{{match[2]}}}" if "^" in base else f"{base}_{{{match[2]}}}"
     match = re.fullmatch(r"([A-Za-z]+?)([xyz]*)_?(\d+)", name)
-    return f"{match[1]}_{{{match[3]}{match[2]}}}" if match else _NAMES.get(name, name)
+    if match:
+        return f"{match[1]}_{{{match[3]}{match[2]}}}"
+    base, _, below = name.partition("_")
+    return f"{_NAMES.get(base, base)}_{{{below}}}" if below else _NAMES.get(name, name)
 
 
 def subscript(port: Port, k: int) -> str:

@@ -20,6 +20,7 @@ from nlink.algorithms.matrices import dense_solve
 from nlink.compute.engines import Engine
 from nlink.model.description import Joint
 from nlink.model.mimics import leads
+from nlink.model.names import counted, visible
 from nlink.robot import Robot
 from nlink.scalars.arrays import batch
 from nlink.simulation.control_scheme import Controller, ControlScheme
@@ -58,7 +59,8 @@ class Coupled:
 
     def __repr__(self) -> str:
         followers = sum(joint.mimic is not None for joint in self.robot.joints)
-        return f"<Coupled {self.robot.name}: {self.n} rates, {followers} mimic joints>"
+        return (f"<Coupled {visible(self.robot.name)}: {counted(self.n, 'rate')}, "
+                f"{counted(followers, 'mimic joint')}>")
 
     def _map(self, width: str) -> tuple[Array, Array, list[int]]:
         """E, e and the places of the independent coordinates (nq) or rates (nv)."""

@@ -170,8 +170,10 @@ def python_engine(request: Request) -> Function:
 
 def numpy_engine(request: Request) -> Function:
     """The traced graph, each node an array over the batch."""
-    program = request.program()
+    return _gufunc(request, _over_arrays(request.program()))
 
+
+def _over_arrays(program: Program | RolledProgram) -> Run:
     def compute(inputs: Flat, outputs: Flat, count: int) -> None:
         columns = [list(np.ascontiguousarray(x.T)) for x in inputs]
         with np.errstate(all="ignore"):
@@ -179,7 +181,30 @@ def numpy_engine(request: Request) -> Function:
                 for k, value in enumerate(values):
                     out[:, k] = value
 
-    return _gufunc(request, compute)
+    return compute
+
+
+def _over_floats(program: Program) -> Run:
+    def compute(inputs: Flat, outputs: Flat, count: int) -> None:
+        for i in range(count):
+            for out, values in zip(outputs, program(*(x[i].tolist() for x in inputs)),
+                                   strict=True):
+                out[i] = values
+
+    return compute
+
+
+def run_program(program: Program, engine: Engine | None = None) -> Function:
+    """A program of one's own by an engine; compiled if none is named."""
+    if engine in (None, "compiled"):
+        with MAKING:
+            from nlink.backends.llvm.loading import load_kernel
+
+            return load_kernel(program)
+    if engine not in ENGINES:
+        raise ValueError(f"engine: {engine!r}, expected one of {', '.join(ENGINES)}")
+    run = (_over_arrays if engine == "numpy" else _over_floats)(program)
+    return lambda *arrays, out=None: call(program.inputs, program.outputs, arrays, out, run)
 
 
 def kernel(request: Request) -> Kernel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -31,7 +32,13 @@ def symbolic(robot: Robot, name: str, *, parameters: Literal["numbers", "names"]
     request = expect_robot(robot).request(name, algorithm=algorithm, frame=frame)
     lift = None if parameters == "numbers" else (
         lambda graph, mechanism: named(mechanism, graph.parameter))
-    return Symbolic(trace(request.algorithm, request.mechanism, request.options, lift=lift))
+    program = trace(request.algorithm, request.mechanism, request.options, lift=lift)
+    if name == "operational_inertia" and any(
+            node.op == "const" and math.isnan(node.value) for node in program.results):
+        raise ValueError(f"{name}: does not exist for {robot.name} and this frame, whatever the "
+                         "state is: too few rates move the frame, expected six or more, or "
+                         "'operational_mobility', which always exists")
+    return Symbolic(program)
 
 
 def export_c(robot: Robot, names: Sequence[str], directory: str | Path) -> tuple[Path, Path]:

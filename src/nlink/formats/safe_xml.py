@@ -46,6 +46,10 @@ class _Bounded(TreeBuilder):
         return super().end(tag)
 
 
+class Refused(ValueError):
+    """What is readable, and refused where nothing is repaired."""
+
+
 def parse_xml(text: str, origin: str, *, depth: int = MAX_DEPTH, notes: Notes) -> Element:
     """The root element of a document that is safe to have read."""
     from defusedxml.common import DefusedXmlException
@@ -60,6 +64,8 @@ def parse_xml(text: str, origin: str, *, depth: int = MAX_DEPTH, notes: Notes) -
         what = type(error).__name__.replace("Forbidden", "")
         raise ValueError(f"{origin}: refused for safety: the file has a document type or an "
                          f"entity ({what})") from None
+    except Refused as error:
+        raise ValueError(f"{origin}: {error}") from None
     except (ParseError, ValueError, UnicodeError) as error:
         raise ValueError(f"{origin}: not valid XML: {error}") from None
 
@@ -68,6 +74,9 @@ def _declared_first(text: str, notes: Notes) -> str:
     """The text without a declaration that stands behind blanks or comments."""
     at = text.find("<?xml ", 0, FOREWORD)
     if at > 0 and not _COMMENT.sub("", text[:at]).strip():
+        if notes.strict:
+            raise Refused("the XML declaration is not at the start of the file, which "
+                          "physical='error' refuses")
         notes.repair("XML declaration not at the start", "ignored", "the file")
         return text[:at] + text[text.find("?>", at) + 2:]
     return text

@@ -64,7 +64,8 @@ def inverse_root(x: Scalar, q: int) -> Scalar:
         power = x
         for _ in range(q):
             power = power * r
-        r = r + r * ((1.0 - power) * (1 / q))
+        # abs: the power is rounded like the others, not fused into the difference
+        r = r + r * ((1.0 - abs(power)) * (1 / q))
     return r
 
 

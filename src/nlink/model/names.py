@@ -59,6 +59,16 @@ def first_few(names: Sequence[str], shown: int = 3) -> str:
     return visible(f"{', '.join(names[:shown])}{more}".replace("\n", " "))
 
 
+def counted(count: int, word: str) -> str:
+    """So many of something.
+
+    >>> counted(1, "rate"), counted(2, "trajectory")
+    ('1 rate', '2 trajectories')
+    """
+    many = f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+    return f"{count} {word if count == 1 else many}"
+
+
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """A clause about the known name that is nearest to one that is not known, or nothing.
 

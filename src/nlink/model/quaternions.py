@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-import numpy as np
-
-from nlink.scalars.functions import Scalar, cos, divide, sign, sin, sqrt
+from nlink.scalars.functions import Scalar, atan2, cos, divide, sign, sin, sqrt
 from nlink.spatial import Matrix, Vector
 
 Quaternion: TypeAlias = tuple[Scalar, ...]
@@ -99,5 +97,5 @@ def length(v: Vector) -> Scalar:
 
 
 def angle(x: Scalar, y: Scalar) -> Scalar:
-    """The angle of the point (x, y) in (-pi, pi], on numbers and arrays."""
-    return np.arctan2(y, x)
+    """The angle of the point (x, y) in (-pi, pi]."""
+    return atan2(y, x)

@@ -136,7 +136,10 @@ class Circle(Space):
 
     nq = 2
     nv = 1
-    labels = ("cos", "sin")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return ("cos", "sin")
 
     @property
     def neutral(self) -> tuple[float, ...]:
@@ -172,8 +175,14 @@ class Rotations(Space):
 
     nq = 4
     nv = 3
-    labels = ("qw", "qx", "qy", "qz")
-    rate_labels = ("wx", "wy", "wz")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return ("qw", "qx", "qy", "qz")
+
+    @property
+    def rate_labels(self) -> tuple[str, ...]:
+        return ("wx", "wy", "wz")
 
     @property
     def neutral(self) -> tuple[float, ...]:
@@ -209,8 +218,14 @@ class Placements(Space):
 
     nq = 7
     nv = 6
-    labels = ("x", "y", "z", "qw", "qx", "qy", "qz")
-    rate_labels = ("wx", "wy", "wz", "vx", "vy", "vz")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return ("x", "y", "z", "qw", "qx", "qy", "qz")
+
+    @property
+    def rate_labels(self) -> tuple[str, ...]:
+        return ("wx", "wy", "wz", "vx", "vy", "vz")
 
     @property
     def neutral(self) -> tuple[float, ...]:

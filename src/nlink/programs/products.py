@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import accumulate, chain, pairwise
 from typing import Any
 
@@ -36,11 +37,14 @@ from nlink.algorithms import catalogue, inverse_dynamics, kinematics, matrices
 from nlink.algorithms import forward_dynamics as accelerations
 from nlink.algorithms.catalogue import FEW_JOINTS, Algorithm, Options, Shape
 from nlink.algorithms.sweep import Column, Unrolled
-from nlink.programs.rolled_tracing import NotRolled
-from nlink.programs.tracing import WRENCHES, flat_input, flat_output
-from nlink.scalars.differentiation import pullback, pushforward
+from nlink.model.mechanism import Mechanism
+from nlink.programs import rolled_products
+from nlink.programs.rolled_program import RolledProgram
+from nlink.programs.rolled_tracing import NotRolled, trace_rolled
+from nlink.programs.tracing import WRENCHES, flat_input, flat_output, ports
+from nlink.scalars.differentiation import fewest_operations, pullback, pushforward
 from nlink.scalars.functions import Scalar
-from nlink.scalars.graph import Graph, Node, evaluate, reachable, substitute
+from nlink.scalars.graph import Graph, Node, evaluate, substitute
 from nlink.scalars.tree import leaves, map_leaves
 
 KINDS = ("jvp", "vjp", "hvp", "derivatives")
@@ -73,6 +77,7 @@ def differentiated(name: str) -> str:
     return differentiated(parts[0]) if parts else name
 
 
+@cache
 def formulations(name: str, *, loops: bool = False) -> dict[str, Algorithm]:
     """All formulations of a name, of products too."""
     parts = split_name(name)
@@ -90,12 +95,13 @@ def formulations(name: str, *, loops: bool = False) -> dict[str, Algorithm]:
     if kind == "derivatives" or base != "forward_dynamics" or loops:
         return plain
     like = next(iter(plain.values()))
-    return {IMPLICIT_SWEEPS: replace(
-                like, formulation=IMPLICIT_SWEEPS, text=_Written(_Implicit(kind, _by_sweeps)),
-                counted=FEW_JOINTS),
-            IMPLICIT: replace(
-                like, formulation=IMPLICIT, text=_Written(_Implicit(kind, _by_composites)),
-                power=3, counted=FEW_JOINTS)} | plain
+    return plain | {
+        IMPLICIT_SWEEPS: replace(
+            like, formulation=IMPLICIT_SWEEPS, text=_Written(_Implicit(kind, _by_sweeps)),
+            counted=FEW_JOINTS),
+        IMPLICIT: replace(
+            like, formulation=IMPLICIT, text=_Written(_Implicit(kind, _by_composites)),
+            power=3, counted=FEW_JOINTS)}
 
 
 def find(name: str, formulation: str | None = None, *, loops: bool = False) -> Algorithm:
@@ -158,8 +164,6 @@ class _Written:
         self._last: tuple[Any, ...] = (None,)
 
     def __call__(self, driver: Any, options: Options, *columns: Any) -> Any:
-        if not isinstance(driver, Unrolled):
-            raise NotRolled("is a product that is written for the whole mechanism")
         given = list(leaves(columns))
         if all(isinstance(x, Node) and x.op == "input" for x in given):
             return _one_or_all(self.passes(driver, options, *columns))
@@ -173,6 +177,13 @@ class _Written:
             self._last = (driver.mechanism, options, results)
         values = iter(evaluate(list(chain(*results)), dict(enumerate(given))))
         return _one_or_all([[next(values) for _ in part] for part in results])
+
+    def rolled(self, algorithm: Algorithm, mechanism: Mechanism, options: Options, *,
+               wrenches: bool) -> RolledProgram:
+        """The rolled program: that of the function, differentiated."""
+        if not isinstance(self.passes, _Plain):
+            raise NotRolled("is written for the whole mechanism")
+        return self.passes.rolled(algorithm, mechanism, options, wrenches)
 
 
 def _one_or_all(results: list[Any]) -> Any:
@@ -202,6 +213,37 @@ class _Plain:
         if self.kind == "vjp":
             return gradients
         return _pushed(gradients, at.moved(columns[inputs + len(outputs):]))
+
+    def rolled(self, algorithm: Algorithm, mechanism: Mechanism, options: Options,
+               wrenches: bool) -> RolledProgram:
+        entry = self.entry
+        program = trace_rolled(entry, mechanism, options, wrenches=wrenches)
+        if self.kind == "hvp":
+            first = product(entry, "vjp")
+            names = _renamed(entry, first, mechanism, wrenches, first.outputs,
+                             first.inputs[len(entry.inputs):])
+            program = rolled_products.reverse(program, mechanism, names)
+            entry = first
+        rates = algorithm.inputs[-len(self.entry.inputs):]
+        if self.kind == "vjp":
+            return rolled_products.reverse(program, mechanism, _renamed(
+                entry, algorithm, mechanism, wrenches, algorithm.outputs,
+                algorithm.inputs[len(entry.inputs):]))
+        return rolled_products.forward(program, mechanism, _renamed(
+            entry, algorithm, mechanism, wrenches, rates, algorithm.outputs))
+
+
+def _renamed(entry: Algorithm, algorithm: Algorithm, mechanism: Mechanism, wrenches: bool,
+             moving: Ports, results: Ports) -> rolled_products.Renamed:
+    """The ports of a product, and which of them belong to those of the function."""
+    inputs, outputs = ports(algorithm, mechanism, wrenches=wrenches)
+    given = {port.name for port in (*inputs, *outputs)}
+    return rolled_products.Renamed(
+        inputs, outputs,
+        {one: other for (one, _), (other, _) in zip(entry.inputs, moving, strict=False)
+         if other in given},
+        {one: other for (one, _), (other, _) in zip(entry.outputs, results, strict=True)
+         if other in given})
 
 
 def _outputs(entry: Algorithm, at: _Arguments, driver: Unrolled, options: Options,
@@ -234,18 +276,12 @@ class _Matrices:
             by_node = {x: list(chain(*at.gradients(pullback([x], [at.graph.const(1)], at.flat))))
                        for x in dict.fromkeys(y)}
             ways.append([by_node[x] for x in y])
-        best = min(ways, key=lambda matrix: _operations(chain(*matrix))) if y and width else (
-            [[] for _ in y])
+        best = fewest_operations(ways) if y and width else [[] for _ in y]
         starts, found, first = list(accumulate(widths, initial=0)), [], 0
         for part in outputs:
             own, first = best[first:first + len(part)], first + len(part)
             found += [list(chain(*(row[a:b] for row in own))) for a, b in pairwise(starts)]
         return found
-
-
-def _operations(nodes: Iterable[Node]) -> int:
-    """How many operations nodes take."""
-    return sum(not node.offline for node in reachable(nodes) if node.args)
 
 
 class _Arguments:

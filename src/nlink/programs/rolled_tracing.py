@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -41,6 +41,14 @@ from nlink.scalars.tree import leaves, map_leaves, rebuild
 
 class NotRolled(Exception):
     """Why an algorithm cannot be rolled, as a clause that follows its name."""
+
+
+@runtime_checkable
+class RolledText(Protocol):
+    """A text that makes its rolled program itself, from those of others."""
+
+    def rolled(self, algorithm: Algorithm, mechanism: Mechanism, options: Options, *,
+               wrenches: bool) -> RolledProgram: ...
 
 
 class RolledColumn:
@@ -90,8 +98,8 @@ class RolledPairs:
     """For each kind the rows as the sweep of answers reads them."""
 
     @property
-    def columns(self) -> NoReturn:
-        raise NotRolled("takes single elements of a matrix")
+    def columns(self) -> Any:
+        raise NotRolled("takes single columns of a matrix")
 
 
 class _Split(Exception):
@@ -425,6 +433,8 @@ class Rolled:
 def trace_rolled(algorithm: Algorithm, mechanism: Mechanism, options: Options, *,
                  wrenches: bool = False) -> RolledProgram:
     """The rolled program of an algorithm; raises NotRolled if the text is not for this driver."""
+    if isinstance(algorithm.text, RolledText):
+        return algorithm.text.rolled(algorithm, mechanism, options, wrenches=wrenches)
     mechanism = algorithm.prepare(mechanism)
     labels: list[tuple[Hashable, ...]] = [()] * len(mechanism.joints)
     while True:

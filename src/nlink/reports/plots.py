@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,11 +77,44 @@ def require_matplotlib() -> None:
         raise ImportError("plots need matplotlib: pip install nlink[plot]") from None
 
 
+@cache
+def figure_class() -> type[Figure]:
+    """Figures that notebooks show without pyplot, and so without a window anywhere."""
+    require_matplotlib()
+    from matplotlib.figure import Figure
+
+    class ShownFigure(Figure):
+        """A figure that a notebook shows as it is."""
+
+        def _repr_png_(self) -> bytes:
+            picture = io.BytesIO()
+            self.savefig(picture, format="png", dpi=110)
+            return picture.getvalue()
+
+    return ShownFigure
+
+
+def steady(panel: Any) -> bool:
+    """Whether what a panel shows is constant but for rounding and the like."""
+    low, high = panel.dataLim.intervaly
+    return high - low < max(1e-9, 1e-6 * max(abs(low), abs(high)))
+
+
+def least_span(panel: Any, scale: float) -> None:
+    """An axis of y that shows a tenth of a scale at least: what is constant but for rounding
+    looks constant."""
+    low, high = panel.dataLim.intervaly
+    if high - low < 0.1 * scale:
+        middle = (low + high) / 2
+        panel.set_ylim(middle - 0.055 * scale, middle + 0.055 * scale)
+
+
 def dress(panel: Any, title: str, unit: str, *, log: bool = False) -> None:
     """A panel's title, unit, grid and ticks."""
     panel.set_title(title, loc="left", fontsize=10, color=INK, fontweight="bold")
     panel.set_title(unit, loc="right", fontsize=9, color=MUTED)
-    if not log:
+    low, high = panel.get_ylim()
+    if not log and low <= 0 <= high:
         panel.axhline(0, color=RULE, linewidth=1, zorder=0)
     panel.grid(axis="y", color=RULE, linewidth=0.5, alpha=0.7)
     panel.spines[["top", "right", "left"]].set_visible(False)
@@ -90,9 +124,10 @@ def dress(panel: Any, title: str, unit: str, *, log: bool = False) -> None:
         panel.minorticks_off()
         return
     panel.locator_params(axis="y", nbins=5)
-    low, high = panel.get_ylim()
-    if high - low < 1e-9:
-        panel.set_ylim(-1, 1)
+    if steady(panel):
+        low, high = panel.dataLim.intervaly
+        middle, room = (low + high) / 2, max(1.0, abs(low) / 10)
+        panel.set_ylim(middle - room, middle + room)
 
 
 def head(figure: Figure, title: str, subtitle: str, panel: Any) -> None:

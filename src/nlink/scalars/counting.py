@@ -9,19 +9,20 @@ of the two counts is what common subexpressions save.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nlink.scalars.graph import operation
+from nlink.scalars.notebook import html_table
 from nlink.scalars.primitives import Primitive
 
 if TYPE_CHECKING:
     from nlink.programs.program import Program
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Count:
     """Operations for one state; changes of sign merge with additions and are free."""
 
@@ -43,6 +44,17 @@ class Count:
     def __str__(self) -> str:
         extra = "".join(f" {n} {name}" for name in ("div", "sqrt") if (n := getattr(self, name)))
         return f"{self.mul}M {self.add}A{extra}"
+
+    def _present(self) -> list[tuple[str, int]]:
+        return [(each.name, n) for each in fields(self)
+                if (n := getattr(self, each.name)) or each.name in ("mul", "add")]
+
+    def __repr__(self) -> str:
+        return f"Count({', '.join(f'{name}={n}' for name, n in self._present())})"
+
+    def _repr_html_(self) -> str:
+        rows = [(name, n) for name, n in (*self._present(), ("total", self.total))]
+        return html_table("operations for one state", ("", ""), rows)
 
 
 def count_program(program: Program) -> Count:

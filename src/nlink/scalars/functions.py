@@ -11,7 +11,7 @@ from nlink.scalars.primitives import Scalar, Scalars, divide, on
 
 __all__ = ["Scalar", "Scalars", "abs", "atan2", "clip", "cos", "divide", "exp", "float_bits",
            "floor", "from_float_bits", "less", "less_equal", "literal", "log", "maximum", "minimum",
-           "pow", "sign", "sin", "sqrt", "tanh", "where"]
+           "pow", "scramble", "sign", "sin", "sqrt", "tanh", "where"]
 
 
 def literal(x: Scalar) -> float | None:
@@ -130,3 +130,12 @@ def float_bits(x: Scalar) -> Scalar:
 def from_float_bits(y: Scalar) -> Scalar:
     """The double whose bits are the whole part of y: the inverse of `float_bits`."""
     return on("from_float_bits", y)
+
+
+def scramble(a: Scalar, b: Scalar) -> Scalar:
+    """A number between 0 and 1 that looks random and depends on the bits of a and b alone.
+
+    >>> scramble(1.0, 2.0) == scramble(1.0, 2.0) != scramble(2.0, 1.0)
+    True
+    """
+    return on("scramble", a, b)

@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from nlink.scalars import scrambling
+
 Scalar = Any
 """Anything with + - * / and the functions of `nlink.scalars.functions`; see
 docs/adding-a-scalar.md."""
@@ -342,6 +344,9 @@ PRIMITIVES: dict[str, Primitive] = {row.name: row for row in (
                        f"    double x;\n    if (!(fabs(y) < {_BIT_RANGE!r})) return NAN;\n"
                        "    bits = (int64_t)y;\n    memcpy(&x, &bits, 8);\n    return x;\n}\n",
               sympy=_from_float_bits_sympy),
+    Primitive(name="scramble", arity=2, floats=scrambling.floats, arrays=scrambling.arrays,
+              counts="compare", llvm=scrambling.llvm, c="nlink_scramble({}, {})",
+              c_helper=scrambling.C, sympy=scrambling.expression),
 )}
 """All of them by name. `const` and `input` are the two kinds of leaves besides."""
 

@@ -154,6 +154,19 @@ class ControlScheme:
         return values
 
 
+class OnScalars:
+    """A controller written element by element: q[k] may be a number, a node, or an array over a
+    batch. Others of many trajectories get arrays with the batch in front."""
+
+
+def over_batch(controller: Any, function: Callable[..., Any], t: Scalar, *columns: Any) -> Any:
+    """A function of a controller at one state, or at many, (batch, elements)."""
+    if np.ndim(columns[0]) < 2 or not isinstance(controller, OnScalars):
+        return function(t, *columns)
+    found = function(t, *(list(x.T) for x in columns))
+    return np.stack([np.broadcast_to(x, len(columns[0])) for x in found], axis=-1)
+
+
 def advance(controller: Any, period: float, t: Scalar, q: Any, qd: Any, x: Any,
             *p: Any) -> Sequence[Scalar] | Array:
     """The state of a controller one sample later: its own update, or, where it has only rates,
@@ -161,6 +174,5 @@ def advance(controller: Any, period: float, t: Scalar, q: Any, qd: Any, x: Any,
     if hasattr(controller, "advance"):
         return controller.advance(period, t, q, qd, x, *p)
     if hasattr(controller, "update"):
-        return controller.update(t, q, qd, x, *p)
-    rates = np.asarray(controller.rates(t, q, qd, x, *p))
-    return x + period * rates
+        return over_batch(controller, controller.update, t, q, qd, x, *p)
+    return x + period * np.asarray(over_batch(controller, controller.rates, t, q, qd, x, *p))

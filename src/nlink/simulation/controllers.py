@@ -1,11 +1,14 @@
 """Controllers: tau = controller(t, q, qd), on any scalar, so that they can be traced into a kernel.
 
 A controller of your own is any function of (t, q, qd) written with + - * / ** and the functions of
-nlink (sin, clip, where, ...); q and qd are arrays that it can index and scale.
+nlink (sin, clip, where, ...); q and qd are arrays that it can index and scale. See
+`control_scheme` for those with a state, and `wrappers` for what can be put around one.
 
 The controllers here act on joints with motors alone, and of a mechanism with loops they want closed
-configurations. Those that need the forces of a motion take them from the tree, on every joint;
-they refuse robots that have joints without motors.
+configurations. Errors are differences in the space of q, e = qr - q for a coordinate that is a
+number, the rotation vector from q to qr for a quaternion. Those controllers that need the forces
+of a motion take them from the tree, on every joint; they refuse robots that have joints without
+motors.
 """
 
 from __future__ import annotations
@@ -17,10 +20,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nlink.model.joints import Free
-from nlink.scalars.functions import Scalar
+from nlink.scalars.functions import Scalar, clip, literal
+from nlink.simulation.control_scheme import OnScalars
 from nlink.simulation.splines import Spline
 from nlink.simulation.system import apply
 from nlink.simulation.trajectories import Between, Motion, Rest
+from nlink.simulation.wrappers import Wrapper, stacked
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
@@ -63,7 +68,7 @@ def expect_closed(robot: Robot, desired: Callable[[Scalar], Motion]) -> None:
 
 
 @dataclass(frozen=True)
-class _Tracking:
+class _Tracking(OnScalars):
     """What controllers share that compare a robot with a desired motion."""
 
     robot: Robot
@@ -72,24 +77,30 @@ class _Tracking:
     kd: Any
 
     def __post_init__(self) -> None:
-        if not self.robot.mechanism.space.flat:
-            raise ValueError(f"robot: {self.robot.name} has {self.robot.nq} coordinates and "
-                             f"{self.robot.n} rates; this controller needs as many of both")
         if not callable(self.desired):
-            object.__setattr__(self, "desired", Rest(self.desired))
+            object.__setattr__(self, "desired", Rest(self.desired, self.robot.n))
         for name in ("kp", "kd"):
             object.__setattr__(self, name, gains(name, getattr(self, name), self.robot.n))
-        q = self.desired(0.0)[0]  # type: ignore[operator]
-        if len(q) != self.robot.n:
-            raise ValueError(f"desired: {len(q)} coordinates, expected {self.robot.n}")
+        motion: Motion = self.desired(0.0)  # type: ignore[operator]
+        for name, given, size in (("coordinates", motion[0], self.robot.nq),
+                                  ("rates", motion[1], self.robot.n)):
+            if len(given) != size:
+                raise ValueError(f"desired: {len(given)} {name}, expected {size}")
         expect_closed(self.robot, self.desired)  # type: ignore[arg-type]
+
+    def errors(self, t: Scalar, q: Any, qd: Any) -> tuple[list[Scalar], list[Scalar], Motion]:
+        """qr - q and qdr - qd, zero where there are no motors, and the desired motion."""
+        motion: Motion = self.desired(t)  # type: ignore[operator]
+        motors = self.robot.description.motors
+        e = self.robot.mechanism.space.difference(q, motion[0])
+        return ([x if motor else 0.0 for motor, x in zip(motors, e, strict=True)],
+                [b - v if motor else 0.0 for motor, b, v in zip(
+                    motors, motion[1], qd, strict=True)], motion)
 
     def feedback(self, t: Scalar, q: Any, qd: Any) -> tuple[list[Scalar], Motion]:
         """kp (qr - q) + kd (qdr - qd) where there are motors, and the desired motion."""
-        motion: Motion = self.desired(t)  # type: ignore[operator]
-        return [p * (a - x) + d * (b - v) if motor else 0.0 for motor, p, d, a, b, x, v in zip(
-            self.robot.description.motors, self.kp, self.kd, motion[0], motion[1], q, qd,
-            strict=True)], motion
+        e, ed, motion = self.errors(t, q, qd)
+        return [p * a + d * b for p, d, a, b in zip(self.kp, self.kd, e, ed, strict=True)], motion
 
 
 @dataclass(frozen=True)
@@ -98,6 +109,80 @@ class PD(_Tracking):
 
     def __call__(self, t: Scalar, q: Any, qd: Any) -> list[Scalar]:
         return self.feedback(t, q, qd)[0]
+
+
+@dataclass(frozen=True)
+class PID(_Tracking):
+    """tau = kp e + ki x + kd edot with xdot = e = qr - q, on joints that have motors.
+
+    With `effort`, one number or one for each rate, tau is kept within it, and the integral does
+    not wind up while it is: xdot = e + (tau - u) / kp, u being tau before it is cut
+    [Astrom, Murray: Feedback Systems, 11.4, tracking time kp / ki]. A joint with integral
+    action then needs kp > 0.
+
+    >>> import nlink
+    >>> arm = nlink.load("planar3")
+    >>> pid = PID(arm, [0.1, 0.2, 0.3], kp=300.0, ki=600.0, kd=60.0)
+    >>> run = nlink.simulate(arm, t=8.0, tau=pid, every=1.0)
+    >>> bool(abs(run.q[-1] - [0.1, 0.2, 0.3]).max() < 1e-3), run.x.shape   # gravity is balanced
+    (True, (9, 3))
+    """
+
+    ki: Any = 0.0
+    effort: Any = None
+
+    def __init__(self, robot: Robot, desired: Desired, kp: Any, ki: Any, kd: Any,
+                 effort: Any = None) -> None:
+        given = {"robot": robot, "desired": desired, "kp": kp, "ki": ki, "kd": kd}
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "ki", gains("ki", ki, robot.n))
+        super().__post_init__()
+        if effort is not None:
+            effort = gains("effort", effort, robot.n)
+            idle = [k for k, (p, i) in enumerate(zip(self.kp, self.ki, strict=True))
+                    if i and not p > 0]
+            if min(effort, default=0.0) < 0 or idle:
+                raise ValueError("effort: with integral action and limits, expected limits >= 0 "
+                                 "and kp > 0")
+        object.__setattr__(self, "effort", effort)
+
+    @property
+    def state(self) -> int:
+        return self.robot.n
+
+    def _wanted(self, t: Scalar, q: Any, qd: Any, x: Any) -> tuple[list[Scalar], list[Scalar]]:
+        """The forces before they are cut, and the errors."""
+        e, ed, _ = self.errors(t, q, qd)
+        return [p * a + i * s + d * b for p, i, d, a, s, b in zip(
+            self.kp, self.ki, self.kd, e, x, ed, strict=True)], e
+
+    def __call__(self, t: Scalar, q: Any, qd: Any, x: Any) -> list[Scalar]:
+        u, _ = self._wanted(t, q, qd, x)
+        return u if self.effort is None else [
+            clip(a, -most, most) for a, most in zip(u, self.effort, strict=True)]
+
+    def rates(self, t: Scalar, q: Any, qd: Any, x: Any) -> list[Scalar]:
+        """xdot."""
+        u, e = self._wanted(t, q, qd, x)
+        if self.effort is None:
+            return e
+        return [a if literal(i) == 0.0 else a + (clip(b, -most, most) - b) / p
+                for a, b, most, p, i in zip(e, u, self.effort, self.kp, self.ki, strict=True)]
+
+
+@dataclass(frozen=True)
+class GravityCompensation(OnScalars):
+    """tau = g(q): the robot weighs nothing where it has motors."""
+
+    robot: Robot
+
+    def __post_init__(self) -> None:
+        expect_motors(self.robot)
+
+    def __call__(self, t: Scalar, q: Any, qd: Any) -> list[Scalar]:
+        return [g if motor else 0.0 for motor, g in zip(
+            self.robot.description.motors, apply(self.robot, "gravity_torque", q), strict=True)]
 
 
 @dataclass(frozen=True)
@@ -110,7 +195,8 @@ class PDGravity(_Tracking):
 
     def __call__(self, t: Scalar, q: Any, qd: Any) -> list[Scalar]:
         pd, _ = self.feedback(t, q, qd)
-        return [a + b for a, b in zip(pd, apply(self.robot, "gravity_torque", q), strict=True)]
+        weight = GravityCompensation(self.robot)(t, q, qd)
+        return [a + b for a, b in zip(pd, weight, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -120,6 +206,9 @@ class ComputedTorque(_Tracking):
     def __post_init__(self) -> None:
         super().__post_init__()
         expect_motors(self.robot)
+        if not all(self.robot.description.motors):
+            raise ValueError(f"robot: {self.robot.name} floats, expected a fixed base: no motor "
+                             "acts on it, and this controller needs all forces of a motion")
 
     def __call__(self, t: Scalar, q: Any, qd: Any) -> list[Scalar]:
         pd, motion = self.feedback(t, q, qd)
@@ -127,8 +216,54 @@ class ComputedTorque(_Tracking):
         return apply(self.robot, "inverse_dynamics", q, qd, wanted)
 
 
+@dataclass(frozen=True, eq=False)
+class Actuated(Wrapper):
+    """Joint forces of a robot's own actuators, as its MJCF file has them (`robot.actuators`).
+
+    `controller` is what is commanded, one number for each actuator: constant, or a controller
+    u(t, q, qd) like any other, with a state or a period if it has one.
+    """
+
+    controller: Any
+    robot: Robot
+
+    def __post_init__(self) -> None:
+        count = len(self.robot.actuators)
+        if not count:
+            raise ValueError(f"robot: {self.robot.name} has no actuators, expected one from an "
+                             "MJCF file with some")
+        if not callable(self.controller):
+            u = np.asarray(self.controller, dtype=float)
+            if u.shape != (count,) or not np.isfinite(u).all():
+                raise ValueError(f"controller: {self.controller!r}, expected {count} finite "
+                                 "commands, or a function of t, q, qd that gives them")
+            object.__setattr__(self, "controller", _Constant(tuple(u.tolist())))
+
+    def __call__(self, t: Scalar, q: Any, qd: Any, *more: Any) -> Any:
+        u = np.asarray(super().__call__(t, q, qd, *more))
+        actuators = self.robot.actuators
+        if u.shape[-1:] != (len(actuators),):
+            raise ValueError(f"controller: gave commands of shape {u.shape}, expected "
+                             f"{len(actuators)}, one for each actuator")
+        tau: list[Scalar] = [0.0 * x for x in np.moveaxis(np.asarray(qd), -1, 0)]
+        for k, each in enumerate(actuators):
+            at, rate = self.robot.q_index(each.joint), self.robot.qd_index(each.joint)
+            assert isinstance(at, int), each  # readers keep no others
+            assert isinstance(rate, int), each
+            tau[rate] = tau[rate] + each.force(u[..., k][()], q[..., at][()], qd[..., rate][()])
+        return stacked(tau)
+
+
 @dataclass(frozen=True)
-class FeedForward:
+class _Constant:
+    u: tuple[float, ...]
+
+    def __call__(self, t: Scalar, q: Any, qd: Any) -> tuple[float, ...]:
+        return self.u
+
+
+@dataclass(frozen=True)
+class FeedForward(OnScalars):
     """tau = ID(qr, qdr, qddr) along a trajectory, whatever the robot does: the papers' forced
     simulation, which is open loop and so unstable wherever the motion is."""
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from nlink.algorithms.matrices import dense_solve
 from nlink.scalars.functions import Scalar
+from nlink.simulation.control_scheme import OnScalars
 from nlink.simulation.controllers import Desired, expect_motors, gains
 from nlink.simulation.system import apply
 from nlink.simulation.trajectories import Motion, Rest
@@ -35,7 +36,7 @@ Orientation = Callable[[Scalar], Turning] | Sequence[Sequence[float]] | np.ndarr
 
 
 @dataclass(frozen=True, eq=False)
-class OperationalSpace:
+class OperationalSpace(OnScalars):
     """Moves the origin of a frame along `desired`, a point or a trajectory of three coordinates.
 
     With an `orientation` (a 3x3 matrix to be held, or a function of t that gives a matrix, an

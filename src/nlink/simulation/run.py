@@ -5,23 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from nlink.iterations.integration import STATUS
 from nlink.scalars.lazy import lazy
+from nlink.scalars.notebook import html_table
 from nlink.simulation.events import Events
+from nlink.simulation.following import Target, on_times
 from nlink.simulation.system import Closing
 from nlink.simulation.variation import Variation
 from nlink.simulation.velocities import VELOCITIES
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from nlink.robot import Robot
+    from nlink.viewer.playback import RunView
 
 Array = np.ndarray
 PIECE = 2**25
 """Bytes of states that are read at a time."""
+REPORTED = 10**6
+"""Numbers of a run, up to which its `repr` looks at all of them for warnings."""
 MESSAGES = {code: text for text, code in STATUS.items()}
 ENDS = (STATUS["done"], STATUS["event"])
 """How a trajectory ends that has not failed."""
@@ -73,6 +80,8 @@ class Run:
     parts: Mapping[str, Array] = field(default_factory=dict)
     """What the state has besides coordinates and velocities, each (..., times, size): `x`, the
     state of a controller, `held`, the joint forces of a sampled one."""
+    target: Target | None = None
+    """The trajectory that a controller was to follow, or its coordinates on the output times."""
 
     @lazy
     def qd(self) -> Array:
@@ -84,6 +93,14 @@ class Run:
     def x(self) -> Array:
         """The state of the controller, (..., times, size); of size 0 if it has none."""
         found = self.parts.get("x")
+        return np.empty((*self.rates.shape[:-1], 0)) if found is None else found
+
+    @property
+    def modes(self) -> Array:
+        """What the rates that rub do, (..., times, rates): 1 and -1 slide, 0 sticks, 2 and -2
+        are held at a lower or upper limit; at the first time 0 is at rest, held or not. Of
+        size 0 where there is no dry friction."""
+        found = self.parts.get("mode")
         return np.empty((*self.rates.shape[:-1], 0)) if found is None else found
 
     @property
@@ -105,6 +122,18 @@ class Run:
         if self.forces.shape == self.rates.shape:
             return self.forces
         return np.broadcast_to(self.forces, self.rates.shape)
+
+    @lazy
+    def desired(self) -> Array | None:
+        """The coordinates that a controller was to follow, (times, nq); None without one. Files
+        have them, directories of runs under way do not."""
+        return on_times(self.target, self.t)
+
+    @lazy
+    def tracking_error(self) -> Array | None:
+        """How far the robot is from what it was to follow: rates that would lead there in a
+        second, desired - q for plain coordinates, (..., times, n)."""
+        return None if self.desired is None else self.robot.difference(self.q, self.desired)
 
     @lazy
     def energy(self) -> Array:
@@ -163,6 +192,22 @@ class Run:
         """Where a frame's origin goes, (..., times, 3); the last link's if not said."""
         return self.robot.pose(self.q, frame)[..., :3, 3]
 
+    @lazy
+    def warnings(self) -> list[str]:
+        """What the robot's motors could not have done: rates above their velocity limits, and
+        joint forces above their effort limits, one line for each."""
+        found, limits = [], self.robot.limits
+        for what, unit, values, most in (("rate", "velocity", self.qd, limits.velocity),
+                                         ("force", "effort", self.tau, limits.effort)):
+            if not np.isfinite(most).any():
+                continue
+            rows = np.abs(np.asarray(values)).reshape(-1, self.robot.n)
+            peaks = np.fmax.reduce(rows, axis=0, initial=0.0)
+            found += [f"{what} of {name} up to {peak:.4g}, its {unit} limit is {bound:.4g}"
+                      for name, peak, bound in zip(self.robot.qd_names, peaks, most, strict=True)
+                      if peak > bound * (1 + 1e-12)]
+        return found
+
     @property
     def ok(self) -> bool:
         """Whether every trajectory reached the end, or a terminal event."""
@@ -189,18 +234,55 @@ class Run:
         if not shape and self.status != "done":
             last = f" ({self.events.names[self.events.which[-1]]})" if len(self.events) else ""
             end = f", {self.status}{last} at t = {float(self.t_end):.6g}"
+        if self.rates.size < REPORTED and self.warnings:
+            end += f"; {self.warnings[0]}" + f" and {len(self.warnings) - 1} more" * (
+                len(self.warnings) > 1)
         if self.robot.mechanism.closures:
             end += f", loops open by at most {np.nanmax(self.closure_error, initial=0.0):.1e}"
         return (f"<Run of {self.robot.name}: {what}, t = {self.t[0]:g} to {self.t[-1]:g}, "
                 f"{len(self.t)} outputs, {self.method}, {self.stats}{end}>")
 
-    def plot(self, path: str | Path, *, title: str = "", what: str = "q") -> Path:
-        """Draw q, qd or tau into a .png, .svg or .pdf, one panel for each joint; an ensemble's
-        first few trajectories. What is "loops" are their opening and their forces, of the first
-        trajectory."""
+    def _repr_html_(self) -> str:
+        rows = [("time, s", f"{self.t[0]:g} to {self.t[-1]:g}, {len(self.t)} outputs"),
+                ("trajectories", " x ".join(map(str, self.status_codes.shape)) or "1"),
+                ("method", self.method), ("took", str(self.stats))]
+        words, counts = np.unique(np.asarray(self.status, dtype=str), return_counts=True)
+        rows += [("status", ", ".join(
+            f"{word}: {n}" for word, n in zip(words, counts, strict=True)))]
+        return html_table(f"run of {self.robot.name}", ("", ""), rows)
+
+    @overload
+    def plot(self, path: None = None, *, title: str = "", what: str = "q") -> Figure: ...
+    @overload
+    def plot(self, path: str | Path, *, title: str = "", what: str = "q") -> Path: ...
+
+    def plot(self, path: str | Path | None = None, *, title: str = "",
+             what: str = "q") -> Figure | Path:
+        """A matplotlib figure of the run, one panel for each coordinate or rate; written to a
+        .png, .svg or .pdf, in one step, if a path is given, which is then returned.
+
+        `what` is "q" (with what a controller was to follow), "qd", "tau", "error" (of tracking),
+        "energy", or "loops": their opening and their forces, of the first trajectory. A few
+        trajectories are curves; an ensemble is its median and the bands in which half of it and
+        nine tenths of it are.
+        """
         from nlink.simulation.figures import run_figure, save
 
-        return save(run_figure(self, what=what, title=title), path)
+        figure = run_figure(self, what=what, title=title)
+        return figure if path is None else save(figure, path)
+
+    def view(self, *, frame: int | str = -1, trajectories: int = 8, robot: Robot | None = None,
+             host: str = "localhost", port: int | None = None, dark: bool = False,
+             packages: Sequence[str | Path] = ()) -> RunView:
+        """The motion in the browser, at `.url` until `.close()`: a time slider, the trace of a
+        frame, forces of loops, curves, an ensemble's first few trajectories as ghosts.
+
+        `robot` as for `html`, the rest as for `robot.view`. Needs viser.
+        """
+        from nlink.viewer.playback import RunView
+
+        return RunView(self, frame=frame, trajectories=trajectories, robot=robot, host=host,
+                       port=port, dark=dark, packages=packages)
 
     def html(self, path: str | Path, *, frame: int | str = -1, trajectories: int = 8,
              robot: Robot | None = None, packages: Sequence[str | Path] = ()) -> Path:
@@ -227,7 +309,8 @@ class Run:
         return save_run(self, Path(path))
 
     def to_xarray(self) -> Any:
-        """An xarray Dataset with labelled dimensions."""
-        from nlink.simulation.run_files import to_xarray
+        """An xarray Dataset with the names and units of coordinates and rates, and with what was
+        varied as coordinates of the ensemble."""
+        from nlink.simulation.datasets import to_xarray
 
         return to_xarray(self)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from nlink.formats.files import name_beside, replacing
+from nlink.robot import Robot
 from nlink.simulation import checks, store
 from nlink.simulation.events import Events
 from nlink.simulation.run import Run, Stats
@@ -54,6 +55,8 @@ def write_run(run: Run, path: Path) -> Path:
     arrays |= {f"part_{name}": np.asarray(values) for name, values in run.parts.items()}
     if run.variation is not None:
         arrays["vary"] = run.variation.values
+    if run.desired is not None:
+        arrays["desired"] = run.desired
     arrays |= _event_arrays(run)
     with replacing(path) as stream:
         np.savez(stream, head=np.array(json.dumps(head)), **arrays)  # type: ignore[arg-type]
@@ -83,6 +86,8 @@ def _save_zarr(run: Run, path: Path, head: dict[str, Any]) -> Path:
             group[f"part_{name}"][rows] = values
         begin = rows.stop
     store.write_summary(group, run)
+    if run.desired is not None:
+        group.create_array("desired", data=np.ascontiguousarray(run.desired))
     for name, values in _event_arrays(run).items():
         group.create_array(name, data=np.ascontiguousarray(values))
     group.attrs.update(head | {"lead": run.status_codes.shape})
@@ -128,7 +133,7 @@ def _read_zarr(path: Path) -> Run:
     whole = ["q", "qd", "tau", *(f"part_{name}" for name in head.get("parts", ()))]
     arrays = {name: group[name][...] for name in group if name not in whole}
     arrays |= {name: x.reshape((*lead, *x.shape[1:])) for name, x in arrays.items()
-               if name != "t" and not name.startswith("events_")}
+               if name not in ("t", "desired") and not name.startswith("events_")}
     arrays |= {name: store.shaped(group[name], lead) for name in whole}
     return _assemble(head, arrays)
 
@@ -149,25 +154,13 @@ def _assemble(head: dict[str, Any], arrays: dict[str, Any]) -> Run:
     return Run(robot, arrays["t"], arrays["q"], arrays["qd"], codes, arrays["t_end"],
                stats, head["method"], forces=arrays["tau"],
                variation=Variation.from_head(varied, arrays["vary"]) if varied else None, log=log,
-               closing=head.get("closing", "project"), parts=parts)
+               closing=head.get("closing", "project"), parts=parts,
+               target=_desired(arrays, robot))
 
 
-def to_xarray(run: Run) -> Any:
-    """q, qd, tau and energy with dimensions named time, coordinate, rate and ensemble axes."""
-    try:
-        import xarray
-    except ImportError:
-        raise ImportError("to_xarray needs xarray: pip install nlink[sim]") from None
-    lead = [f"ensemble_{k}" for k in range(run.status_codes.ndim)]
-    if len(lead) == 1:
-        lead = ["ensemble"]
-    rate = [f"qd_{k + 1}" for k in range(run.robot.n)]
-    return xarray.Dataset(
-        {"q": ([*lead, "time", "coordinate"], np.asarray(run.q)),
-         "qd": ([*lead, "time", "rate"], np.asarray(run.qd)),
-         "tau": ([*lead, "time", "rate"], np.asarray(run.tau)),
-         "energy": ([*lead, "time"], run.energy),
-         "status": (lead, np.asarray(run.status_codes))},
-        coords={"time": run.t, "rate": rate,
-                "coordinate": [f"q_{k + 1}" for k in range(run.robot.nq)]},
-        attrs={"robot": run.robot.name, "method": run.method})
+def _desired(arrays: dict[str, Any], robot: Robot) -> np.ndarray | None:
+    """What was to be followed, of files that have it."""
+    if "desired" not in arrays:
+        return None
+    store.check_array("desired", arrays["desired"], (len(arrays["t"]), robot.nq))
+    return arrays["desired"]

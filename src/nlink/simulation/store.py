@@ -132,7 +132,8 @@ class Store:
                    shaped(rates, lead), records["status"].reshape(lead),
                    records["t"].reshape(lead), Stats(steps, rejects, evaluations),
                    head["method"], head["velocity"], forces, variation,
-                   self.log.events(robot, head["events"], head["velocity"], variation),
+                   self.log.events(robot, head["events"], head["velocity"], variation,
+                                   dict(head["parts"]).get("mode", 0)),
                    head["closing"], {name: shaped(x, lead) for name, x in parts.items()})
 
     def statistics(self) -> tuple[Array, Array, Array]:
@@ -481,8 +482,8 @@ def create(records: Array, head: dict[str, Any], path: Path | None, log: EventLo
     except ImportError:
         raise
     except Exception as error:  # readers raise anything if a file holds something else
-        raise ValueError(f"save: {path} is there and no run under way; remove it or choose "
-                         f"another name ({reason(error)})") from None
+        raise ValueError(f"save: {path} is damaged, or no run under way: {reason(error)}; remove "
+                         "it or choose another name") from None
     if found["digest"] != head["digest"]:
         raise ValueError(f"save: {path} holds another run; remove it or choose another name")
     raise ValueError(f"save: {path} holds this run by another version of nlink, whose numbers "

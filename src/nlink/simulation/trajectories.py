@@ -23,12 +23,14 @@ class Rest:
     """A configuration to be held."""
 
     q: Sequence[float] | np.ndarray
+    n: int | None = None
+    """How many rates there are, if not as many as coordinates."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "q", tuple(single("q", self.q, (None,)).tolist()))
 
     def __call__(self, t: Scalar) -> Motion:
-        zeros = (0.0,) * len(self.q)
+        zeros = (0.0,) * (len(self.q) if self.n is None else self.n)
         return tuple(self.q), zeros, zeros
 
 

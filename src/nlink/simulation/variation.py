@@ -7,7 +7,6 @@ vector with its own mechanism.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from nlink.programs.tracing import run
 from nlink.scalars.arrays import batch
 from nlink.scalars.functions import Scalar
 from nlink.scalars.graph import Graph
+from nlink.simulation.wrappers import stacked, with_gains
 from nlink.spatial import RigidInertia, Symmetric, Vector
 
 if TYPE_CHECKING:
@@ -93,13 +93,10 @@ class Varied:
         own = self.split(p)
         gains = {name: tuple(own[name]) for name in GAINS if name in own}
         if gains:
-            controller = copy.copy(controller)
-            for name, values in gains.items():
-                object.__setattr__(controller, name, values)
+            controller = with_gains(controller, gains)
         if PARAMETERS not in own:
             return controller
-        values = np.array(own[PARAMETERS], dtype=object if _symbolic(own[PARAMETERS]) else float)
-        return _WithParameters(controller, values)
+        return _WithParameters(controller, stacked(own[PARAMETERS]))
 
 
 NOTHING = Varied()
@@ -184,22 +181,20 @@ class Variation:
         return cls(Varied(columns, head["frame"]), values)
 
 
-def varied_kernel(robot: Robot, varied: Varied, request: Request) -> Any:
-    """What a request asks for, with one more input at the end: the numbers that vary."""
+def varied_kernel(robot: Robot, varied: Varied, request: Request,
+                  change: Callable[[Mechanism], Mechanism] = lambda mechanism: mechanism) -> Any:
+    """What a request asks for, with one more input at the end: the numbers that vary; `change`
+    is what is done to the mechanism with these."""
     from nlink.backends.llvm.loading import load_kernel
 
     graph, (inputs, outputs) = Graph(), request.ports
     ports = (*inputs, Port("own", (varied.width,)))
     *values, own = [[graph.input(f"{port.name}[{k}]") for k in range(port.size)]
                     for port in ports]
-    mechanism = request.algorithm.prepare(varied.mechanism(robot, own))
+    mechanism = request.algorithm.prepare(change(varied.mechanism(robot, own)))
     results = tuple(graph.lift(x) for x in run(
         request.algorithm, mechanism, request.options, values))
     return load_kernel(Program(request.algorithm.name, ports, outputs, results))
-
-
-def _symbolic(values: Sequence[Any]) -> bool:
-    return any(not isinstance(x, int | float) for x in values)
 
 
 def _payload(robot: Robot, payload: Payload) -> dict[str, Array]:

@@ -10,6 +10,7 @@ from nlink.compute.computations import SingularMassMatrix
 from nlink.compute.engines import Engine
 from nlink.model.names import visible
 from nlink.robot import Robot, expect_robot
+from nlink.scalars.notebook import html_table
 from nlink.testing.laws import LAWS, Law
 from nlink.testing.loop_laws import LOOP_LAWS
 from nlink.testing.plausibility import Finding, findings
@@ -30,7 +31,7 @@ class CheckRow:
         return self.residual <= self.bound  # false for nan
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CheckReport:
     """What `check` found; `str()` is a plain table, `to_dict()` is ready for JSON."""
 
@@ -67,6 +68,14 @@ class CheckReport:
             row["residual"] = row["residual"] if math.isfinite(row["residual"]) else None
         return {"robot": self.robot, "states": self.states, "ok": self.ok, "verdict": self.verdict,
                 "laws": rows, "findings": [asdict(finding) for finding in self.findings]}
+
+    def __repr__(self) -> str:
+        return visible(f"<CheckReport: {self.verdict.rstrip('.')}>")
+
+    def _repr_html_(self) -> str:
+        rows = [(row.law, row.statement, f"{row.residual:.1e}", f"{row.bound:.1e}",
+                 "ok" if row.ok else "BROKEN") for row in self.rows]
+        return html_table(self.verdict, ("law", "statement", "residual", "bound", ""), rows)
 
     def __str__(self) -> str:
         lines = [f"{'law':<16}{'statement':<40}{'residual':>10}{'bound':>10}"]

@@ -7,14 +7,17 @@ import pytest
 from nlink.compute.complexity import cost_formula
 
 
+@pytest.mark.slow
 def test_law_of_forward_dynamics():
     assert str(cost_formula("forward_dynamics")) == "(193n-297)M (178n-296)A (n-1) div"
 
 
+@pytest.mark.slow
 def test_law_of_the_solution():
     assert str(cost_formula("solve")) == "(132n-224)M (122n-226)A (n-1) div"
 
 
+@pytest.mark.slow
 def test_the_default_formulation_is_the_cheapest_of_the_linear_ones():
     for n in range(4, 20):
         denoc = cost_formula("forward_dynamics", "denoc")(n)

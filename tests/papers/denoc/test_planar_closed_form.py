@@ -162,6 +162,7 @@ def test_equation_47_inverse_of_the_upper_factor(paper):
             assert product == MAKE(0.0), (i, j)
 
 
+@pytest.mark.slow
 def test_equation_48_inverse(paper):
     Minv, primed, (_, mhat) = ours("inverse_mass_matrix"), paper.primed(), paper.factors()
     p12, p13, p23 = (primed[at] for at in ((1, 2), (1, 3), (2, 3)))
@@ -175,6 +176,7 @@ def test_equation_48_inverse(paper):
         assert Minv[i, j] == Minv[j, i] == expected, (i, j)
 
 
+@pytest.mark.slow
 def test_the_inverse_is_printed_as_the_paper_prints_it():
     closed = nlink.symbolic(nlink.load("planar3"), "inverse_mass_matrix",
                             parameters="names").simplified()
@@ -206,7 +208,7 @@ def test_printed_forms_are_the_values(name, parameters):
         assert abs(full.subs(at).evalf(30) - exact) < 1e-13 * (1 + abs(exact))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("parameters", ["numbers", "names"])
 @pytest.mark.parametrize("name", ["inverse_mass_matrix", "factor_mass_matrix", "mass_matrix"])
 def test_latex_is_well_formed(name, parameters):

@@ -85,6 +85,7 @@ def test_the_angle_must_be_a_combination_of_symbols():
         (a / (a + b)).cos()
 
 
+@pytest.mark.slow
 def test_long_quotients_are_refused_in_words():
     robot = nlink.load("stanford")
     with pytest.raises(OverflowError, match="use common subexpressions"):

@@ -81,6 +81,7 @@ def test_rows_of_nlink_are_as_counted(source):
             assert rows[name].counts[n] == (counted.mul + counted.div, counted.add)
 
 
+@pytest.mark.slow
 def test_composite_solve_and_bias_cost_no_less_than_sharing_them():
     whole, bias = cost_formula("forward_dynamics", "composite"), cost_formula("bias")
     solve = tables.composite_solve()
@@ -126,6 +127,7 @@ def test_every_form_has_every_row():
     assert not re.search(r"\((\d)\).*\(\1\).*\(\1\)", captured.get())
 
 
+@pytest.mark.slow
 def test_the_plot_marks_the_break_even_points(tmp_path):
     figure = tables.figure()
     texts = {text.get_text() for panel in figure.axes for text in panel.texts}

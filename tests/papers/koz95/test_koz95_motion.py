@@ -69,6 +69,7 @@ def test_nomenclature_a_and_b(seed):
         assert_same(d.a.reshape(-1, 6)[k], a)
 
 
+@pytest.mark.sampled(8)
 @EACH
 @FORMS
 def test_eq_40_normalized_equations_of_motion(seed, armature):

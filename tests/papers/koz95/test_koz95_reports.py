@@ -24,6 +24,7 @@ def test_table_2_rows_add_up_to_the_printed_totals(form, column):
     assert koz_tables.published(form, column) == koz_tables.TOTALS[form][column]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", koz_tables.ENTRIES)
 @pytest.mark.parametrize("axes", koz_tables.AXES)
 def test_counted_operations_are_below_the_published_ones(form, axes):
@@ -33,6 +34,7 @@ def test_counted_operations_are_below_the_published_ones(form, axes):
         assert ours(n) <= theirs(n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "algorithm", "slope", "offset"), [
     ("quasi_motion", None, 613, -980),
     ("unnormalized_quasi_motion", None, 609, -980),
@@ -113,6 +115,7 @@ def test_eq_39_has_the_papers_eight_terms_for_the_middle_joint():
         "projected on the axis of revolute joint 2.")
 
 
+@pytest.mark.slow
 def test_explain_command(capsys):
     assert run(["explain", "planar3", "--joint", "2"]) == 0
     assert "tau_2 is the sum of 9 terms" in capsys.readouterr().out

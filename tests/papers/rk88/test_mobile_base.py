@@ -34,6 +34,7 @@ def state(robot: nlink.Robot, seed: int):
     return q, *rng.normal(size=(2, robot.n))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("algorithm", FORMULATIONS)
 @pytest.mark.parametrize("seed", range(4))
 def test_free_flyer(seed, algorithm):

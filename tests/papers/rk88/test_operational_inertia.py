@@ -51,6 +51,7 @@ def test_several_frames_with_cross_terms(seed, types):
     assert np.abs(found - W).max() <= bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["python", "numpy", "compiled"])
 def test_inertia_inverts_mobility_in_a_batch(engine):
     robot = nlink.load("panda")
@@ -74,6 +75,7 @@ def test_inertia_of_two_hands():
     assert robot.operational_inertia(q, frames=["link14", -2], inverse=True) == pytest.approx(W)
 
 
+@pytest.mark.sampled(2)
 def test_pinocchio_agrees():
     robot = nlink.load("puma560")
     q, _ = robot.random_state(0)
@@ -88,6 +90,7 @@ def test_pinocchio_agrees():
     assert np.abs(found - W).max() <= 1e-12 * np.abs(W).max()
 
 
+@pytest.mark.slow
 def test_khatib_projects_the_mass_matrix():
     """Lambda is the inertia the hand shows: J^T Lambda J = M for six joints."""
     robot = nlink.load("puma560")

@@ -98,7 +98,7 @@ def test_neighbouring_diagonals_are_one():
     assert str(G.T.name) == "D^-1^T H P^T"
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 def test_applying_visits_every_body_once():
     """A chain of 1000 links: the matrix of phi would hold 36 million numbers."""
     robot = random_robot(5, 1000, tree=False, types=("revolute",), fixed=False, friction=False,

@@ -16,7 +16,7 @@ FORMULATIONS = ("fd1", "fd2", "fd3", "fd4")
 EPS = np.finfo(float).eps
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["python", "compiled"])
 @pytest.mark.parametrize("algorithm", FORMULATIONS)
 def test_formulations_agree_with_friction_armature_and_wrenches(algorithm, engine):
@@ -64,6 +64,7 @@ def test_sweeps_are_the_reports(algorithm, expected):
     assert "".join(sweep[0] for sweep in found) == expected
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "algorithm", "expected"), [
     ("forward_dynamics", "fd1", "(213n-330)M (191n-322)A (n-1) div"),
     ("forward_dynamics", "fd2", "(213n-330)M (191n-322)A (n-1) div"),
@@ -83,6 +84,7 @@ def test_bias_free_dynamics_of_both_schools_cost_the_same():
     assert fd1 == denoc
 
 
+@pytest.mark.slow
 def test_formulations_are_tabulated():
     rows = formulations("link_accelerations")
     assert {row.formulation for row in rows} == {"fd2", "fd4"}
@@ -91,6 +93,7 @@ def test_formulations_are_tabulated():
     assert rows[0].data["formula"] == str(rows[0].formula)
 
 
+@pytest.mark.slow
 def test_long_chains_run_in_the_rolled_driver():
     robot = random_robot(1, 60, tree=False, fixed=False)
     q, qd = robot.random_state(0)

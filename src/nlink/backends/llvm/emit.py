@@ -94,18 +94,19 @@ def port_rows(lanes: Lanes, ports: Sequence[Port], first: int = 0) -> dict[str, 
     return {port.name: LaneRows(lanes, f"%p{k}", f"%s{k}") for k, port in enumerate(ports, first)}
 
 
-def finish(lanes: Lanes, signature: str, large: Sequence[str], prefix: str = "") -> str:
+def finish(lanes: Lanes, signature: str, large: Sequence[str], prefix: str = "",
+           linkage: str = "internal") -> str:
     """The definition of `block` or `one`, from its body; `prefix` comes before these names."""
     f = lanes.function
     if lanes.width == 1:
         f.do("ret void")
-        return f.define(f"internal void @{prefix}one({signature})")
+        return f.define(f"{linkage} void @{prefix}one({signature})")
     flag = "false"
     for each in large:
         flag = f.let(f"or i1 {flag}, {each}")
     f.do(f"ret i1 {flag}")
     # vectors spilt to a stack that is not aligned straddle cache lines: half the speed
-    return f.define(f"internal i1 @{prefix}block({signature}) alignstack({8 * lanes.width})")
+    return f.define(f"{linkage} i1 @{prefix}block({signature}) alignstack({8 * lanes.width})")
 
 
 def split_name(name: str) -> tuple[str, int]:
@@ -125,6 +126,8 @@ class StraightCode:
     """The functions of a straight-line program, and what they need."""
 
     text: str
+    apart: tuple[str, ...] = ()
+    """Functions that it calls, each to be compiled in a module of its own."""
     scratch: int = 0
     """Bytes of scratch memory."""
     vectors: int | None = None
@@ -143,11 +146,12 @@ def emit_program(program: Program, target: Target) -> StraightCode:
                  direct=len(program.results) <= DIRECT)
     many = len(pieces.pieces) > 1
     vectors = pieces.vectors(target.width)
-    functions = [_in_pieces(program, pieces, Lanes(Function(), target.width, target.fma), many),
-                 _one_in_lanes(program) if len(pieces.pieces) > SCALAR else
-                 _in_pieces(program, pieces, Lanes(Function(), 1, target.fma), False)]
-    return StraightCode("\n".join(functions), 8 * target.width * pieces.size * vectors,
-                        vectors if many else None)
+    block, *apart = _in_pieces(program, pieces, Lanes(Function(), target.width, target.fma), many)
+    scratch = 8 * target.width * pieces.size * vectors
+    if len(pieces.pieces) > SCALAR:
+        return StraightCode(f"{block}\n{_one_in_lanes(program)}", tuple(apart), scratch, vectors)
+    one = _in_pieces(program, pieces, Lanes(Function(), 1, target.fma), False)
+    return StraightCode("\n".join([block, *apart, *one]), (), scratch, vectors if many else None)
 
 
 def _one_in_lanes(program: Program) -> str:
@@ -160,12 +164,14 @@ def _one_in_lanes(program: Program) -> str:
     return f.define(f"internal void @one({parameters(ports, width=1)})")
 
 
-def _in_pieces(program: Program, pieces: Pieces, whole: Lanes, many: bool) -> str:
+def _in_pieces(program: Program, pieces: Pieces, whole: Lanes, many: bool) -> list[str]:
     """`block` or `one` for one vector or for many; of several pieces, each has a function."""
     ports, inputs = (*program.inputs, *program.outputs), len(program.inputs)
     where = [(n, k) for n, port in enumerate(program.outputs) for k in range(port.size)]
     signature = parameters(ports, width=whole.width) + (", i64 %count" if many else "")
     pitch = 8 * whole.width
+    apart = len(pieces.pieces) > SCALAR
+    linkage = "hidden" if apart else "internal"
 
     def function(prefix: str, body: Callable[[Lanes, Sequence[LaneRows], Columns],
                                              Sequence[str]]) -> str:
@@ -186,7 +192,7 @@ def _in_pieces(program: Program, pieces: Pieces, whole: Lanes, many: bool) -> st
             return [functools.reduce(lambda a, b: f.let(f"or i1 {a}, {b}"), vector(k, flags))]
 
         flags = repeat(f, "%count", [("i1", "false")], any_large) if many else vector("0", [])
-        return finish(lanes, signature, flags, prefix)
+        return finish(lanes, signature, flags, prefix, linkage)
 
     def compute(piece: Piece) -> Callable[[Lanes, Sequence[LaneRows], Columns], Sequence[str]]:
         def body(lanes: Lanes, rows: Sequence[LaneRows], kept: Columns) -> Sequence[str]:
@@ -219,16 +225,18 @@ def _in_pieces(program: Program, pieces: Pieces, whole: Lanes, many: bool) -> st
         distribute(kept, list(outputs), pieces.results)
         return ()
 
-    functions, flags = [], []
+    functions, flags = list[str](), list[str]()
     bodies = [*map(compute, pieces.pieces), *([write_outputs] if pieces.results else [])]
     if len(bodies) == 1:
-        return function("", bodies[0])
-    arguments = signature.replace(" noalias", "")
+        return [function("", bodies[0])]
+    f, arguments = whole.function, signature.replace(" noalias", "")
     for k, body in enumerate(bodies):
         prefix = f"piece{k}_"
         functions.append(function(prefix, body))
         if whole.width == 1:
-            whole.function.do(f"call void @{prefix}one({arguments})")
-        else:
-            flags.append(whole.function.let(f"call i1 @{prefix}block({arguments})"))
-    return "\n".join([*functions, finish(whole, signature, flags)])
+            f.do(f"call void @{prefix}one({arguments})")
+            continue
+        flags.append(f.let(f"call i1 @{prefix}block({arguments})"))
+        if apart:
+            f.constants[prefix] = f"declare hidden i1 @{prefix}block({signature})"
+    return [finish(whole, signature, flags), *functions]

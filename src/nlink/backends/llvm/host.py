@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, ParamSpec, TypeVar
 
 import llvmlite
 import llvmlite.binding as llvm
 
-from nlink.backends.llvm.ir import LIBRARY, Target, once
+from nlink.backends.llvm.ir import LIBRARY, MODULE_BREAK, Target, once
 from nlink.backends.llvm.threads import MAKING, InterruptKeptBack
 from nlink.scalars.primitives import PRIMITIVES
 
@@ -77,22 +78,38 @@ def _machine() -> llvm.TargetMachine:
         cpu=here.cpu, features=here.features, opt=2, codemodel="jitdefault", jit=True)
 
 
-@_alone
 def compile_object(ir: str) -> bytes:
-    """The object code of a module.
+    """The object code of modules: how many they are, the size of each, and all of them.
 
     The passes have left nothing for LLVM's own optimizer to do; instruction selection,
-    scheduling and register allocation are what it is used for.
+    scheduling and register allocation are what it is used for. Between modules Ctrl-C is heard.
     """
+    objects = [_compile_module(text) for text in ir.split(MODULE_BREAK)]
+    sizes = struct.pack(f"<{1 + len(objects)}Q", len(objects), *map(len, objects))
+    return sizes + b"".join(objects)
+
+
+@_alone
+def _compile_module(ir: str) -> bytes:
     module = llvm.parse_assembly(once(ir))
     module.verify()
     return _machine().emit_object(module)
 
 
+def _objects(code: bytes) -> Iterator[bytes]:
+    """The objects that `compile_object` has joined."""
+    (count,) = struct.unpack_from("<Q", code)
+    at = 8 + 8 * count
+    for size in struct.unpack_from(f"<{count}Q", code, 8):
+        yield code[at:at + size]
+        at += size
+
+
 @_alone
 def assembly(ir: str) -> str:
-    """The assembly of a module, for reading."""
-    return _machine().emit_assembly(llvm.parse_assembly(once(ir)))
+    """The assembly of modules, for reading."""
+    return "".join(_machine().emit_assembly(llvm.parse_assembly(once(text)))
+                   for text in ir.split(MODULE_BREAK))
 
 
 @functools.cache
@@ -129,7 +146,8 @@ class Image:
         resolve_library()
         self._discarded.clear()
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        for each in _objects(code):
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(each))
         self._engine.finalize_object()
 
     def __del__(self) -> None:

@@ -95,6 +95,9 @@ def once(ir: str) -> str:
     return "\n".join(lines)
 
 
+MODULE_BREAK = "\n; the next module\n"
+"""Between modules in one text that are compiled one after the other, and loaded together."""
+
 MODULE_TAIL = '!0 = !{!"branch_weights", i32 1, i32 100000}\n'
 """The metadata `Function.branch` refers to."""
 

@@ -10,6 +10,7 @@ import ctypes
 import functools
 import itertools
 import json
+import math
 import struct
 import time
 from collections.abc import Callable, Sequence
@@ -120,7 +121,33 @@ class Kernel:
 
     def _general(self, *arguments: Any) -> Any:
         """`plain` in Python: for what native code does not take, and where there is none."""
-        return call(self.inputs, self.outputs, arguments[:-1], arguments[-1], self.run)
+        lead = self._several_dimensions(arguments)
+        if lead is None:
+            return call(self.inputs, self.outputs, arguments[:-1], arguments[-1], self.run)
+        count = math.prod(lead)
+        *arrays, out = arguments
+        flat = [x.reshape(count, *port.shape) for x, port in zip(arrays, self.inputs, strict=True)]
+        found = self.plain(*flat, None if out is None else out.reshape(
+            count, *self.outputs[0].shape))
+        if out is not None:
+            return out
+        if len(self.outputs) == 1:
+            return found.reshape(*lead, *self.outputs[0].shape)
+        return tuple(x.reshape(*lead, *port.shape)
+                     for x, port in zip(found, self.outputs, strict=True))
+
+    def _several_dimensions(self, arguments: Sequence[Any]) -> tuple[int, ...] | None:
+        """The leading shape, of two dimensions or more, that all plain arrays have; else None."""
+        ports = (*self.inputs, *(self.outputs if arguments[-1] is not None else ()))
+        arrays = arguments if arguments[-1] is not None else arguments[:-1]
+        if len(arrays) != len(ports) or np.ndim(arrays[0]) < 2 + len(ports[0].shape) or not all(
+                type(x) is np.ndarray and x.dtype is DOUBLE and x.flags.c_contiguous
+                for x in arrays):
+            return None
+        lead = arrays[0].shape[:arrays[0].ndim - len(ports[0].shape)]
+        fits = len(lead) > 1 and all(x.shape == lead + port.shape
+                                     for x, port in zip(arrays, ports, strict=True))
+        return lead if fits else None
 
     def run(self, inputs: Flat, outputs: Flat, count: int, threads: int | None = None) -> None:
         """Compute flat arrays as `calling.call` prepares them, without the GIL.

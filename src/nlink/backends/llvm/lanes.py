@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from nlink.backends.llvm.integrator import DOUBLES, ENTRY, HEAD, POINTERS, WORDS
 from nlink.backends.llvm.ir import MODULE_TAIL, Function, Target, number
 from nlink.backends.llvm.kernel import Compiled
-from nlink.backends.llvm.rates import RolledRates, emit_rates, straight
+from nlink.backends.llvm.rates import RolledRates, emit_rates
 from nlink.backends.llvm.repetition import repeat
 from nlink.backends.llvm.sincos import large_reduction
 from nlink.backends.llvm.statements import Memory, StatementWriter
@@ -37,23 +37,19 @@ def compile_iteration(iteration: RecordedIteration,
                       evaluations: int, dense: bool) -> Compiled:
     """Machine code for the host that runs an iteration, `width` processes at a time.
 
-    `programs` are called by their names with a time, a column and the inputs; `rates` may be a
-    rolled one. A step evaluates it about so many times. `dense` says that outputs lie within
+    `programs` are called by their names with a time, a column and the inputs; the first may be
+    a rolled one. A step evaluates it about so many times. `dense` says that outputs lie within
     steps, else steps stop at each.
     """
     from nlink.backends.llvm.host import compile_object, host
 
     target = Target(width, host().target.fma)
     machine = Machine(iteration, shape, target, dense=dense)
-    rates = emit_rates(programs["rates"], target)
-    others = []
-    for name, program in programs.items():
-        if name != "rates":
-            assert not isinstance(program, RolledRates), name
-            others.append(straight(program, name, target))
-    text = "\n".join([large_reduction(fma=target.fma), rates.text, *others, machine.function(),
-                      MODULE_TAIL])
+    called = [emit_rates(program, target) for program in programs.values()]
+    text = "\n".join([large_reduction(fma=target.fma), *(each.text for each in called),
+                      machine.function(), MODULE_TAIL])
     split = -(-machine.scratch // 64) * 64
+    rates = called[0]
     return Compiled("iteration", (), (), width, rates.operations * evaluations,
                     split + rates.room, rates.data, compile_object(text), split)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
 import struct
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
@@ -64,9 +67,36 @@ def _load(whole: str, compile_now: Callable[[], Compiled], load: Callable[[Compi
             return load(Compiled.from_bytes(payload))
         except (ValueError, KeyError, LookupError, RuntimeError, struct.error):
             pass  # signed, yet not to be understood: compile again
-    compiled = compile_now()
+    with _told_if_slow():
+        compiled = compile_now()
     cache.write(whole, compiled.to_bytes())
     return load(compiled)
+
+
+SLOW = 2.0
+"""Seconds after which somebody at a terminal is told what is going on."""
+
+
+@contextlib.contextmanager
+def _told_if_slow() -> Iterator[None]:
+    """While something is compiled: one line on a terminal if it takes long."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    timer = threading.Timer(SLOW, _tell)
+    timer.daemon = True
+    with contextlib.suppress(RuntimeError):  # no more threads: nobody is told
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _tell() -> None:
+    kept = "for the next time, too" if cache.directory() else "and not kept: there is no cache"
+    print(f"nlink: still compiling after {SLOW:g} s, {kept} (Ctrl-C stops it)", file=sys.stderr,
+          flush=True)
 
 
 @functools.cache

@@ -55,10 +55,10 @@ class Rates:
 
 
 def emit_rates(program: Program | RolledRates, target: Target) -> Rates:
-    """The function `rates` of a program with inputs t, y, u and the output ydot."""
+    """The function of a program's name, with inputs t, y, u and one output."""
     if isinstance(program, RolledRates):
         return _emit_rolled(program, target)
-    return Rates(straight(program, "rates", target), _operations(program))
+    return Rates(straight(program, program.name, target), _operations(program))
 
 
 def _operations(program: Program) -> int:

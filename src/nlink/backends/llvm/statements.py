@@ -119,13 +119,14 @@ class StatementWriter:
 
     def _product(self, node: Node) -> int | None:
         """Which argument of a sum is computed within it, if one is a product: of two, the one
-        that was written last."""
+        whose factor was written last, as in w_0 K_0 + w_1 K_1 the second."""
         if not self.target.fma or node.op not in ("add", "sub"):
             return None
         inside = self.graph.elementwise(node)
-        fits = [(a.index, k) for k, a in enumerate(node.args)
+        fits = [(max(x.index for x in a.args if x.op != "const"), a.index, k)
+                for k, a in enumerate(node.args)
                 if a.op == "mul" and self.graph.elementwise(a) == inside]
-        return max(fits)[1] if fits else None
+        return max(fits)[-1] if fits else None
 
     def _needs(self, node: Node) -> Sequence[Node]:
         """What a node is computed from."""

@@ -6,7 +6,7 @@ from nlink.backends.llvm import native
 from nlink.backends.llvm.bare import emit_bare
 from nlink.backends.llvm.batch import emit_batch
 from nlink.backends.llvm.emit import emit_program
-from nlink.backends.llvm.ir import MODULE_TAIL, Target
+from nlink.backends.llvm.ir import MODULE_BREAK, MODULE_TAIL, Target
 from nlink.backends.llvm.kernel import Compiled
 from nlink.backends.llvm.rolled import emit_rolled
 from nlink.backends.llvm.sincos import large_reduction
@@ -15,20 +15,26 @@ from nlink.programs.rolled_program import RolledProgram
 
 
 def module(program: Program | RolledProgram, target: Target) -> tuple[str, int, int, bytes]:
-    """The whole LLVM module of a program, its operation count, scratch size and data."""
+    """The LLVM modules of a program in one text, its operation count, scratch size and data."""
+    apart: tuple[str, ...] = ()
     if isinstance(program, Program):
         straight = emit_program(program, target)
         body, scratch, data, vectors = straight.text, straight.scratch, b"", straight.vectors
+        apart = straight.apart
         operations = sum(n.op not in ("const", "input") for n in program.live())
     else:
         code = emit_rolled(program, target)
         body, operations, scratch, data = code.text, code.operations, code.scratch, code.data
         vectors = None
-    parts = [large_reduction(fma=target.fma), body,
+    reduction = large_reduction(fma=target.fma)
+    parts = [reduction, body,
              emit_batch((*program.inputs, *program.outputs), target, vectors)]
     if native.supported():
         parts.append(emit_bare(program.inputs, program.outputs))
-    return "\n".join([*parts, MODULE_TAIL]), operations, scratch, data
+    modules = ["\n".join([*parts, MODULE_TAIL])]
+    modules += ["\n".join([reduction if "@reduce_large" in text else "", text, MODULE_TAIL])
+                for text in apart]
+    return MODULE_BREAK.join(modules), operations, scratch, data
 
 
 def compile_program(program: Program | RolledProgram) -> Compiled:

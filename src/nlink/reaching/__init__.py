@@ -1,0 +1,1 @@
+"""Reaching: inverse kinematics, its differential form, and paths that are followed."""

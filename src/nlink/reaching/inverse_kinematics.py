@@ -1,0 +1,242 @@
+"""`nlink.ik`: configurations in which tasks are fulfilled, many targets at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nlink.backends.llvm.integrator import new_records
+from nlink.backends.llvm.threads import MAKING
+from nlink.iterations.descent import OUTCOME, REPORTED, Descent
+from nlink.iterations.recording import record
+from nlink.iterations.text import Shape
+from nlink.model.joints import Revolute
+from nlink.model.mimics import leads
+from nlink.programs.keys import key
+from nlink.reaching.steps import Reaching
+from nlink.reaching.tasks import FollowLeads, KeepClosed, ReachPose, ReachPosition, Task
+from nlink.scalars.arrays import batch
+
+if TYPE_CHECKING:
+    from nlink.backends.llvm.integrator import Integrator
+    from nlink.backends.llvm.kernel import Compiled
+    from nlink.robot import Robot
+
+Array = np.ndarray
+SLICE = 0.1
+"""Seconds of work between looks at the keyboard."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reached:
+    """What inverse kinematics has found, over the leading shape of its targets.
+
+    `status` says how each ended: "solved"; "stationary", at a point where no small step comes
+    closer; "not converged"; or "not finite". `error` is the largest distance (m) or angle (rad)
+    that is left, `distance` and `angle` each of them, `iterations` and `starts` what it took.
+    """
+
+    q: Array
+    distance: Array
+    angle: Array
+    status: Array
+    iterations: Array
+    starts: Array
+
+    @property
+    def error(self) -> Array:
+        return np.maximum(self.distance, self.angle)
+
+    @property
+    def solved(self) -> Array:
+        return self.status == "solved"
+
+    def __repr__(self) -> str:
+        names, counts = np.unique(self.status, return_counts=True)
+        ends = ", ".join(f"{count} {name}" for name, count in zip(names, counts, strict=True))
+        return f"<Reached: {ends or 'no targets'}>"
+
+
+def ik(robot: Robot, target: ArrayLike | None = None, frame: int | str = -1,
+       q0: ArrayLike | None = None, *, tasks: Sequence[Task] = (), posture: ArrayLike | None = None,
+       tolerance: float = 1e-6, angle_tolerance: float | None = None, limits: bool = True,
+       starts: int = 100, threads: int | None = None) -> Reached:
+    """Configurations in which a frame is where it is wanted.
+
+    `target` is a pose (..., 4, 4) or a point (..., 3) for `frame`; `tasks` may ask for more, or
+    for other things. Wanted are errors of at most `tolerance` (m, and rad unless
+    `angle_tolerance` says otherwise), within the limits of the joints. The search begins at `q0`
+    if given, then at up to `starts` points spread over the joints' ranges. With a `posture`,
+    what the tasks leave free comes as close to it as it can.
+
+    A target that cannot be reached ends at a stationary point of the sum of squares (lengths over
+    a quarter of the robot's length, radians), the best that was seen. Results depend on the
+    target alone: not on the others of a batch, their order, or threads.
+
+    >>> import nlink, numpy as np
+    >>> robot = nlink.load("panda")
+    >>> T = robot.pose([0.3, -0.5, 0.2, -2.0, 0.1, 1.8, 0.5])
+    >>> found = nlink.ik(robot, T)
+    >>> found
+    <Reached: 1 solved>
+    >>> bool(np.allclose(robot.pose(found.q), T, atol=2e-6))
+    True
+    """
+    wanted = [*_main_task(target, frame), *tasks]
+    if not wanted:
+        raise ValueError("target: None and no tasks, expected a pose (..., 4, 4), a point "
+                         "(..., 3), or tasks")
+    for task in wanted:
+        if not isinstance(task, Task):
+            raise TypeError(f"tasks: a {type(task).__name__}, expected tasks such as "
+                            "nlink.ReachPose")
+    if robot.mechanism.closures:
+        wanted.append(KeepClosed())
+    if leads(robot.joints):
+        wanted.append(FollowLeads())
+    for name, value in (("tolerance", tolerance), ("angle_tolerance", angle_tolerance)):
+        if value is not None and not (np.isfinite(value) and value > 0):
+            raise ValueError(f"{name}: {value}, expected a positive number")
+    if not (isinstance(starts, int | np.integer) and starts >= 1):
+        raise ValueError(f"starts: {starts!r}, expected a whole number from 1")
+    problem = Reaching(robot, tuple(wanted), posture is not None, bool(limits))
+    turned = tolerance if angle_tolerance is None else angle_tolerance
+    numbers = [task.numbers for task in wanted]
+    numbers.append(np.array([1 / tolerance, 1 / turned]))
+    if posture is not None:
+        numbers.append(batch("posture", posture, (robot.nq,)))
+    first = None if q0 is None else batch("q0", q0, (robot.nq,))
+    try:
+        lead = np.broadcast_shapes(*(x.shape[:-1] for x in numbers), *(
+            () if first is None else (first.shape[:-1],)))
+    except ValueError:
+        shapes = ", ".join(str(x.shape[:-1]) for x in numbers)
+        raise ValueError(f"target: the leading shapes {shapes} of tasks, posture and q0 do not "
+                         "broadcast, expected shapes that do") from None
+    own = np.concatenate([np.broadcast_to(x, (*lead, x.shape[-1])) for x in numbers], axis=-1)
+    return _solve(problem, own.reshape(-1, own.shape[-1]), first, lead, starts, threads)
+
+
+def ik_all(robot: Robot, target: ArrayLike, frame: int | str = -1, *, starts: int = 500,
+           tolerance: float = 1e-6, apart: float = 1e-3, limits: bool = True) -> Array:
+    """All configurations (k, nq) in which a frame is at one pose, of an arm that has finitely many.
+
+    They are looked for from `starts` points spread over the joints' ranges, a descent from each;
+    two are one if no coordinate differs by more than `apart`, whole turns not counted. A
+    redundant arm has infinitely many, of which this gives those it came to.
+
+    >>> import nlink
+    >>> robot = nlink.load("puma560")
+    >>> len(nlink.ik_all(robot, robot.pose([0.3, -0.5, 0.2, 0.4, 0.6, 0.5])))
+    8
+    """
+    task = _main_task(target, frame)[0]
+    if task.numbers.ndim != 1:
+        raise ValueError(f"target: shape {np.shape(target)}, expected one pose or point")
+    problem = Reaching(robot, (task,), posture=False, limited=bool(limits))
+    lower, upper = problem.ranges()
+    spread = np.random.default_rng(0).random((starts, robot.n))
+    points = robot.mechanism.space.integrate(
+        robot.mechanism.space.neutral, tuple((lower + (upper - lower) * spread).T))
+    q0 = np.stack(np.broadcast_arrays(*points), axis=-1)
+    found = ik(robot, target, frame, q0, tolerance=tolerance * 1e-3, limits=limits, starts=1)
+    angles = np.array([isinstance(joint.type, Revolute) for joint in robot.mechanism.joints
+                       for _ in range(joint.type.nv)])
+    kept: list[Array] = []
+    for q in found.q[found.solved]:
+        if not any(_close(q, other, apart, angles) for other in kept):
+            kept.append(q)
+    return np.array(kept).reshape(-1, robot.nq)
+
+
+def _close(a: Array, b: Array, apart: float, angles: Array) -> bool:
+    """Whether two configurations are one, whole turns not counted."""
+    d = np.abs(a - b)
+    if len(d) == len(angles):
+        turns = np.abs((d + np.pi) % (2 * np.pi) - np.pi)
+        d = np.where(angles, turns, d)
+    return bool(d.max(initial=0.0) <= apart)
+
+
+def _main_task(target: ArrayLike | None, frame: int | str) -> list[Task]:
+    if target is None:
+        return []
+    array = np.asarray(target)
+    if array.shape[-2:] == (4, 4):
+        return [ReachPose(target, frame)]
+    if array.shape[-1:] == (3,):
+        return [ReachPosition(target, frame)]
+    raise ValueError(f"target: shape {array.shape}, expected poses (..., 4, 4) or points (..., 3)")
+
+
+def _solve(problem: Reaching, own: Array, first: Array | None, lead: tuple[int, ...], starts: int,
+           threads: int | None) -> Reached:
+    from nlink.backends.llvm import threads as team
+    from nlink.backends.llvm.host import host
+
+    robot, count = problem.robot, len(own)
+    width = host().target.width if count > 2 else 2
+    descent = _descent(problem)
+    kernel = _kernel(problem, width)
+    records = new_records(count, descent.layout, problem.size, problem.own)
+    records["own"], records["next"] = own, 1
+    if first is not None:
+        space = robot.mechanism.space
+        flat = np.broadcast_to(first, (*lead, robot.nq)).reshape(-1, robot.nq)
+        lower, upper = problem.bounds()
+        flat = np.stack(space.normalize(tuple(flat.T)), axis=-1)
+        for k, place in enumerate(problem.flat_places()):
+            if place is not None:
+                flat[:, place] = np.clip(flat[:, place], lower[k], upper[k])
+        records["y"][:, :robot.nq], records["fresh"] = flat, 0.0
+    nothing_due = np.array([0.0, np.inf])
+    out = np.empty((1, 2, problem.size))  # nothing is ever due, so nothing is written
+    while (records["status"] == OUTCOME["running"]).any():
+        kernel.run(records, out, nothing_due, None, rtol=0.0, atol=0.0, least=0.0, most=starts,
+                   budget=SLICE, threads=team.threads() if threads is None else threads)
+    names = {number: name for name, number in OUTCOME.items()}
+    best = records["best"].copy()
+    best[records["status"] == OUTCOME["not finite"]] = np.nan
+    distance, angle = (best[:, robot.nq + REPORTED.index(name)] for name in ("distance", "angle"))
+    found = {"q": best[:, :robot.nq].reshape(*lead, robot.nq), "angle": angle.reshape(lead),
+             "distance": distance.reshape(lead),
+             "status": np.array([names[x] for x in records["status"].tolist()]).reshape(lead),
+             "iterations": records["steps"].astype(int).reshape(lead),
+             "starts": records["starts"].astype(int).reshape(lead) + 1}
+    return Reached(**found)
+
+
+def _descent(problem: Reaching) -> Descent:
+    return Descent(problem.robot.nq, settles=problem.posture)
+
+
+_KERNELS: WeakKeyDictionary[Robot, dict[tuple[Any, ...], Integrator]] = WeakKeyDictionary()
+"""Kernels by robot, tasks and width."""
+
+
+def _kernel(problem: Reaching, width: int) -> Integrator:
+    from nlink.backends.llvm.integrator import Integrator
+    from nlink.backends.llvm.loading import load_compiled
+
+    wanted = (tuple(task.kind for task in problem.tasks), problem.posture, problem.limited, width)
+    with MAKING:
+        known = _KERNELS.setdefault(problem.robot, {})
+        if wanted not in known:
+            programs, descent = problem.programs(), _descent(problem)
+            recorded = record(descent, dict.fromkeys(programs, 0))
+            shape = Shape(problem.size, own=problem.own, coordinates=problem.robot.nq)
+
+            def compile_now() -> Compiled:
+                from nlink.backends.llvm.lanes import compile_iteration
+
+                return compile_iteration(recorded, programs, shape, width, evaluations=1,
+                                         dense=True)
+
+            whole = key("descent", width, recorded.parts(), shape, programs)
+            known[wanted] = load_compiled(whole, compile_now, Integrator)
+        return known[wanted]
