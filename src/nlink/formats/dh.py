@@ -25,6 +25,7 @@ from nlink.formats.rows import (
     joint_fields,
     joint_keys,
 )
+from nlink.model.actuators import Motor
 from nlink.model.canonical import align
 from nlink.model.constraints import CONSTRAINTS, Rows, Screw
 from nlink.model.description import (
@@ -109,6 +110,7 @@ def _read_row(row: Mapping[str, Any], convention: Convention, known: dict[str, i
             _number(limits, "velocity", math.inf, math.inf),
             _number(limits, "effort", math.inf, math.inf)),
         mimic=_mimic(row),
+        motor=_motor(row),
         actuated=_flag(row, "actuated", default=True),
     )
     return link, joint
@@ -140,6 +142,11 @@ def _parameter(row: Mapping[str, Any], key: str, kind: Any) -> Any:
     if key == "axis":
         return _vector(key, row[key])
     return _number_list(key, row[key]) if isinstance(row[key], list | tuple) else _number(row, key)
+
+
+def _motor(row: Mapping[str, Any]) -> Motor:
+    table = _table(row, "motor", {"ratio", "inertia"})
+    return Motor(_number(table, "ratio", 1.0), _number(table, "inertia"))
 
 
 def _mimic(row: Mapping[str, Any]) -> Mimic | None:
@@ -436,6 +443,8 @@ def _write_row(number: int, link: Link, joint: Joint, names: list[str]) -> dict[
         row["actuated"] = False
     if joint.armature:
         row["armature"] = joint.armature
+    if joint.motor != Motor():
+        row["motor"] = {"ratio": joint.motor.ratio, "inertia": joint.motor.inertia}
     if joint.limits != Limits():
         row["limits"] = {"position": _floats(joint.limits.position),
                          "velocity": joint.limits.velocity, "effort": joint.limits.effort}

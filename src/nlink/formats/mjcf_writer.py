@@ -201,7 +201,7 @@ def _joints(joint: Joint, frame: Pose, plan: _Plan) -> list[Element]:
             element.set("axis", numbers(frame.R @ axis))
         if _bounded(joint):
             element.set("range", numbers(joint.limits.position))
-        element.set("armature", repr(joint.armature))
+        element.set("armature", repr(joint.rotor_inertia))
         element.set("damping", repr(joint.friction.viscous))
         element.set("frictionloss", repr(joint.friction.coulomb))
         elements.append(element)
