@@ -210,6 +210,9 @@ def test_smooth_friction_creeps_where_dry_friction_sticks():
         creep = -1e-2 * np.arctanh(pull / 2.0)
         assert run.qd[-1, 0] == pytest.approx(creep, rel=1e-6)
         assert run.modes.shape == (201, 0)
+        low = nlink.simulate(dropped(2.0), t=1.0, friction="smooth", limits="hold", traced=traced)
+        assert low.q[-1, 0] == -1.0
+        assert low.modes[-1, 0] == 2
     near = nlink.simulate(TWO, [1.0, 0.5], t=2.0, friction="smooth", width=1e-4)
     dry = nlink.simulate(TWO, [1.0, 0.5], t=2.0)
     assert np.abs(near.q - dry.q).max() <= 1e-3
