@@ -92,8 +92,11 @@ def simulate(
         metavar="FILE", help="Follow a spline through the waypoints of a .csv (t, q_1, q_2, ...) "
         "or .npz file (t, q); it is also where the robot starts.")] = None,
     limits: Annotated[str, typer.Option(
-        help="What joint limits do: ignore, stop or bounce.")] = "ignore",
-    restitution: Annotated[float, typer.Option(help="Of --limits bounce.")] = 1.0,
+        help="What joint limits do: ignore, stop, bounce or hold.")] = "ignore",
+    restitution: Annotated[float | None, typer.Option(
+        help="Of --limits bounce, 1 if not given, and hold, 0 if not given.")] = None,
+    friction: Annotated[str, typer.Option(
+        help="Dry friction of joints: dry (it sticks) or smooth (it creeps).")] = "dry",
     closing: Annotated[str, typer.Option(
         metavar="HOW", help="What keeps loops closed: project, drift (nothing), or the rate of "
         "Baumgarte's stabilization, 1/s.")] = "project",
@@ -118,6 +121,8 @@ def simulate(
     = None,
     plot: Annotated[Path | None, typer.Option(
         metavar="FILE", help="Draw q as .png, .svg or .pdf, and loops in a second one.")] = None,
+    page: Annotated[Path | None, typer.Option(
+        "--html", metavar="FILE", help="Write a page that plays the motion.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Integrate a motion: free fall, forced, controlled; one or many.
@@ -161,6 +166,7 @@ def simulate(
                 model, start, ensemble, width, seed), rates, end_time, simulation.controller(
                 model, control, start, end, through, end_time, *gains), method, rtol, atol, every,
             vary=loads, step=step, velocity=velocity, limits=limits, restitution=restitution,
+            friction=friction,
             save=save, closing=simulation.closing(closing))
     except KeyboardInterrupt:
         if save is not None:
@@ -173,6 +179,8 @@ def simulate(
         files.append(result.plot(plot))
         if model.mechanism.closures:
             files.append(result.plot(plot.with_stem(f"{plot.stem}-loops"), what="loops"))
+    if page is not None:
+        files.append(result.html(page, robot=model))
     numbers = simulation.summary(result) | {"files": [str(path) for path in files]}
     ok = result.ok
     del result  # Windows removes no file that is mapped

@@ -97,7 +97,7 @@ class WholeBody(Computations):
         >>> float(robot.manipulability([0.1, 0.2, 0.3, 0.4, 0.0, 0.6]).round(6))  # wrist singular
         0.0
         """
-        J = self.jacobian(q, frame, **how)
+        J = self._compute("jacobian", (q, None), how, frame=frame)
         Jt = np.swapaxes(J, -1, -2)
         square = J @ Jt if J.shape[-1] >= 6 else Jt @ J
         return np.sqrt(np.maximum(np.linalg.det(square), 0.0))
@@ -105,8 +105,9 @@ class WholeBody(Computations):
     def manipulability_gradient(self, q: ArrayLike, frame: int | str = -1,
                                 **how: Unpack[How]) -> Array:
         """(..., n): how manipulability w changes with each rate, w tr((J J^T)^-1 dJ_k J^T)."""
-        J = self.jacobian(q, frame, **how)
-        dJ = np.moveaxis(self.jacobian_derivatives(q, frame, **how), -1, -3)
+        J = self._compute("jacobian", (q, None), how, frame=frame)
+        dJ = self._compute("jacobian_derivatives", (q, None), how, frame=frame)
+        dJ = np.moveaxis(dJ, -1, -3)
         Jt = np.swapaxes(J, -1, -2)
         square, change = ((J @ Jt, dJ @ Jt[..., None, :, :]) if J.shape[-1] >= 6 else
                           (Jt @ J, np.swapaxes(dJ, -1, -2) @ J[..., None, :, :]))

@@ -220,6 +220,6 @@ def largest(values: Sequence[Scalar]) -> Scalar:
     return most
 
 
-def dot(a: Sequence[Scalar], b: Sequence[Scalar]) -> Scalar:
+def dot(a: Scalars, b: Scalars) -> Scalar:
     """The sum of products."""
     return sum((x * y for x, y in zip(a, b, strict=True)), 0.0)

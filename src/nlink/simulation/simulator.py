@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +23,7 @@ from nlink.simulation.closing import check_closing
 from nlink.simulation.event_log import EventLog, stop_outside
 from nlink.simulation.events import watched
 from nlink.simulation.following import target_of
-from nlink.simulation.problem import Problem, limited, whole_number
+from nlink.simulation.problem import Problem, limited, rubbing, whole_number
 from nlink.simulation.run import Run
 from nlink.simulation.run_files import PART, write_run
 from nlink.simulation.store import Store, create
@@ -40,14 +40,23 @@ CHECKPOINT = 2.0
 """Seconds between checkpoints, and before a progress bar appears."""
 
 
+@runtime_checkable
+class Follows(Protocol):
+    """A `progress` that is also told the times and coordinates that trajectories have reached, as
+    `robot.view().follow()` is."""
+
+    def __call__(self, share: float) -> None: ...
+    def states(self, t: Array, q: Array) -> None: ...
+
+
 def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = None,
              t: float | ArrayLike = 10.0, tau: ArrayLike | Controller | None = None,
              method: str | Method = "rkf45", rtol: float = 1e-9, atol: float = 1e-12,
              every: float = 0.01, *, vary: Mapping[str, Any] | None = None,
              step: float | None = None, max_step: float | None = None,
              algorithm: str | None = None, velocity: str = "qd", events: Any = None,
-             limits: str = "ignore", restitution: float = 1.0, effort: str = "ignore",
-             traced: bool = True,
+             limits: str = "ignore", restitution: float | None = None, friction: str = "dry",
+             width: float = 1e-3, effort: str = "ignore", traced: bool = True,
              threads: int | None = None, max_steps: int = 10_000_000,
              save: str | Path | None = None,
              progress: bool | Callable[[float], None] | None = None,
@@ -84,7 +93,13 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     the state. What comes and goes within a step is not seen: `max_step` says how long one may be.
 
     `limits` is what the position limits of joints do: "ignore", "stop" (the trajectory ends
-    there) or "bounce" (an impulse on the joint turns its rate round, times `restitution`).
+    there), "bounce" (an impulse on the joint turns its rate round, times `restitution`, 1 if not
+    given) or "hold" (the same with a restitution of 0 if not given, and a joint that comes to
+    rest on its limit is held there until the force turns round).
+
+    `friction` is what the dry friction of joints does: "dry" (rates that come to rest stick until
+    the force that holds them is beyond their friction: `Run.modes`, docs/friction.md) or "smooth"
+    (its sign is tanh(qd / width), so that joints creep instead of sticking).
 
     `effort` is what the effort limits of joints do: "ignore", or "saturate" (no joint force of a
     controller or table is larger). Where rates are above the velocity limits, the run says so
@@ -109,10 +124,12 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
         raise ValueError(f"rtol: {rtol} and atol: {atol}, expected finite numbers >= 0, not both 0")
     _check_combination(problem, algorithm, traced)
     closing = check_closing(robot, closing, problem.method, velocity)
-    found = watched(robot, events, limits)
+    stepwise = getattr(problem.method, "stepwise", False)
+    found = watched(robot, events, "ignore" if stepwise and limits == "hold" else limits)
     if limits == "bounce" and problem.varied.mechanical:
         raise ValueError("limits: 'bounce' does not go with a mechanism that varies, expected "
                          "'stop', 'ignore', or only gains and p in vary")
+    restitution = (0.0 if limits == "hold" else 1.0) if restitution is None else restitution
     if not 0 <= restitution <= 1:
         raise ValueError(f"restitution: {restitution}, expected a number from 0 to 1")
     if max_step is not None and not max_step > 0:
@@ -121,8 +138,10 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
               "most": whole_number("max_steps", max_steps),
               "largest": np.inf if max_step is None else float(max_step),
               "least": 16 * np.finfo(float).eps * float(np.abs(problem.times).max())}
+    modes, width = rubbing(problem, friction, width, limits)
     system = System(robot, problem.controller, problem.table is not None, problem.velocity,
-                    algorithm, closing, problem.varied, found, float(restitution))
+                    algorithm, closing, problem.varied, found, float(restitution),
+                    modes=modes, stepwise=stepwise and modes is not None, width=width)
     if not traced and problem.method.compiles and system.sampling is not None:
         system = replace(system, asks=True)
     if not (problem.method.compiles and (traced or system.asks)):
@@ -182,14 +201,14 @@ def _compiled(problem: Problem, system: System, limits: dict[str, Any], threads:
             "forces": not (problem.controller is None and problem.table is None) and not any(
                 part.name == "held" for part in system.parts),
             "vary": None if problem.variation is None else problem.variation.head(),
-            "events": [each.name for each in system.watched]}
+            "events": system.event_names}
     target = _target(save)
     if target is not None:
         head |= {"digest": _digest(problem, system, limits), "source": source_contents(),
                  "robot": problem.robot.to_toml(), "record": records.dtype.descr}
     if system.asks:
         records["status"][records["status"] == STATUS["running"]] = STATUS["waiting"]
-    log = EventLog(count, system.shape.size, len(system.watched))
+    log = EventLog(count, system.shape.size, len(system.event_names))
     stop_outside(records, log, system.watched)
     forces = problem.forces() if not head["forces"] or problem.controller is None else (
         _controller_kernel(system))
@@ -225,7 +244,7 @@ def _digest(problem: Problem, system: System, limits: dict[str, Any]) -> str:
     """What decides the numbers of a run and the names of its events, besides nlink itself."""
     from nlink.backends.llvm.host import host
 
-    names = [each.name for each in system.watched]
+    names = system.event_names
     method = key(system.recorded(problem.method).parts())
     digest = sha256(repr((system.recipe(), names, host().identity, method,
                           problem.step, problem.lead, sorted(limits.items()))).encode())
@@ -268,6 +287,8 @@ def _advance(kernel: Any, store: Store, problem: Problem, limits: dict[str, Any]
                         failed = records["status"] > STATUS["done"]
                         here = np.where(failed, outputs, records["next"] - 1).sum()
                         tell(float(passed + here) / total)
+                        if isinstance(progress, Follows):
+                            progress.states(records["t"], records["y"][:, :problem.robot.nq])
             finally:  # records never say that all is done before the forces are written too
                 with uninterrupted():
                     if (records["status"] == STATUS["running"]).any():

@@ -132,7 +132,8 @@ class Store:
                    shaped(rates, lead), records["status"].reshape(lead),
                    records["t"].reshape(lead), Stats(steps, rejects, evaluations),
                    head["method"], head["velocity"], forces, variation,
-                   self.log.events(robot, head["events"], head["velocity"], variation),
+                   self.log.events(robot, head["events"], head["velocity"], variation,
+                                   dict(head["parts"]).get("mode", 0)),
                    head["closing"], {name: shaped(x, lead) for name, x in parts.items()})
 
     def statistics(self) -> tuple[Array, Array, Array]:
