@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from nlink.closures.loops import Loops
     from nlink.papers.operators import Operators, SpatialOperators
     from nlink.papers.operators.quasi_velocities import Diagonal
+    from nlink.viewer.server import RobotView
 
 Array = np.ndarray
 
@@ -86,7 +87,9 @@ class Robot(Editable, WholeBody):
                  f"{link.mass:.4g}", f"{joint.limits.position[0]:.4g} to "
                  f"{joint.limits.position[1]:.4g}" if joint.type.nv else "")
                 for joint, link in zip(self.joints, self.links, strict=True)]
-        return html_table(repr(self)[1:-1].removeprefix("Robot "), (
+        from nlink.viewer.pictures import inline_picture
+
+        return inline_picture(self) + html_table(repr(self)[1:-1].removeprefix("Robot "), (
             "joint", "type", "on", "link", "mass, kg", "limits, rad or m"), rows, self.report)
 
     @lazy
@@ -218,6 +221,19 @@ class Robot(Editable, WholeBody):
 
         return robot_png(self, path, q, width=width, height=height, theme=theme, layers=layers,
                          packages=packages)
+
+    def view(self, q: ArrayLike | None = None, *, host: str = "localhost",
+             port: int | None = None, dark: bool = False,
+             packages: Sequence[str | Path] = ()) -> RobotView:
+        """The robot in the browser, at `.url` until `.close()`: sliders for its joints, frames,
+        axes, mass centres and inertias on request, the numbers of a link that is picked.
+
+        `.show(q)` moves it, `.follow()` shows a simulation while it runs. Only this machine can
+        look unless `host` says otherwise. Needs viser: pip install nlink[viewer].
+        """
+        from nlink.viewer.server import RobotView
+
+        return RobotView(self, q=q, host=host, port=port, dark=dark, packages=packages)
 
     def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
                          f_ext: ArrayLike | None = None,
