@@ -251,6 +251,9 @@ class Robot(Editable, WholeBody):
                          *, out: Any = None, **how: Unpack[How]) -> Array:
         """Joint accelerations from joint forces, in O(n).
 
+        At qd = 0 dry friction takes nothing, as the sign of 0 is 0: the joints are free to begin
+        to move. Whether friction holds them is decided by `nlink.simulate` (docs/friction.md).
+
         `algorithm` is "articulated" (the bias inside the sweeps), "denoc" (the three steps of
         [Saha03], bias by inverse dynamics), "fd1" to "fd4" ([RK88]), "diagonalized" and
         "diagonalized-xi" ([Koz95], by way of quasi-velocities) or "composite" (Walker and
