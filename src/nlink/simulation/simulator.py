@@ -68,13 +68,14 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
 
     `tau` is None (free fall), a controller (see `nlink.simulation.controllers`, or any function
     of t, q, qd written with `nlink.sin` and friends, which becomes part of the machine code;
-    `traced=False` calls it as ordinary Python), or joint forces on the output times, linear
-    in between, (..., times, n).
+    `traced=False` calls it as ordinary Python; docs/controllers.md has those with a state, a
+    sampling time, saturation, delay or noise, and how Python is called), or joint
+    forces on the output times, linear in between, (..., times, n).
 
     `vary` gives trajectories numbers of their own, (..., how many), which broadcast with q0:
     "payload" (masses held in the last frame, or a `nlink.simulation.Payload`), "viscous",
-    "coulomb" and "armature" of the joints, "kp" and "kd" of the bundled controllers, and "p", which
-    one of yours gets as controller(t, q, qd, p). One kernel serves them all.
+    "coulomb" and "armature" of the joints, "kp", "ki" and "kd" of the bundled controllers, and
+    "p", which one of yours gets as controller(t, q, qd, p). One kernel serves them all.
 
     `method` is "rkf45", "dopri5", "verner65", "dop853", "rkf78" or "abm" (error control by rtol
     and atol, `step` being the first step), "rk4", "symplectic" or "semi_implicit" (fixed `step`,

@@ -192,7 +192,7 @@ def gaussian(key: Scalar, count: int) -> list[Scalar]:
     Muller: sqrt(-2 log u) times the cosine and the sine of 2 pi w.
 
     >>> [round(x, 3) for x in gaussian(0.25, 3)]
-    [-0.322, -0.349, 1.036]
+    [0.251, -1.364, -1.031]
     """
     found: list[Scalar] = []
     for k in range(0, count, 2):
