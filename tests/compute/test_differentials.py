@@ -197,3 +197,14 @@ def test_few_operations(name):
 def test_what_does_not_fit_is_refused(call, message):
     with pytest.raises((TypeError, ValueError), match=message):
         call(nlink.load("planar3"))
+
+
+def test_products_agree_with_the_recursions():
+    robot = random_robot(8, 3, types=EVERY, friction=False)
+    rng = np.random.default_rng(5)
+    for name in ("inverse_dynamics", "forward_dynamics"):
+        args, (dq, dqd, dx) = arguments(robot, name, rng)
+        by_q, by_qd, *by_tau = robot.compute(f"{name}_derivatives", *args, engine="numpy")
+        by_third = by_tau[0] if by_tau else robot.mass_matrix(args[0], engine="numpy")
+        change = nlink.jvp(robot, name, args, (dq, dqd, dx), engine="numpy")
+        assert close([change], [by_q @ dq + by_qd @ dqd + by_third @ dx], rtol=1e-11)
