@@ -210,6 +210,9 @@ def test_smooth_friction_creeps_where_dry_friction_sticks():
         creep = -1e-2 * np.arctanh(pull / 2.0)
         assert run.qd[-1, 0] == pytest.approx(creep, rel=1e-6)
         assert run.modes.shape == (201, 0)
+        low = nlink.simulate(dropped(2.0), t=1.0, friction="smooth", limits="hold", traced=traced)
+        assert low.q[-1, 0] == -1.0
+        assert low.modes[-1, 0] == 2
     near = nlink.simulate(TWO, [1.0, 0.5], t=2.0, friction="smooth", width=1e-4)
     dry = nlink.simulate(TWO, [1.0, 0.5], t=2.0)
     assert np.abs(near.q - dry.q).max() <= 1e-3
@@ -334,3 +337,30 @@ def test_a_stepper_sticks_as_a_simulation_does():
             robots.step()
         assert np.abs(robots.q - exact.q[-1]).max() <= error
         assert (robots.status == "running").all()
+
+
+def hanging(step: float) -> str:
+    """Two rods in MJCF, whose friction MuJoCo holds as stiffly as the step allows."""
+    body = ""
+    for loss in (0.5, 1.0):
+        body = (f'<body pos="{1.0 if loss < 1 else 0.0} 0 0"><joint axis="0 1 0" damping="0.05" '
+                f'frictionloss="{loss}" solreffriction="{2 * step} 1" '
+                'solimpfriction="0.999 0.9999 0.001"/><inertial pos="0.5 0 0" mass="1" '
+                f'diaginertia="0.001 0.083 0.083"/>{body}</body>')
+    return (f'<mujoco><option timestep="{step}" integrator="implicitfast"/>'
+            f'<worldbody>{body}</worldbody></mujoco>')
+
+
+def test_mujoco_comes_to_the_same_with_small_steps(tmp_path):
+    """Its friction loss is a soft constraint and its step of first order: 1e-3 at 0.2 ms."""
+    mujoco = pytest.importorskip("mujoco")
+    file = tmp_path / "hanging.xml"
+    file.write_text(hanging(2e-4))
+    run = nlink.simulate(nlink.load(file), [0.3, 0.5], t=2.0, every=0.1)
+    model = mujoco.MjModel.from_xml_string(hanging(2e-4))
+    data = mujoco.MjData(model)
+    data.qpos[:] = [0.3, 0.5]
+    for k in range(1, 21):
+        mujoco.mj_step(model, data, 500)
+        assert np.abs(data.qpos - run.q[k]).max() <= 1e-3
+    assert len(run.events) >= 5

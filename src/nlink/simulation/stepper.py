@@ -68,7 +68,7 @@ class Stepper:
         modes, smooth = rubbing(problem, friction, width, "ignore")
         system = System(robot, problem.controller, velocity=problem.velocity, closing=closing,
                         asks=True, modes=modes, width=smooth,
-                        stepwise=problem.method.stepwise and modes is not None)
+                        stepwise=getattr(problem.method, "stepwise", False) and modes is not None)
         from nlink.backends.llvm import threads as team
         from nlink.backends.llvm.host import host
 

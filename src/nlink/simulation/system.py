@@ -471,6 +471,7 @@ class System:
             mechanism = self.varied.mechanism(self.robot, own)
             q, qd, parts = self.split(y)
             tau, _ = self._forces(y[0].graph, t, q, qd, parts, own)
+            tau = self.rubbed(mechanism, qd, tau)
             return self.switched(name, self._hybrid(mechanism), mechanism, y, tau)
 
         return self._part(name, values)
@@ -484,6 +485,7 @@ class System:
             mechanism = self.varied.mechanism(self.robot, own)
             q, qd, parts = self.split(y)
             tau, further = self._forces(y[0].graph, t, q, qd, parts, own)
+            tau = self.rubbed(mechanism, qd, tau)
             return self.advanced(self._hybrid(mechanism), mechanism, y, tau, further, u[-1])
 
         return self._part("advance", values, 1)
