@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from nlink.closures.loops import Loops
     from nlink.papers.operators import Operators, SpatialOperators
     from nlink.papers.operators.quasi_velocities import Diagonal
+    from nlink.reaching.inverse_kinematics import Reached
     from nlink.viewer.server import RobotView
 
 Array = np.ndarray
@@ -300,6 +301,22 @@ class Robot(Editable, WholeBody):
         """
         return self._compute("forward_dynamics_derivatives", (q, qd, tau, out), how, f_ext)
 
+    def regressor(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
+                  *, out: Any = None, **how: Unpack[How]) -> Array:
+        """Y with tau = Y pi, (..., n, 10 links): inverse dynamics without friction and armature
+        is linear in the inertial parameters.
+
+        A link has ten, about the origin and in the axes of its frame, in Pinocchio's order:
+        m, m c (three), Jxx, Jxy, Jyy, Jxz, Jyz, Jzz.
+
+        >>> import nlink
+        >>> robot = nlink.load("planar3")
+        >>> Y = robot.regressor([0.1, 0.2, 0.3], [1, 2, 3], [4, 5, 6])
+        >>> Y.shape
+        (3, 30)
+        """
+        return self._compute("regressor", (q, qd, qdd, out), how)
+
     def mass_matrix(self, q: ArrayLike, *, out: Any = None, **how: Unpack[How]) -> Array:
         """M(q), (..., n, n): the generalized inertia matrix, armatures on the diagonal."""
         return self._compute("mass_matrix", (q, out), how)
@@ -357,6 +374,13 @@ class Robot(Editable, WholeBody):
                         *, out: Any = None, **how: Unpack[How]) -> Array:
         """Jdot qd: the acceleration (angular, linear) of the frame's origin when qdd = 0."""
         return self._compute("jacobian_dot_qd", (q, qd, out), how, frame=frame)
+
+    def ik(self, target: ArrayLike, frame: int | str = -1, q0: ArrayLike | None = None,
+           **how: Any) -> Reached:
+        """Configurations that bring a frame to a pose or a point: `nlink.ik` of this robot."""
+        from nlink.reaching.inverse_kinematics import ik
+
+        return ik(self, target, frame, q0, **how)
 
     def velocity_ik(self, q: ArrayLike, twist: ArrayLike, frame: int | str = -1,
                     **how: Any) -> Array:

@@ -133,6 +133,26 @@ def test_words_are_no_markup():
     assert escaped("<b>a|b</b>") == r"\<b\>a\|b\</b\>"
 
 
+def test_a_hand_moves_the_arm():
+    robot = nlink.load("planar3")
+    q = np.array([0.3, 0.6, 0.5])
+    with robot.view(q) as view:
+        view.hand.on.value = True
+        view.hand.start()
+        goal = robot.pose(q + np.array([0.1, -0.2, 0.1]))
+        view.hand.handle.position = goal[:3, 3]
+        view.hand.handle.wxyz = nlink.quaternion_from_matrix(goal[:3, :3])
+        view.hand.moved()
+        assert np.abs(robot.pose(view.q) - goal).max() < 1e-3
+        assert view.sliders.handles[0, 0].value == pytest.approx(view.q[0], abs=1e-2)
+        view.hand.handle.position = (5.0, 0.0, 0.0)
+        view.hand.moved()
+        assert "mm" in view.hand.problem.content
+        view.hand.on.value = False
+        view.hand.start()
+        assert view.hand.handle is None
+
+
 @pytest.mark.slow
 def test_a_view_is_seen_in_a_browser():
     robot = nlink.load("planar3")

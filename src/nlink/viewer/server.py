@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 
 from nlink.model.names import visible
 from nlink.scalars.arrays import single
+from nlink.viewer.hand import Hand
 from nlink.viewer.pictures import Camera, ground_height, upward
 from nlink.viewer.places import quaternions
 from nlink.viewer.scene import LAYERS, MASS, Part, Scene
@@ -65,6 +66,7 @@ class RobotView:
         self._add_marks()
         self._add_numbers()
         self.sliders = Sliders(self) if sliders else None
+        self.hand = Hand(self) if sliders and robot.n else None
         self.show(self.q)
 
     def controls(self) -> None:
