@@ -140,7 +140,7 @@ class Kernel:
         """The leading shape, of two dimensions or more, that all plain arrays have; else None."""
         ports = (*self.inputs, *(self.outputs if arguments[-1] is not None else ()))
         arrays = arguments if arguments[-1] is not None else arguments[:-1]
-        if len(arrays) != len(ports) or np.ndim(arrays[0]) < 2 + len(ports[0].shape) or not all(
+        if len(arrays) != len(ports) or getattr(arrays[0], "ndim", 0) < 2 + len(ports[0].shape) or not all(
                 type(x) is np.ndarray and x.dtype is DOUBLE and x.flags.c_contiguous
                 for x in arrays):
             return None
