@@ -126,7 +126,7 @@ class System:
                      2 * robot.n if self.table else 0, self.varied.width, robot.nq,
                      sum(part.size for part in parts if part.discrete))
 
-    def scheme(self, own: Scalars = ()) -> ControlScheme | None:
+    def scheme(self, own: Sequence[Scalar] = ()) -> ControlScheme | None:
         """The controller, with the numbers that vary if they are given."""
         if self.controller is None:
             return None
@@ -295,7 +295,7 @@ class System:
         return self._part("sample", lambda t, y, u: self.after_sample(
             t, y, u[self.shape.timed:]))
 
-    def after_sample(self, t: Scalar, y: Scalars, own: Scalars) -> list[Scalar]:
+    def after_sample(self, t: Scalar, y: Scalars, own: Sequence[Scalar]) -> list[Scalar]:
         """The state after the controller has seen it."""
         scheme = self.scheme(own)
         assert scheme is not None

@@ -152,7 +152,8 @@ class Noisy(Wrapper):
     def rates(self) -> Any:
         raise AttributeError("a controller that sees noise has no rates: it is sampled")
 
-    def __call__(self, t: Scalar, q: Any, qd: Any, x: Any, *p: Any) -> Any:
+    def __call__(self, t: Scalar, q: Any, qd: Any, *more: Any) -> Any:
+        x, *p = more
         q, qd = self.measured(q, qd, x)
         return super().__call__(t, q, qd, *self._inner(x), *p)
 
