@@ -138,10 +138,10 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
               "most": whole_number("max_steps", max_steps),
               "largest": np.inf if max_step is None else float(max_step),
               "least": 16 * np.finfo(float).eps * float(np.abs(problem.times).max())}
-    modes, width = rubbing(problem, friction, width, limits)
+    modes, smooth = rubbing(problem, friction, width, limits)
     system = System(robot, problem.controller, problem.table is not None, problem.velocity,
                     algorithm, closing, problem.varied, found, float(restitution),
-                    modes=modes, stepwise=stepwise and modes is not None, width=width)
+                    modes=modes, stepwise=stepwise and modes is not None, width=smooth)
     if not traced and problem.method.compiles and system.sampling is not None:
         system = replace(system, asks=True)
     if not (problem.method.compiles and (traced or system.asks)):
