@@ -172,7 +172,7 @@ class Integration:
         """One attempt, or, where modes are to be decided, a part of that."""
         s = s.replace(status=0.0)
         events = self.events
-        if not (events and events.switching):
+        if events is None or events.switching is None:
             return self._integrate(s, np.True_, given)
         settling = events.switching.settling(s)
         s = when(settling, s, lambda s: events.settle(s, settling, self.method, given))
