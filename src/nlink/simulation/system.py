@@ -40,6 +40,7 @@ from nlink.simulation.variation import NOTHING, Varied
 from nlink.simulation.velocities import VELOCITIES, JointRates
 
 if TYPE_CHECKING:
+    from nlink.backends.llvm.host import Host
     from nlink.backends.llvm.integrator import Integrator
     from nlink.backends.llvm.kernel import Compiled
     from nlink.compute.engines import Request
@@ -398,9 +399,11 @@ class System:
 
 def kernel_of(system: System, method: Method, width: int) -> Integrator:
     """The integration kernel of a system: at hand, from the cache, or compiled now."""
+    from nlink.backends.llvm.host import host
+
     # what happens at events is a part of the iteration, not of the programs it calls
     wanted = (system.recipe(), tuple(each.trigger for each in system.watched), method, width,
-              system.sampling)
+              system.sampling, host())
     with MAKING:
         if wanted not in _KERNELS:
             while len(_KERNELS) >= KEPT:
@@ -410,6 +413,7 @@ def kernel_of(system: System, method: Method, width: int) -> Integrator:
 
 
 def _load(system: System, method: Method, width: int) -> Integrator:
+    from nlink.backends.llvm.host import Host
     from nlink.backends.llvm.integrator import Integrator
     from nlink.backends.llvm.loading import load_compiled
 
@@ -428,4 +432,5 @@ def _load(system: System, method: Method, width: int) -> Integrator:
 
 KEPT = 32
 """Kernels kept in memory; the oldest go first."""
-_KERNELS: dict[tuple[str, tuple[Trigger, ...], Method, int, Sampling | None], Integrator] = {}
+_KERNELS: dict[tuple[str, tuple[Trigger, ...], Method, int, Sampling | None, Host],
+               Integrator] = {}
