@@ -14,11 +14,11 @@ from contextlib import suppress
 
 import typer
 
-from nlink.cli import queries, jobs  # isort: skip  # the order of the help
+from nlink.cli import queries, jobs, studies  # isort: skip  # the order of the help
 from nlink.cli.app import app
 from nlink.model.names import visible
 
-__all__ = ["app", "jobs", "main", "queries", "run"]
+__all__ = ["app", "jobs", "main", "queries", "run", "studies"]
 
 
 def run(arguments: Sequence[str]) -> int:

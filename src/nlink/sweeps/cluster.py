@@ -9,6 +9,7 @@ write the same bytes.
 from __future__ import annotations
 
 import secrets
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -48,10 +49,11 @@ class Cluster:
             raise TypeError(f"client: a {type(given).__name__}, expected a dask.distributed.Client "
                             "or the address of a scheduler")
         try:
+            _knock(given)
             client = distributed.Client(given, timeout=CONNECT, set_as_default=False)
         except Exception as error:  # addresses fail in many ways
             raise ConnectionError(f"client: no Dask scheduler answers at {given!r} within "
-                                  f"{CONNECT:g} s ({type(error).__name__}), expected an address "
+                                  f"{CONNECT:g} s ({_reason(error)}), expected an address "
                                   "such as tcp://host:8786") from None
         try:
             yield cls(client)
@@ -138,7 +140,7 @@ class _Flight:
         """Chunks that have come back within a while: their markers, or why there is none."""
         from distributed import wait
 
-        with suppress(TimeoutError):
+        with suppress(TimeoutError), self.cluster.client.as_current():
             wait(list(self.tasks), timeout=LOOK, return_when="FIRST_COMPLETED")
         if self.cluster.client.status != "running":
             raise self.cluster.lost()
@@ -198,6 +200,15 @@ def _reason(error: BaseException | None) -> str:
     if name == "KilledWorker":
         return "its workers died, one after the other (out of memory, or killed)"
     return f"{name}: {' '.join(str(error).split())}"
+
+
+def _knock(address: str) -> None:
+    """Raise what is wrong with an address at which nobody is: a client would try for long."""
+    from distributed.comm import parse_address, parse_host_port
+
+    scheme, place = parse_address(address)
+    if scheme in ("tcp", "tls"):
+        socket.create_connection(parse_host_port(place), timeout=CONNECT).close()
 
 
 def _distributed() -> Any:

@@ -66,7 +66,11 @@ class SweepStore:
     def prepare(self, study: Study) -> None:
         """Make the store, or refuse one that holds something else."""
         if self.files.exists(self.root) and self.files.ls(self.root):
-            found = self.attributes
+            try:
+                found = self.attributes
+            except ValueError:
+                raise ValueError(f"out: {self.path} holds something else than a sweep; remove it "
+                                 "or choose another name") from None
             if found.get("study") != study.digest:
                 raise ValueError(f"out: {self.path} holds another study; remove it or choose "
                                  "another name")
