@@ -108,7 +108,7 @@ def test_chunks_that_fail_are_named_and_the_others_done(tmp_path, client):
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     client.run(resource.setrlimit, resource.RLIMIT_FSIZE, (64, limit[1]))
     try:
-        with pytest.raises(ChunksFailed, match="File too large.*5 chunks are left") as error:
+        with pytest.raises(ChunksFailed, match=r"File too large.*5 chunks are left") as error:
             sample(tmp_path / "full.zarr", client)
     finally:
         client.run(resource.setrlimit, resource.RLIMIT_FSIZE, limit)

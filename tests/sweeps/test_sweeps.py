@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -111,7 +110,8 @@ def test_an_interrupted_sweep_goes_on(tmp_path, until_done):
 
     result, _ = until_done(go, 4, lambda _: seen.append(len(
         SweepResult(tmp_path / "parts.zarr").markers)))
-    assert seen and seen == sorted(seen)
+    assert seen
+    assert seen == sorted(seen)
     assert sums(result) == sums(whole)
     assert files(tmp_path / "parts.zarr") == files(tmp_path / "whole.zarr")
 
@@ -291,7 +291,7 @@ def test_addresses_of_other_file_systems(tmp_path):
     here, there = sample(tmp_path / "a.zarr"), sample("memory://sweep/a.zarr")
     assert sums(here) == sums(there) == sums(sample("memory://sweep/a.zarr"))
     assert there.open().identical(here.open())
-    with pytest.raises(ValueError, match="out: 'nothing://x'.*expected a path or an address"):
+    with pytest.raises(ValueError, match=r"out: 'nothing://x'.*expected a path or an address"):
         sample("nothing://x")
 
 
@@ -325,8 +325,9 @@ def test_the_command_and_files_of_studies(tmp_path, capsys):
     assert said["chunks"] == said["done"] == 5
     assert nlink.open_sweep(out).kp.dims == ("trajectory",)
     study = read_study(tmp_path / "study.toml")
-    assert study.digest == said["study"] != replace(study, digest="").digest
-    for text, why in (("", "expected one of robot, robots"), ('robot = "x"\ncolour = 1', "'colour'"),
+    assert study.digest == said["study"]
+    for text, why in (("", "expected one of robot, robots"),
+                      ('robot = "x"\ncolour = 1', "'colour'"),
                       (STUDY.replace("log", "cauchy"), "expected one of uniform, log, normal"),
                       (STUDY.replace("kd = 2.0", ""), "expected kp, kd"),
                       (STUDY.replace("sobol", "halton"), "expected one of grid, table"),

@@ -413,7 +413,6 @@ def kernel_of(system: System, method: Method, width: int) -> Integrator:
 
 
 def _load(system: System, method: Method, width: int) -> Integrator:
-    from nlink.backends.llvm.host import Host
     from nlink.backends.llvm.integrator import Integrator
     from nlink.backends.llvm.loading import load_compiled
 

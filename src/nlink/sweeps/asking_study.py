@@ -75,6 +75,7 @@ def study_of(robot: Any, q0: ArrayLike | None, qd0: ArrayLike | None, t: float |
 
 def _robots(given: Any) -> dict[str, Robot]:
     """Robots by their names, all with the same coordinates and rates."""
+    robots: dict[str, Any]
     if isinstance(given, Mapping):
         robots = {str(name): each for name, each in given.items()}
     elif isinstance(given, Sequence) and not isinstance(given, str):
@@ -182,7 +183,7 @@ def _state(name: str, given: ArrayLike | None, default: Array, varied: Mapping[s
     return x
 
 
-def _times(t: float | ArrayLike, every: float | None) -> Array:
+def _times(t: Any, every: float | None) -> Array:
     """Output times; those of final states alone are the first and the last."""
     if every is not None or np.ndim(t):
         return output_times(t, 0.01 if every is None else every)
@@ -198,7 +199,7 @@ def _digest(study: Study, robots: Mapping[str, Robot]) -> tuple[tuple[str, ...],
     for name, robot in robots.items():
         controller = study.controllers[name]
         for column, given in study.varied.items():
-            if study.sample not in DRAWN and column in NAMES:
+            if isinstance(given, np.ndarray) and column in NAMES:
                 Variation.of(robot, controller, {column: given if column != "payload" else
                                                  given[:, 0]})
         q0, qd0, vary = initial(study, {key: x[:1] for key, x in study.drawn(0).items()}, 1)

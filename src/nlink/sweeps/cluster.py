@@ -204,7 +204,7 @@ def _reason(error: BaseException | None) -> str:
 
 def _knock(address: str) -> None:
     """Raise what is wrong with an address at which nobody is: a client would try for long."""
-    from distributed.comm import parse_address, parse_host_port
+    from distributed.comm.addressing import parse_address, parse_host_port
 
     scheme, place = parse_address(address)
     if scheme in ("tcp", "tls"):

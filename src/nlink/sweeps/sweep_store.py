@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import numpy as np
 
 from nlink.formats.files import write_bytes
 from nlink.simulation import store as runs
-from nlink.sweeps.study import Study, StoredArray
+from nlink.sweeps.study import StoredArray, Study
 
 Array = np.ndarray
 MARKERS = "chunks"
@@ -122,11 +123,11 @@ class SweepStore:
 
     def write_chunk(self, study: Study, chunk: int, arrays: Mapping[str, Array]) -> None:
         """Write whole chunks of arrays, each file in one step."""
-        group, region = self.group("r+"), study.region(chunk)
+        region = study.region(chunk)
         for array in study.arrays():
             if array.name in arrays:
                 where = region[len(region) - len(array.axes):]
-                group[array.name][where] = arrays[array.name]
+                _array(self.path, study.digest, array.name)[where] = arrays[array.name]
 
     def mark(self, chunk: int, marker: Mapping[str, Any]) -> None:
         """Say that a chunk is done: last, and in one step."""
@@ -174,6 +175,12 @@ class SweepStore:
         """Remove what writers that were killed left: when all chunks are done."""
         for left in Path(self.root).rglob("*.partial") if self.local else ():
             left.unlink(missing_ok=True)
+
+
+@lru_cache(64)
+def _array(path: str, _digest: str, name: str) -> Any:
+    """An array of a store, to be written: what is said of it never changes."""
+    return SweepStore(path).group("r+")[name]
 
 
 def checksum(arrays: Mapping[str, Array]) -> str:

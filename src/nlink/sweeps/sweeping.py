@@ -40,8 +40,8 @@ class ChunksFailed(RuntimeError):
         chunk, why = next(iter(failures.items()))
         more = "" if len(failures) == 1 else (
             f" (and chunks {', '.join(map(str, list(failures)[1:FAILURES]))})")
-        super().__init__(f"{path}: chunk {chunk}{more} failed: {why}; {left} chunks are left, which "
-                         "the same call computes")
+        super().__init__(f"{path}: chunk {chunk}{more} failed: {why}; {left} chunks are left, "
+                         "which the same call computes")
 
 
 def sweep(robot: Robot | Mapping[str, Robot] | Sequence[Robot], q0: ArrayLike | None = None,
