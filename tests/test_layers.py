@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "formats": "model",
     "viewer": "formats model scalars spatial",
     "compute": "algorithms backends closed_forms formats model programs robot scalars spatial",
-    "robot": "closures compute formats model papers programs scalars viewer",
+    "robot": "closures compute formats model papers programs reaching scalars viewer",
     "reports": "formats model robot",
     "simulation": "algorithms backends compute formats iterations model programs reports robot "
                   "scalars spatial viewer",
@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "reaching": "algorithms backends compute iterations model programs robot scalars simulation "
                 "spatial",
     "testing": "algorithms compute formats model programs robot scalars",
-    "bench": "backends compute formats model robot simulation",
+    "bench": "backends compute formats model reaching robot simulation",
     "sweeps": "backends formats iterations model programs reports robot simulation",
     "cli": "algorithms backends bench compute formats model papers reports robot scalars "
            "simulation sweeps viewer",
@@ -57,6 +57,7 @@ MAY_WAIT = (
     ("cli", ""),               # a command loads what it needs
     ("robot", "closures"),     # robot.py is at the bottom of what these are on top of
     ("robot", "papers"),
+    ("robot", "reaching"),
     ("robot", "viewer"),       # nothing is drawn by `import nlink`
     ("simulation.run", "viewer"),
     ("robot", "formats.convert"),  # writers are loaded when something is written

@@ -23,10 +23,16 @@ _HOMES = {
                            "Planar", "Prismatic", "Revolute", "Spherical", "Universal"),
     "nlink.model.mimics": ("Mimic",),
     "nlink.model.pose": ("DH", "Mount", "Pose"),
+    "nlink.model.rotations": (
+        "exp3", "exp6", "log3", "log6", "matrix_from_quaternion", "matrix_from_rpy",
+        "quaternion_from_matrix", "rpy_from_matrix"),
     "nlink.compute.complexity": ("count",),
     "nlink.compute.differentials": ("hvp", "jvp", "vjp"),
+    "nlink.compute.parameter_derivatives": ("parameter_derivatives",),
+    "nlink.compute.traced_functions": ("function",),
     "nlink.compute.exports": ("export_c", "symbolic"),
-    "nlink.reaching.inverse_kinematics": ("ik",),
+    "nlink.reaching.inverse_kinematics": ("ik", "ik_all"),
+    "nlink.reaching.paths": ("Arc", "reach"),
     "nlink.reaching.tasks": ("AlignAxis", "LookAt", "ReachMassCenter", "ReachOrientation",
                              "ReachPose", "ReachPosition"),
     "nlink.robot": ("Robot", "load"),
@@ -55,6 +61,8 @@ if TYPE_CHECKING:
     from nlink.compute.differentials import vjp as vjp
     from nlink.compute.exports import export_c as export_c
     from nlink.compute.exports import symbolic as symbolic
+    from nlink.compute.parameter_derivatives import parameter_derivatives as parameter_derivatives
+    from nlink.compute.traced_functions import function as function
     from nlink.formats.load import robots as robots
     from nlink.model.description import Description as Description
     from nlink.model.description import Frame as Frame
@@ -79,6 +87,24 @@ if TYPE_CHECKING:
     from nlink.model.pose import DH as DH
     from nlink.model.pose import Mount as Mount
     from nlink.model.pose import Pose as Pose
+    from nlink.model.rotations import exp3 as exp3
+    from nlink.model.rotations import exp6 as exp6
+    from nlink.model.rotations import log3 as log3
+    from nlink.model.rotations import log6 as log6
+    from nlink.model.rotations import matrix_from_quaternion as matrix_from_quaternion
+    from nlink.model.rotations import matrix_from_rpy as matrix_from_rpy
+    from nlink.model.rotations import quaternion_from_matrix as quaternion_from_matrix
+    from nlink.model.rotations import rpy_from_matrix as rpy_from_matrix
+    from nlink.reaching.inverse_kinematics import ik as ik
+    from nlink.reaching.inverse_kinematics import ik_all as ik_all
+    from nlink.reaching.paths import Arc as Arc
+    from nlink.reaching.paths import reach as reach
+    from nlink.reaching.tasks import AlignAxis as AlignAxis
+    from nlink.reaching.tasks import LookAt as LookAt
+    from nlink.reaching.tasks import ReachMassCenter as ReachMassCenter
+    from nlink.reaching.tasks import ReachOrientation as ReachOrientation
+    from nlink.reaching.tasks import ReachPose as ReachPose
+    from nlink.reaching.tasks import ReachPosition as ReachPosition
     from nlink.robot import Robot as Robot
     from nlink.robot import load as load
     from nlink.scalars.counting import Count as Count

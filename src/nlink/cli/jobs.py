@@ -92,8 +92,11 @@ def simulate(
         metavar="FILE", help="Follow a spline through the waypoints of a .csv (t, q_1, q_2, ...) "
         "or .npz file (t, q); it is also where the robot starts.")] = None,
     limits: Annotated[str, typer.Option(
-        help="What joint limits do: ignore, stop or bounce.")] = "ignore",
-    restitution: Annotated[float, typer.Option(help="Of --limits bounce.")] = 1.0,
+        help="What joint limits do: ignore, stop, bounce or hold.")] = "ignore",
+    restitution: Annotated[float | None, typer.Option(
+        help="Of --limits bounce, 1 if not given, and hold, 0 if not given.")] = None,
+    friction: Annotated[str, typer.Option(
+        help="Dry friction of joints: dry (it sticks) or smooth (it creeps).")] = "dry",
     closing: Annotated[str, typer.Option(
         metavar="HOW", help="What keeps loops closed: project, drift (nothing), or the rate of "
         "Baumgarte's stabilization, 1/s.")] = "project",
@@ -118,6 +121,8 @@ def simulate(
     = None,
     plot: Annotated[Path | None, typer.Option(
         metavar="FILE", help="Draw q as .png, .svg or .pdf, and loops in a second one.")] = None,
+    page: Annotated[Path | None, typer.Option(
+        "--html", metavar="FILE", help="Write a page that plays the motion.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Integrate a motion: free fall, forced, controlled; one or many.
@@ -161,6 +166,7 @@ def simulate(
                 model, start, ensemble, width, seed), rates, end_time, simulation.controller(
                 model, control, start, end, through, end_time, *gains), method, rtol, atol, every,
             vary=loads, step=step, velocity=velocity, limits=limits, restitution=restitution,
+            friction=friction,
             save=save, closing=simulation.closing(closing))
     except KeyboardInterrupt:
         if save is not None:
@@ -173,6 +179,8 @@ def simulate(
         files.append(result.plot(plot))
         if model.mechanism.closures:
             files.append(result.plot(plot.with_stem(f"{plot.stem}-loops"), what="loops"))
+    if page is not None:
+        files.append(result.html(page, robot=model))
     numbers = simulation.summary(result) | {"files": [str(path) for path in files]}
     ok = result.ok
     del result  # Windows removes no file that is mapped
@@ -197,6 +205,9 @@ def bench(
         "--markdown", metavar="FILE", help="Also write the table as Markdown.")] = None,
     simulation: Annotated[bool, typer.Option(
         "--simulation", help="Time integration instead, beside SciPy and MuJoCo.")] = False,
+    kinematics: Annotated[bool, typer.Option(
+        "--ik", help="Time inverse kinematics instead, beside Pinocchio and Robotics Toolbox.")]
+    = False,
     as_json: AsJson = False,
 ) -> None:
     """Time nlink beside Pinocchio and MuJoCo on the same states.
@@ -213,6 +224,9 @@ def bench(
         raise ValueError(f"--seconds {seconds}, expected a positive number")
     if simulation:
         printing.run_simulation_bench(robots, save, as_json=as_json)
+        return
+    if kinematics:
+        printing.run_ik_bench(robots, as_json=as_json)
         return
     with terminal.console(stderr=True).status("measuring") as status:
         result = measure.run_bench(

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from nlink.compute.computations import Computations
 from nlink.model import coordinates, editing
+from nlink.model.actuators import Actuator
 from nlink.model.coordinates import LimitArrays
 from nlink.model.description import Joint
 from nlink.model.editing import PerJoint
@@ -56,6 +57,13 @@ class Editable(Computations):
     def qd_index(self, name: str) -> int | slice:
         """Where a joint's rates are in qd, tau and qdd, as `q_index`."""
         return coordinates.place_of(self.description, name, "nv")
+
+    @property
+    def actuators(self) -> tuple[Actuator, ...]:
+        """The actuators that an MJCF file gives the joints of this robot, with their gains;
+        `nlink.simulation.Actuated` turns commands to them into joint forces."""
+        names = {joint.name for joint in self.description.joints if joint.type.nv}
+        return tuple(each for each in self.description.actuators if each.joint in names)
 
     @lazy
     def limits(self) -> LimitArrays:

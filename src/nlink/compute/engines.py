@@ -32,8 +32,8 @@ FEW_JOINTS = 8
 """Up to so many joints, code is straight-line, whatever it computes."""
 SHORT = 6_000
 """Instructions up to which code is straight-line: rolled code would be no faster."""
-LONG = 20_000
-"""Instructions beyond which code is rolled if it can be: LLVM would take seconds."""
+LONG = 24_000
+"""Instructions beyond which code is rolled if it can be: LLVM would take five seconds."""
 LONGEST = 250_000
 """Instructions beyond which code that cannot be rolled is not compiled."""
 SPARED = 0.6
@@ -41,7 +41,7 @@ SPARED = 0.6
 of rolled code: a robot's own zeros and ones are folded, which rolled code has to compute with."""
 RARELY = 5
 """Straight-line code has rarely so many times fewer instructions than rolled code executes."""
-DEAD = 1.5
+DEAD = 2.1
 """How many times the instructions that its results need a program may trace."""
 
 
@@ -113,6 +113,11 @@ class Request:
         return (self._straight(most) if most else None) or rolled
 
     @property
+    def many_joints(self) -> bool:
+        """Whether its straight-line code may be long."""
+        return not self._few
+
+    @property
     def _few(self) -> bool:
         return len(self.mechanism.joints) <= FEW_JOINTS
 
@@ -165,8 +170,10 @@ def python_engine(request: Request) -> Function:
 
 def numpy_engine(request: Request) -> Function:
     """The traced graph, each node an array over the batch."""
-    program = request.program()
+    return _gufunc(request, _over_arrays(request.program()))
 
+
+def _over_arrays(program: Program | RolledProgram) -> Run:
     def compute(inputs: Flat, outputs: Flat, count: int) -> None:
         columns = [list(np.ascontiguousarray(x.T)) for x in inputs]
         with np.errstate(all="ignore"):
@@ -174,7 +181,30 @@ def numpy_engine(request: Request) -> Function:
                 for k, value in enumerate(values):
                     out[:, k] = value
 
-    return _gufunc(request, compute)
+    return compute
+
+
+def _over_floats(program: Program) -> Run:
+    def compute(inputs: Flat, outputs: Flat, count: int) -> None:
+        for i in range(count):
+            for out, values in zip(outputs, program(*(x[i].tolist() for x in inputs)),
+                                   strict=True):
+                out[i] = values
+
+    return compute
+
+
+def run_program(program: Program, engine: Engine | None = None) -> Function:
+    """A program of one's own by an engine; compiled if none is named."""
+    if engine in (None, "compiled"):
+        with MAKING:
+            from nlink.backends.llvm.loading import load_kernel
+
+            return load_kernel(program)
+    if engine not in ENGINES:
+        raise ValueError(f"engine: {engine!r}, expected one of {', '.join(ENGINES)}")
+    run = (_over_arrays if engine == "numpy" else _over_floats)(program)
+    return lambda *arrays, out=None: call(program.inputs, program.outputs, arrays, out, run)
 
 
 def kernel(request: Request) -> Kernel:

@@ -87,3 +87,48 @@ class WholeBody(Computations):
         """Jdot qd (..., 3): the acceleration of the centre of mass when qdd = 0."""
         mass = sum(joint.inertia.m for joint in self._mechanism.joints)
         return self.centroidal_momentum_drift(q, qd, **how)[..., 3:] / mass
+
+    def manipulability(self, q: ArrayLike, frame: int | str = -1, **how: Unpack[How]) -> Array:
+        """sqrt(det(J J^T)) [Yoshikawa 1985]: how far from singular a frame's motion is, lengths in
+        metres; of arms with fewer than six rates sqrt(det(J^T J)).
+
+        >>> import nlink
+        >>> robot = nlink.load("puma560")
+        >>> float(robot.manipulability([0.1, 0.2, 0.3, 0.4, 0.0, 0.6]).round(6))  # wrist singular
+        0.0
+        """
+        J = self._compute("jacobian", (q, None), how, frame=frame)
+        Jt = np.swapaxes(J, -1, -2)
+        square = J @ Jt if J.shape[-1] >= 6 else Jt @ J
+        return np.sqrt(np.maximum(np.linalg.det(square), 0.0))
+
+    def manipulability_gradient(self, q: ArrayLike, frame: int | str = -1,
+                                **how: Unpack[How]) -> Array:
+        """(..., n): how manipulability w changes with each rate, w tr((J J^T)^-1 dJ_k J^T)."""
+        J = self._compute("jacobian", (q, None), how, frame=frame)
+        dJ = self._compute("jacobian_derivatives", (q, None), how, frame=frame)
+        dJ = np.moveaxis(dJ, -1, -3)
+        Jt = np.swapaxes(J, -1, -2)
+        square, change = ((J @ Jt, dJ @ Jt[..., None, :, :]) if J.shape[-1] >= 6 else
+                          (Jt @ J, np.swapaxes(dJ, -1, -2) @ J[..., None, :, :]))
+        inverse = np.linalg.inv(square)[..., None, :, :]
+        w = self.manipulability(q, frame, **how)
+        return w[..., None] * np.trace(inverse @ change, axis1=-2, axis2=-1)
+
+    def limit_distance(self, q: ArrayLike) -> Array:
+        """The smallest distance (rad, m) of a coordinate to its limits, negative beyond; inf
+        without limits.
+
+        >>> import nlink
+        >>> nlink.load("panda").limit_distance([[0, 0, 0, -1, 0, 1, 0]])
+        array([0.9302])
+        """
+        q = batch("q", q, (self._mechanism.nq,))
+        least, at = np.full(q.shape[:-1], np.inf), 0
+        for joint in self.description.joints:
+            low, high = joint.limits.position
+            if joint.type.space.flat:
+                for x in np.moveaxis(q[..., at:at + joint.type.nq], -1, 0):
+                    least = np.minimum(least, np.minimum(x - low, high - x))
+            at += joint.type.nq
+        return least

@@ -47,7 +47,7 @@ def to_pinocchio(description: Description) -> Any:
         else:
             number = model.addJoint(parent, _pinocchio_joint(joint, pin),
                                     pin.SE3(seat.R, seat.p), joint.name)
-            armature += [joint.armature] * joint.type.nv
+            armature += [joint.rotor_inertia] * joint.type.nv
             places.append((number, joint.placement.after))
         number, pose = places[-1]
         model.appendBodyToJoint(

@@ -78,6 +78,7 @@ def _row(link: Link, joint: Joint) -> dict[str, Any]:
         "a": place.a, "b": place.b, "alpha": place.alpha, "theta": place.theta,
         "mass": link.mass, "com": link.com, "inertia": link.inertia, "armature": joint.armature,
         "friction": friction.table,
+        "motor": {"ratio": joint.motor.ratio, "inertia": joint.motor.inertia},
         "limits": {"position": limits.position, "velocity": limits.velocity,
                    "effort": limits.effort}}
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from nlink.formats.files import LARGEST, read_text
+from nlink.formats.mjcf_actuators import compiled_actuators
 from nlink.formats.mjcf_bounds import mjcf_root
 from nlink.formats.mjcf_visuals import geoms
 from nlink.formats.safe_xml import Notes
@@ -37,7 +38,7 @@ from nlink.model.pose import Mount, Pose
 from nlink.model.quaternions import quaternion_matrix
 
 _IGNORED = (
-    ("actuator", "nu", "actuator"), ("tendon", "ntendon", "tendon"),
+    ("tendon", "ntendon", "tendon"),
     ("sensor", "nsensor", "sensor"), ("contact pair", "npair", "pair"),
     ("contact exclusion", "nexclude", "exclude"), ("flexible body", "nflex", ""),
     ("camera", "ncam", "cam"), ("light", "nlight", "light"), ("keyframe", "nkey", "key"),
@@ -114,9 +115,13 @@ def from_mujoco(model: Any, *, name: str = "robot", physical: Physical = "warn",
     if nameless:
         notes.add("site without a name ignored", f"{len(nameless)}")
     loops = tuple(_loops(model, numbers, notes))
+    single = {number: name for number, name in names.taken.items()
+              if model.jnt_type[number] in (2, 3)}
+    actuators = tuple(compiled_actuators(model, single, notes))
     x, y, z = _gravity(model).tolist()
     return Description(name, tuple(links), tuple(joints), frames, (x, y, z),
-                       report=notes.lines(), physical=physical, loops=loops, visuals=visuals)
+                       report=notes.lines(), physical=physical, loops=loops, visuals=visuals,
+                       actuators=actuators)
 
 
 class _Names:
@@ -126,6 +131,8 @@ class _Names:
         self.model, self.notes = model, notes
         self.frames: set[str] = set()
         self.joints: set[str] = set()
+        self.taken: dict[int, str] = {}
+        """The names of MuJoCo's joints, by number."""
 
     def _take(self, wanted: str, used: set[str]) -> str:
         name = fresh(wanted, used)
@@ -149,7 +156,9 @@ class _Names:
     def joint(self, number: int | None, body: int) -> str:
         if number is None:
             return self._take(f"{self.model.body(body).name or f'body{body}'}_fixed", self.joints)
-        return self._take(self.model.joint(number).name or f"joint{number}", self.joints)
+        name = self._take(self.model.joint(number).name or f"joint{number}", self.joints)
+        self.taken[number] = name
+        return name
 
 
 def _chain(model: Any, body: int, joints: range, notes: Notes,

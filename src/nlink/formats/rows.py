@@ -12,7 +12,7 @@ from typing import Any
 from nlink.model.joints import DEFINED, JointType
 
 PART_KEYS = {"joint", "joint_name", "axis", "pitch", "friction", "armature", "limits", "mimic",
-             "actuated"}
+             "actuated", "motor"}
 LINK_KEYS = {"name", "mass", "com", "inertia", "after"}
 DH_KEYS = {"a", "b", "alpha", "theta", "alpha_deg", "theta_deg"}
 ROW_KEYS = PART_KEYS | LINK_KEYS | DH_KEYS | {"parent", "placement"}

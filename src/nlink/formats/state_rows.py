@@ -13,24 +13,37 @@ _NPY_MAGIC = b"\x93NUMPY"
 
 
 def read_table(source: str, widths: Sequence[int], what: str) -> list[np.ndarray]:
-    """The columns of a table in groups of the given widths; "-" is standard input.
+    """The columns of a table in groups of the given widths; `what` names the groups in the error
+    for a table of another width."""
+    table = read_rows(source)
+    if table.shape[1] != sum(widths):
+        raise ValueError(f"{_source_name(source)}: shape {table.shape}, expected (states, "
+                         f"{sum(widths)}): {what}")
+    return np.split(table, np.cumsum(widths)[:-1], axis=1)
 
-    `what` names the groups in the error for a table of another width. CSV may start with a
-    line of column names; lines that start with # are comments.
+
+def read_rows(source: str) -> np.ndarray:
+    """A table of finite numbers, from a CSV or NPY file; "-" is standard input.
+
+    CSV may start with a line of column names; lines that start with # are comments.
     """
     data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
-    name = "standard input" if source == "-" else source
+    name = _source_name(source)
     table = _read_npy(data, name) if data.startswith(_NPY_MAGIC) else _read_csv(data, name)
     if table.ndim == 1:
         table = table[np.newaxis]
-    if table.ndim != 2 or table.shape[1] != sum(widths):
-        raise ValueError(f"{name}: shape {table.shape}, expected (states, {sum(widths)}): {what}")
+    if table.ndim != 2:
+        raise ValueError(f"{name}: shape {table.shape}, expected a table of rows")
     unfit = np.argwhere(~np.isfinite(table))
     if len(unfit):
         row, column = unfit[0]
         raise ValueError(f"{name}: state {row + 1} has {table[row, column]} in column "
                          f"{column + 1}, expected finite numbers")
-    return np.split(table, np.cumsum(widths)[:-1], axis=1)
+    return table
+
+
+def _source_name(source: str) -> str:
+    return "standard input" if source == "-" else source
 
 
 def read_numbers(name: str, text: str, size: int) -> np.ndarray:

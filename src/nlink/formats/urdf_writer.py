@@ -51,9 +51,12 @@ def urdf_losses(description: Description) -> list[str]:
     lost = []
     if description.gravity != EARTH:
         lost.append(f"gravity {description.gravity}: URDF has none, and a reader takes {EARTH}")
-    rotors = [joint.name for joint in description.joints if joint.armature]
+    rotors = [joint.name for joint in description.joints if joint.rotor_inertia]
     if rotors:
         lost.append(f"armature: {len(rotors)} joints ({first_few(rotors)})")
+    if description.actuators:
+        names = [each.name for each in description.actuators]
+        lost.append(f"actuators: {len(names)} ({first_few(names)})")
     curves = [joint.name for joint in description.joints if joint.friction.excess]
     if curves:
         lost.append(f"breakaway friction: {len(curves)} joints ({first_few(curves)})")

@@ -33,7 +33,9 @@ WINDOW, FALL = 4, 0.5
 """After so many steps |r|^2 must have fallen by this factor, else another start is tried."""
 STILL = 1e-10
 """A step that moves no coordinate further leads nowhere."""
-PATIENCE = 500
+ROUNDING = 1e-13
+"""A step of the last descent that lowers |r|^2 by no more is the last one."""
+PATIENCE = 3000
 """Steps of the last descent, to a stationary point."""
 HARDER, EASIER = 4.0, 0.5
 """How d changes in it."""
@@ -74,6 +76,7 @@ class Descent:
             solved = solved & less_equal(moved, 1e2 * STILL)
         better = solved | less(cost, s.least)
         here = where(less(given.index, float(self.coordinates)), s.y, new)
+        gained = s.least - cost
         s = s.replace(best=where(better, here, s.best), least=where(better, cost, s.least),
                       steps=s.steps + 1.0, tried=s.tried + 1.0, window=s.window + 1.0, fresh=0.0)
         looked = less_equal(float(WINDOW), s.window)
@@ -85,6 +88,7 @@ class Descent:
         over = given_up & less_equal(given.most, s.starts + 1.0)
         again = given_up & ~over
         # `home` says that y is the best point, to be left by a shorter step
+        still = still | better & less(gained, ROUNDING * cost)
         ended = last & (still | less_equal(float(PATIENCE), s.tried))
         status = where(ended, where(still, OUTCOME["stationary"], OUTCOME["not converged"]), 0.0)
         status = where(solved, OUTCOME["solved"], status)

@@ -11,6 +11,10 @@ A limit may be passed and passed again within a step. Its g is an element of the
 rates at both ends are known: where the cubic through these dips below zero, a step to its
 lowest point is tried first, of several limits to the lowest point that comes first.
 
+Modes end where their slack falls through zero (`switching`). Slacks are columns, however many
+there are; a sliding rate that comes to rest and slides on within a step is looked for like
+a limit that is passed and passed again.
+
 An event that is only recorded is marked and the whole step taken after all: the trajectory is
 what it is without events. A terminal event ends it there. At a limit that bounces, the next
 step begins with the state after the impact, and the method starts anew.
@@ -25,6 +29,9 @@ from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from nlink.iterations.switching import BEGINNING, Switching
 from nlink.iterations.text import State, equal, when
 from nlink.iterations.triggers import AT_REST, ENDS, PROBES, SHORTEST, TOUCHING, Trigger
 from nlink.scalars.functions import Scalar, less, less_equal, maximum, minimum, where
@@ -43,25 +50,50 @@ class EventHandling:
     `given.impact(t, y, acts)` the state after an impact on the limit whose act is 1.
     """
 
-    def __init__(self, triggers: Sequence[Trigger]) -> None:
-        self.triggers = tuple(triggers)
+    def __init__(self, triggers: Sequence[Trigger], switching: Switching | None = None) -> None:
+        self.triggers, self.switching = tuple(triggers), switching
         self.limits = [i for i, each in enumerate(self.triggers) if each.bounds]
         self.bounces = any(each.action == "bounce" for each in self.triggers)
-        self.marks = tuple(f"act{i}" for i in range(len(self.triggers)))
+        self.acts = tuple(f"act{i}" for i in range(len(self.triggers)))
+        self.marks = (*self.acts, *((switching.mark,) if switching else ()))
+        self.columns = switching.columns if switching else ()
         search = ("phase", "examined", "near", "far", "tfar", "probe", "tprobe", "probes", "side",
                   "bounced", *self.marks)
         self.cells = dict.fromkeys(search, 0.0) | {
             f"{name}{i}": math.nan for name in ("base", "low", "high", "impact")
-            for i in range(len(self.triggers))}
+            for i in range(len(self.triggers))} | dict(switching.cells if switching else {})
 
     def start(self, s: State, fresh: Any, given: Any) -> State:
         """The values of g where a trajectory begins."""
         changes = {}
-        for i, (each, g) in enumerate(zip(self.triggers, given.watch(s.t, s.y), strict=True)):
+        for i, (each, g) in enumerate(zip(self.triggers, self._watch(s.t, s.y, given),
+                                          strict=True)):
             base = s[f"base{i}"]
             first = where(equal(g, 0.0), TOUCHING, g) if each.bounds else g
             changes[f"base{i}"] = where(fresh & ~equal(base, base), first, base)
         return s.replace(**changes)
+
+    def _watch(self, t: Scalar, y: Any, given: Any) -> Sequence[Scalar]:
+        return given.watch(t, y) if self.triggers else ()
+
+    def settle(self, s: State, settling: Any, method: Method, given: Any) -> State:
+        """After an impact, if there was one: which modes follow. It is logged when it is known."""
+        assert self.switching is not None
+        s = self.rebound(s, method, given)
+        s = s.replace(**{name: where(settling, 0.0, s[name]) for name in (*self.marks, "marked")})
+        s = self.switching.settle(s, method, given)
+        found = less(0.0, s.switched)
+        if not self.triggers:
+            return s
+
+        def begin(s: State) -> State:
+            g, changes = given.watch(s.t, s.y), {}
+            for i, each in enumerate(self.triggers):
+                if each.action == "hold" or not each.bounds:
+                    changes[f"base{i}"] = where(found & settling, each.base(g[i]), s[f"base{i}"])
+            return s.replace(**changes)
+
+        return when(found & settling, s, begin)
 
     def ordinary(self, s: State) -> Any:
         return equal(s.phase, ORDINARY)
@@ -75,33 +107,51 @@ class EventHandling:
     def examine(self, s: State, attempt: Attempt, trial: Trial, passed: Any, given: Any,
                 ) -> tuple[State, Any, Any]:
         """Steps of `passed` without event, and those landings that are steps as well."""
-        g = given.watch(trial.time, attempt.new)
+        g = self._watch(trial.time, attempt.new, given)
         hits = [each.crossed(s[f"base{i}"], g[i]) for i, each in enumerate(self.triggers)]
-        hit = reduce(operator.or_, hits)
+        slack = ends = None
+        if self.switching:
+            slack = given.slack(trial.time, attempt.new)
+            ends = self.switching.ended(s.slack, slack)
+        hit = reduce(operator.or_, [*hits, *([] if ends is None else [ends])])
         looked = equal(s.phase, LOOKING) & attempt.ready
-        s, through = self._look(s, attempt, trial, g, passed, looked & ~hit, given)
+        s, through = self._look(s, attempt, trial, g, slack, passed, looked & ~hit, given)
         crossing, plain = (through | looked) & hit, through & ~hit
         probing = equal(s.phase, PROBING) & attempt.ready
         landing = equal(s.phase, LANDING) & attempt.ready
         s = s.replace(examined=where(plain, 0.0, s.examined), **{
-            f"base{i}": where(plain, g[i], s[f"base{i}"]) for i in range(len(g))},
-            **dict.fromkeys(self.marks, 0.0), bounced=0.0, marked=0.0)
-        s = when(crossing | probing, s, lambda s: self._bracket(s, trial, g, crossing, probing,
-                                                                hit, given))
-        s = when(landing, s, lambda s: self._land(s, attempt, trial, g, hits, landing, given))
-        # a landing is a step if it ends the trajectory or an impact follows
+            f"base{i}": where(plain, each.base(g[i]), s[f"base{i}"])
+            for i, each in enumerate(self.triggers)})
+        if self.switching:  # what has settled in this step of the text is yet to be logged
+            settled = less(0.0, s.marked) & ~attempt.ready
+            s = s.replace(slack=where(plain, slack, s.slack), **{name: where(
+                settled, s[name], 0.0) for name in (*self.marks, "bounced", "marked")})
+        else:
+            s = s.replace(**dict.fromkeys(self.marks, 0.0), bounced=0.0, marked=0.0)
+        s = when(crossing | probing, s, lambda s: self._bracket(
+            s, trial, g, slack, crossing, probing, hit, given))
+        s = when(landing, s, lambda s: self._land(
+            s, attempt, trial, g, slack, hits, ends, landing, given))
+        # a landing is a step if it ends the trajectory, or if the state jumps or its modes do
         stepping = landing & (less(0.0, s.bounced) | less(0.0, s.status))
+        if self.switching:
+            stepping = stepping | (landing & self.switching.settling(s))
         return s, plain, stepping
 
-    def _look(self, s: State, attempt: Attempt, trial: Trial, g: Sequence[Scalar], passed: Any,
-              looked: Any, given: Any) -> tuple[State, Any]:
+    def _look(self, s: State, attempt: Attempt, trial: Trial, g: Sequence[Scalar], slack: Any,
+              passed: Any, looked: Any, given: Any) -> tuple[State, Any]:
         """Steps of `passed` but for those with a lowest point that is yet to be looked at; where
         there was nothing (`looked`), the step is examined up to there."""
-        if not self.limits:
+        if not self.limits and not self.switching:
             return s, passed
-        s = s.replace(**{f"base{i}": where(looked, g[i], s[f"base{i}"]) for i in range(len(g))})
-        ends = [given.limited(trial.time, x) for x in (s.y, s.k0, attempt.new, attempt.rate)]
+        s = s.replace(**{f"base{i}": where(looked, each.base(g[i]), s[f"base{i}"])
+                         for i, each in enumerate(self.triggers)})
         first: Scalar = math.inf
+        if self.switching:
+            s = s.replace(slack=where(looked, slack, s.slack))
+            first = self.switching.first_dip(s, attempt, trial, slack)
+        ends = [given.limited(trial.time, x) if self.limits else ()
+                for x in (s.y, s.k0, attempt.new, attempt.rate)]
         for i, *values in zip(self.limits, *ends, strict=True):
             dips, share = self.triggers[i].dip(s[f"base{i}"], g[i], trial.size, *values)
             lowest = share * trial.size
@@ -114,8 +164,8 @@ class EventHandling:
             probe=where(below, first, s.probe), tprobe=where(below, s.t + first, s.tprobe))
         return s, passed & ~below
 
-    def _bracket(self, s: State, trial: Trial, g: Sequence[Scalar], crossing: Any, probing: Any,
-                 hit: Any, given: Any) -> State:
+    def _bracket(self, s: State, trial: Trial, g: Sequence[Scalar], slack: Any, crossing: Any,
+                 probing: Any, hit: Any, given: Any) -> State:
         """Narrow the bracket (near, far) by what the last try showed, and choose the next."""
         farther, nearer = crossing | (probing & hit), probing & ~hit
         side = where(crossing, 0.0, s.side)
@@ -135,6 +185,10 @@ class EventHandling:
             if each.bounds:  # just off a limit g says nothing of the way back
                 root = where(less_equal(low, TOUCHING), middle, root)
             guess = where(each.crossed(s[f"base{i}"], high) & less(root, guess), root, guess)
+        if self.switching:
+            s, share = self.switching.narrow(s, slack, crossing, nearer, farther,
+                                             (stale_low, stale_high))
+            guess = minimum(near + width * share, guess)
         guess = where(less(float(PROBES), probes), middle, guess)
         # a try next to an end closes the bracket, if the guess was good
         nudge = 0.5 * given.least
@@ -148,16 +202,16 @@ class EventHandling:
         return s.replace(near=near, far=far, tfar=tfar, probes=probes, **ends, **{
             name: where(seeking, value, s[name]) for name, value in changes.items()})
 
-    def _land(self, s: State, attempt: Attempt, trial: Trial, g: Sequence[Scalar],
-              hits: Sequence[Any], landing: Any, given: Any) -> State:
+    def _land(self, s: State, attempt: Attempt, trial: Trial, g: Sequence[Scalar], slack: Any,
+              hits: Sequence[Any], ends: Any, landing: Any, given: Any) -> State:
         """Which events happen at a landing, and what they do.
 
         Of several impacts at once the first is computed, and the others follow from the next
         step on, where they have still to be crossed.
         """
-        bounced, status, changes = 0.0, s.status, {}
+        bounced, status, changes, struck = 0.0, s.status, {}, np.False_
         for i, (each, hit) in enumerate(zip(self.triggers, hits, strict=True)):
-            act, base, value = landing & hit, s[f"base{i}"], g[i]
+            act, base, value = landing & hit, s[f"base{i}"], each.base(g[i])
             moved = landing
             if each.action == "bounce":
                 free = equal(bounced, 0.0)
@@ -167,16 +221,26 @@ class EventHandling:
                 status = where(act & resting, AT_REST, status)
                 changes[f"impact{i}"] = where(act, trial.time, s[f"impact{i}"])
                 value = where(act, TOUCHING, value)
+            elif each.action == "hold":
+                struck = struck | act
+                value = where(act, TOUCHING, value)
             elif each.action in ENDS:
                 status = where(act, ENDS[each.action], status)
             changes[f"act{i}"] = where(act, 1.0, s[f"act{i}"])
             changes[f"base{i}"] = where(moved, value, base)
         stepping = landing & (less(0.0, bounced) | less(0.0, status))
+        fresh = landing & less(0.0, bounced)
+        if self.switching:  # after a jump all rates may be others
+            settles = landing & (ends | less(0.0, bounced) | struck)
+            s = s.replace(struck=where(landing & struck, 1.0, s.struck))
+            stepping, fresh = stepping | settles, fresh | settles
+            s = s.replace(slack=where(landing, slack, s.slack),
+                          settling=where(settles, BEGINNING, s.settling))
         return s.replace(
             **changes, bounced=where(landing, bounced, s.bounced), status=status,
             examined=where(landing, where(stepping, 0.0, trial.size), s.examined),
             phase=where(landing, ORDINARY, s.phase),
-            fresh=where(landing & less(0.0, bounced), 1.0, s.fresh),
+            fresh=where(fresh, 1.0, s.fresh),
             mark=attempt.new, mark_time=trial.time, marked=where(landing, 1.0, s.marked))
 
     def rebound(self, s: State, method: Method, given: Any) -> State:
@@ -187,11 +251,11 @@ class EventHandling:
         bounced = less(0.0, s.bounced)
 
         def jump(s: State) -> State:
-            after = given.impact(s.t, s.y, [s[name] for name in self.marks])
+            after = given.impact(s.t, s.y, [s[name] for name in self.acts])
             s = s.replace(y=where(bounced, after, s.y))
             if method.adaptive:
                 s = s.replace(h=where(bounced, 0.0, s.h))
-            s, g = method.forget(s, bounced), given.watch(s.t, s.y)
+            s, g = method.forget(s, bounced), self._watch(s.t, s.y, given)
             return s.replace(bounced=0.0, **{
                 f"base{i}": where(bounced, g[i], s[f"base{i}"])
                 for i, each in enumerate(self.triggers) if not each.bounds})

@@ -8,7 +8,7 @@ at a step before it is taken. Each method says in its own file how it steps; see
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -88,12 +88,17 @@ class Method(Protocol):
     """Evaluations of the rates that a step costs, besides those in sweeps."""
     stages: int
     """Evaluations in one sweep of an implicit method."""
+    stepwise: bool
+    """Whether it decides the modes of rates in each step, by a method `with_modes`; else they
+    change at events."""
     remembers: bool
     """Whether it needs states or rates before the last step; these are lost by a jump."""
     columns: tuple[str, ...]
     cells: Mapping[str, float]
     brief_columns: tuple[str, ...]
     brief_cells: tuple[str, ...]
+
+    def with_modes(self) -> Method: ...
 
     def attempt(self, s: State, trial: Trial, given: Any) -> Attempt: ...
 
@@ -115,13 +120,16 @@ class OneStep:
 
     name: str
     evaluations: int
-    adaptive = interpolates = canonical = remembers = False
+    adaptive = interpolates = canonical = remembers = stepwise = False
     closes = compiles = True
     error_order = stages = 0
     columns: tuple[str, ...] = ()
     brief_columns: tuple[str, ...] = ()
     brief_cells: tuple[str, ...] = ()
     cells: Mapping[str, float] = MappingProxyType({})
+
+    def with_modes(self) -> Method:
+        raise NotImplementedError
 
     def control(self, s: State, attempt: Attempt, trial: Trial, accepted: Any, rejected: Any,
                 given: Any) -> State:
@@ -155,18 +163,28 @@ class Integration:
                  **method.cells, **(events.cells if events else {}),
                  **(sampling.cells if sampling else {})}
         self.layout = Layout(
-            ("y", "k0", *method.columns), cells,
+            ("y", "k0", *method.columns, *(events.columns if events else ())), cells,
             (*method.brief_columns, *(("mark",) if events else ())),
             ("status", *method.brief_cells, *(("marked", "mark_time") if events else ())),
             events.marks if events else ())
 
     def step(self, s: State, given: Any) -> State:
-        """One attempt."""
+        """One attempt, or, where modes are to be decided, a part of that."""
         s = s.replace(status=0.0)
-        s = when(less(0.0, s.fresh), s, lambda s: self._begin(s, given))
+        events = self.events
+        if events is None or events.switching is None:
+            return self._integrate(s, np.True_, given)
+        settling = events.switching.settling(s)
+        s = when(settling, s, lambda s: events.settle(s, settling, self.method, given))
+        return when(~settling, s, lambda s: self._integrate(s, ~settling, given))
+
+    def _integrate(self, s: State, moving: Any, given: Any) -> State:
+        """One attempt where `moving` holds."""
+        s = when(less(0.0, s.fresh) & moving, s, lambda s: self._begin(s, moving, given))
         trial = self._aim(s, given)
         attempt = self.method.attempt(s, trial, given)
         s, trial = attempt.state, attempt.trial or trial
+        attempt = replace(attempt, ready=attempt.ready & moving)
         good = less_equal(attempt.error, 1.0)
         judged = attempt.ready
         if self.events:
@@ -198,17 +216,17 @@ class Integration:
         column = given.restore(given.due, column) if self.restores else column
         return self.sampling.output(s, column, given) if self.sampling else column
 
-    def _begin(self, s: State, given: Any) -> State:
+    def _begin(self, s: State, moving: Any, given: Any) -> State:
         """The rate at a state to start from, and the size of the first step if none is known
         [Hairer, Norsett, Wanner I, II.4]: from the sizes of the state, of its rate, and of a
         difference of rates."""
-        fresh = less(0.0, s.fresh)
+        fresh = less(0.0, s.fresh) & moving
         if self.events:
             s = self.events.rebound(s, self.method, given)
         rate = given.rates(s.t, s.y)
         if self.events:
             s = self.events.start(s, fresh, given)
-        s = s.replace(k0=where(fresh, rate, s.k0), fresh=0.0)
+        s = s.replace(k0=where(fresh, rate, s.k0), fresh=where(moving, 0.0, s.fresh))
         if not self.method.adaptive:
             return s
         scale = tolerance(given, s.y)

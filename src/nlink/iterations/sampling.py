@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from nlink.iterations.rules import smaller
+from nlink.iterations.switching import BEGINNING
 from nlink.iterations.text import Column, State, equal, when
 from nlink.scalars.functions import Scalar, less_equal, where
 
@@ -57,6 +58,8 @@ class Sampling:
                 s = s.replace(status=where(free, WAITING, s.status))
             else:
                 s = s.replace(y=where(reached, given.sample(s.t, s.y), s.y))
+            if "settling" in s:  # forces have jumped, and may let go or hold what they did not
+                s = s.replace(settling=where(reached, BEGINNING, s.settling))
             ticks = s.ticks + where(reached, 1.0, 0.0)
             s = s.replace(ticks=ticks, fresh=where(reached, 1.0, s.fresh),
                           tick=where(reached, given.begin + ticks * self.period, s.tick))

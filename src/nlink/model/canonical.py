@@ -71,7 +71,7 @@ def canonical(description: Description) -> Mechanism:
         joints.append(MovingJoint(
             joint.type, *_seat(joint.type, bodies, body, sizes[body.number]),
             inertia=inertias[body.number],
-            armature=(joint.armature,) * nv,
+            armature=(joint.rotor_inertia,) * nv,
             viscous=(joint.friction.viscous,) * nv,
             coulomb=(joint.friction.coulomb,) * nv,
             excess=(joint.friction.excess,) * nv,

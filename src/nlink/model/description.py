@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from nlink.model.actuators import Actuator, Motor
 from nlink.model.constraints import Constraint
 from nlink.model.joints import Fixed, Free, JointType, Revolute
 from nlink.model.mimics import Mimic, leads
@@ -89,6 +90,13 @@ class Joint:
     actuated: bool = True
     """Whether a motor acts on it: what constrained inverse dynamics may use."""
     mimic: Mimic | None = None
+    motor: Motor = field(default_factory=Motor)
+    """The rotor and its gear; its inertia, as the joint feels it, adds to the armature."""
+
+    @property
+    def rotor_inertia(self) -> float:
+        """All that the joint feels of rotors: its armature, and its motor's inertia reflected."""
+        return self.armature + self.motor.reflected
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +144,8 @@ class Description:
     """The configuration to start from; the joints' own zeros if empty."""
     visuals: tuple[Visual, ...] = field(default=(), compare=False, repr=False)
     """What links look like; mechanisms that differ in nothing else are equal."""
+    actuators: tuple[Actuator, ...] = field(default=(), compare=False)
+    """What turns commands into joint forces, as an MJCF file has it: data beside the mechanism."""
 
     def __post_init__(self) -> None:
         if self.physical not in ("warn", "error", "ignore"):
@@ -205,7 +215,7 @@ class Description:
             still[i] = still[i] and massless[i]
             if joint.parent:
                 still[joint.parent - 1] = still[joint.parent - 1] and still[i]
-            if still[i] and joint.type.nv and joint.armature == 0:
+            if still[i] and joint.type.nv and joint.rotor_inertia == 0:
                 found.append(joint.name)
         return tuple(reversed(found))
 
@@ -255,17 +265,18 @@ def _check_joint(joint: Joint, number: int) -> None:
         raise ValueError(f"{who}: breakaway friction {joint.friction.breakaway} with the stribeck "
                          f"rate {joint.friction.stribeck}, expected a positive rate at which it "
                          "falls")
+    joint.motor.check(who)
     low, high = joint.limits.position
     if not low <= high:
         raise ValueError(f"{who}: position limits {joint.limits.position}, expected low <= high")
     for name, value in (("velocity", joint.limits.velocity), ("effort", joint.limits.effort)):
         if not value >= 0:
             raise ValueError(f"{who}: {name} limit {value}, expected a number >= 0")
-    if isinstance(joint.type, Fixed) and (joint.armature or joint.friction != Friction()):
+    if isinstance(joint.type, Fixed) and (joint.rotor_inertia or joint.friction != Friction()):
         raise ValueError(f"{who}: a fixed joint has no friction and no armature")
-    if isinstance(joint.type, Free) and joint.armature:
+    if isinstance(joint.type, Free) and joint.rotor_inertia:
         # in rates of body axes an added mass needs w x v, and no motor turns with a free body
-        raise ValueError(f"{who}: armature {joint.armature} of a free joint, expected 0; what "
+        raise ValueError(f"{who}: armature {joint.rotor_inertia} of a free joint, expected 0; what "
                          "moves with the body belongs to the link's mass and inertia")
 
 

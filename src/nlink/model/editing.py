@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from nlink.model.actuators import Motor
 from nlink.model.canonical import align
 from nlink.model.coordinates import joint_number, joint_slices, link_number
 from nlink.model.description import (
@@ -127,7 +128,7 @@ def with_friction(description: Description, **values: PerJoint | None) -> Descri
 def with_armature(description: Description, armature: PerJoint) -> Description:
     """The mechanism with other armatures: inertias of rotors as the joints feel them."""
     return _with_joints(description, {
-        k: replace(description.joints[k], armature=value)
+        k: replace(description.joints[k], armature=value, motor=Motor())
         for k, value in per_joint(description, "armature", armature).items()})
 
 
@@ -217,6 +218,7 @@ def _held(joint: Joint, q: Sequence[float]) -> Joint:
     else:
         place = Mount(place.before @ displaced(joint.type, q), place.after)
     return replace(joint, type=Fixed(), placement=place, friction=Friction(), armature=0.0,
+                   motor=Motor(),
                    limits=Limits(), mimic=None)
 
 

@@ -42,9 +42,9 @@ from nlink.programs import rolled_products
 from nlink.programs.rolled_program import RolledProgram
 from nlink.programs.rolled_tracing import NotRolled, trace_rolled
 from nlink.programs.tracing import WRENCHES, flat_input, flat_output, ports
-from nlink.scalars.differentiation import pullback, pushforward
+from nlink.scalars.differentiation import fewest_operations, pullback, pushforward
 from nlink.scalars.functions import Scalar
-from nlink.scalars.graph import Graph, Node, evaluate, reachable, substitute
+from nlink.scalars.graph import Graph, Node, evaluate, substitute
 from nlink.scalars.tree import leaves, map_leaves
 
 KINDS = ("jvp", "vjp", "hvp", "derivatives")
@@ -141,7 +141,7 @@ def _like(entry: Algorithm, other: Algorithm, counted: int) -> Algorithm:
     assert [entry.outputs[k] for k in kept] == list(other.outputs), other.outputs
     return replace(entry, formulation=f"graph-{entry.formulation}", outputs=other.outputs,
                    text=lambda *given: _one_or_all([text(*given)[k] for k in kept]),
-                   counted=counted)
+                   counted=counted, power=max(entry.power, other.power))
 
 
 def _named(prefix: str, ports: Ports, taken: set[str], *, point: bool = True) -> Ports:
@@ -262,9 +262,9 @@ class _Matrices:
     entry: Algorithm
 
     def __call__(self, driver: Unrolled, options: Options, *columns: Any) -> list[Nodes]:
-        varied = [(port, column) for port, column in zip(self.entry.inputs, columns, strict=True)
-                  if port[0] != WRENCHES]
-        at = _Arguments(driver, *map(tuple, zip(*varied, strict=True)), len(options.frames))
+        varied = [k for k, (name, _) in enumerate(self.entry.inputs) if name != WRENCHES]
+        at = _Arguments(driver, tuple(self.entry.inputs[k] for k in varied),
+                        [columns[k] for k in varied], len(options.frames))
         outputs = _outputs(self.entry, at, driver, options, columns)
         y, widths = list(chain(*outputs)), at.widths
         rows, width = len(set(y)), sum(widths)
@@ -276,18 +276,12 @@ class _Matrices:
             by_node = {x: list(chain(*at.gradients(pullback([x], [at.graph.const(1)], at.flat))))
                        for x in dict.fromkeys(y)}
             ways.append([by_node[x] for x in y])
-        best = min(ways, key=lambda matrix: _operations(chain(*matrix))) if y and width else (
-            [[] for _ in y])
+        best = fewest_operations(ways) if y and width else [[] for _ in y]
         starts, found, first = list(accumulate(widths, initial=0)), [], 0
         for part in outputs:
             own, first = best[first:first + len(part)], first + len(part)
             found += [list(chain(*(row[a:b] for row in own))) for a, b in pairwise(starts)]
         return found
-
-
-def _operations(nodes: Iterable[Node]) -> int:
-    """How many operations nodes take."""
-    return sum(not node.offline for node in reachable(nodes) if node.args)
 
 
 class _Arguments:

@@ -15,6 +15,7 @@ from nlink.backends.llvm.threads import MAKING
 from nlink.iterations.descent import OUTCOME, REPORTED, Descent
 from nlink.iterations.recording import record
 from nlink.iterations.text import Shape
+from nlink.model.joints import Revolute
 from nlink.model.mimics import leads
 from nlink.programs.keys import key
 from nlink.reaching.steps import Reaching
@@ -119,6 +120,47 @@ def ik(robot: Robot, target: ArrayLike | None = None, frame: int | str = -1,
                          "broadcast, expected shapes that do") from None
     own = np.concatenate([np.broadcast_to(x, (*lead, x.shape[-1])) for x in numbers], axis=-1)
     return _solve(problem, own.reshape(-1, own.shape[-1]), first, lead, starts, threads)
+
+
+def ik_all(robot: Robot, target: ArrayLike, frame: int | str = -1, *, starts: int = 500,
+           tolerance: float = 1e-6, apart: float = 1e-3, limits: bool = True) -> Array:
+    """All configurations (k, nq) in which a frame is at one pose, of an arm that has finitely many.
+
+    They are looked for from `starts` points spread over the joints' ranges, a descent from each;
+    two are one if no coordinate differs by more than `apart`, whole turns not counted. A
+    redundant arm has infinitely many, of which this gives those it came to.
+
+    >>> import nlink
+    >>> robot = nlink.load("puma560")
+    >>> len(nlink.ik_all(robot, robot.pose([0.3, -0.5, 0.2, 0.4, 0.6, 0.5])))
+    8
+    """
+    task = _main_task(target, frame)[0]
+    if task.numbers.ndim != 1:
+        raise ValueError(f"target: shape {np.shape(target)}, expected one pose or point")
+    problem = Reaching(robot, (task,), posture=False, limited=bool(limits))
+    lower, upper = problem.ranges()
+    spread = np.random.default_rng(0).random((starts, robot.n))
+    points = robot.mechanism.space.integrate(
+        robot.mechanism.space.neutral, tuple((lower + (upper - lower) * spread).T))
+    q0 = np.stack(np.broadcast_arrays(*points), axis=-1)
+    found = ik(robot, target, frame, q0, tolerance=tolerance * 1e-3, limits=limits, starts=1)
+    angles = np.array([isinstance(joint.type, Revolute) for joint in robot.mechanism.joints
+                       for _ in range(joint.type.nv)])
+    kept: list[Array] = []
+    for q in found.q[found.solved]:
+        if not any(_close(q, other, apart, angles) for other in kept):
+            kept.append(q)
+    return np.array(kept).reshape(-1, robot.nq)
+
+
+def _close(a: Array, b: Array, apart: float, angles: Array) -> bool:
+    """Whether two configurations are one, whole turns not counted."""
+    d = np.abs(a - b)
+    if len(d) == len(angles):
+        turns = np.abs((d + np.pi) % (2 * np.pi) - np.pi)
+        d = np.where(angles, turns, d)
+    return bool(d.max(initial=0.0) <= apart)
 
 
 def _main_task(target: ArrayLike | None, frame: int | str) -> list[Task]:

@@ -112,7 +112,7 @@ class Reaching:
         q = y[:self.robot.nq]
         lower, upper = self.bounds()
         here, (error, *errors) = self.residual(q, u)
-        cost = _dot(here.r, here.r)
+        cost = dot(here.r, here.r)
         free: list[Scalar] = []
         bounded = {}
         for k, (place, low, high) in enumerate(zip(self.flat_places(), lower, upper, strict=True)):
@@ -120,7 +120,7 @@ class Reaching:
                 free.append(1.0)
                 continue
             bounded[k] = place, low, high
-            push = _dot([row[k] for row in here.J], here.r)
+            push = dot([row[k] for row in here.J], here.r)
             held = (less_equal(q[place], low) & less(push, 0.0)
                     | less_equal(high, q[place]) & less(0.0, push))
             free.append(where(held, 0.0, 1.0))
@@ -140,18 +140,18 @@ class Reaching:
         n, m = self.robot.n, len(r)
         columns = [list(column) for column in zip(*J, strict=True)]
         if m < n or self.posture:
-            factors = Factors.of([[_dot(a, b) + (damping if i == j else 0.0)
+            factors = Factors.of([[dot(a, b) + (damping if i == j else 0.0)
                                    for j, b in enumerate(J)] for i, a in enumerate(J)])
             z = [0.0] * n
             if self.posture:
                 wanted = u[len(u) - self.robot.nq:]
                 z = list(self.robot.mechanism.space.difference(q, wanted))
-                r = [x - _dot(row, z) for x, row in zip(r, J, strict=True)]
+                r = [x - dot(row, z) for x, row in zip(r, J, strict=True)]
             force = factors.solve(r)
-            return [a + _dot(column, force) for a, column in zip(z, columns, strict=True)]
-        factors = Factors.of([[_dot(a, b) + (damping if i == j else 0.0)
+            return [a + dot(column, force) for a, column in zip(z, columns, strict=True)]
+        factors = Factors.of([[dot(a, b) + (damping if i == j else 0.0)
                                for j, b in enumerate(columns)] for i, a in enumerate(columns)])
-        return factors.solve([_dot(column, r) for column in columns])
+        return factors.solve([dot(column, r) for column in columns])
 
     def _begin(self, t: Scalar, y: Scalars, u: Scalars) -> list[Scalar]:
         """The best of a few points of a sequence: element i of point k is the fraction of
@@ -170,7 +170,7 @@ class Reaching:
                  for a, b, x in zip(lower, upper, fractions, strict=True)]
             point = space.integrate(space.neutral, v)
             here, _ = self.residual(point, u)
-            cost = _dot(here.r, here.r)
+            cost = dot(here.r, here.r)
             better = less(cost, least)
             best = [where(better, a, b) for a, b in zip(point, best or point, strict=True)]
             least = where(better, cost, least)
@@ -220,5 +220,6 @@ def largest(values: Sequence[Scalar]) -> Scalar:
     return most
 
 
-def _dot(a: Sequence[Scalar], b: Sequence[Scalar]) -> Scalar:
+def dot(a: Scalars, b: Scalars) -> Scalar:
+    """The sum of products."""
     return sum((x * y for x, y in zip(a, b, strict=True)), 0.0)

@@ -75,6 +75,27 @@ def pullback(results: Sequence[Node], weights: Sequence[Node],
     return [sums.get(node.index, nothing) for node in sources]
 
 
+def jacobian(results: Sequence[Node], sources: Sequence[Node]) -> list[list[Node]]:
+    """A row for each result with its derivatives by the inputs `sources`: by columns or by rows,
+    whichever are fewer operations."""
+    if not results or not sources:
+        return [[] for _ in results]
+    one = sources[0].graph.const(1)
+    ways = []
+    if len(results) >= len(sources) / 4:
+        ways.append([list(row) for row in zip(
+            *(pushforward(results, {x: one}) for x in sources), strict=True)])
+    if len(sources) >= len(results) / 4:
+        ways.append([pullback([y], [one], sources) for y in results])
+    return fewest_operations(ways)
+
+
+def fewest_operations(ways: Sequence[list[list[Node]]]) -> list[list[Node]]:
+    """Of several matrices the one that takes the fewest operations."""
+    return min(ways, key=lambda matrix: sum(
+        not node.offline for node in reachable(x for row in matrix for x in row) if node.args))
+
+
 def _rate(node: Node, rates: Sequence[Node | None]) -> Scalar:
     """How fast a node changes when its arguments change at these rates (None is not at all)."""
     first, second = (0.0 if rate is None else rate for rate in (*rates[-2:], None)[:2])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nlink.simulation.controllers import PD as PD
     from nlink.simulation.controllers import PID as PID
+    from nlink.simulation.controllers import Actuated as Actuated
     from nlink.simulation.controllers import ComputedTorque as ComputedTorque
     from nlink.simulation.controllers import FeedForward as FeedForward
     from nlink.simulation.controllers import GravityCompensation as GravityCompensation
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from nlink.simulation.wrappers import Saturated as Saturated
 
 _HOMES = {
-    "controllers": ("PD", "PID", "ComputedTorque", "FeedForward", "GravityCompensation",
-                    "PDGravity"),
+    "controllers": ("PD", "PID", "Actuated", "ComputedTorque", "FeedForward",
+                    "GravityCompensation", "PDGravity"),
     "operational_space": ("OperationalSpace",),
     "events": ("Event",),
     "run_files": ("load_run",),
@@ -45,7 +46,7 @@ _HOMES = {
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = ["PD", "PID", "ComputedTorque", "Cycloid", "Event", "FeedForward",
+__all__ = ["PD", "PID", "Actuated", "ComputedTorque", "Cycloid", "Event", "FeedForward",
            "GravityCompensation", "Noisy", "OperationalSpace", "PDGravity", "Payload", "Quintic",
            "Rest", "Run", "Sampled", "Saturated", "Spline", "Stepper", "apply", "load_run",
            "simulate"]

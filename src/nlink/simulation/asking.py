@@ -63,17 +63,17 @@ class Asking:
         waiting = np.flatnonzero(records["status"] == STATUS["waiting"])
         t = float(records["t"][waiting[0]])
         y, own = records["y"][waiting], records["own"][waiting]
-        q, qd, first = *self._rates(y, waiting), self.problem.robot.nq + self.problem.robot.n
+        (q, qd), mine = self._rates(y, waiting), self.system.remembered
         # numbers of a trajectory's own are arrays over the batch, parameters p a row each
         scheme = self.system.scheme(list(own.T))
         assert scheme is not None
-        y[:, first:] = asked(scheme, t, q, qd, y[:, first:])
+        y[:, mine] = asked(scheme, t, q, qd, y[:, mine])
         records["y"][waiting] = y
         row, times = records["next"][waiting], self.problem.times
         records["status"][waiting] = np.where(row == len(times), STATUS["done"],
                                               STATUS["running"])
         shown = np.abs(times[row - 1] - t) <= self.least
-        out[waiting[shown], row[shown] - 1, first:] = y[shown, first:]
+        out[waiting[shown], row[shown] - 1, mine] = y[shown, mine]
 
     def _rates(self, y: Array, rows: Array) -> tuple[Array, Array]:
         q, v, _ = self.system.split(y)

@@ -25,6 +25,7 @@ from nlink.simulation.control_scheme import OnScalars
 from nlink.simulation.splines import Spline
 from nlink.simulation.system import apply
 from nlink.simulation.trajectories import Between, Motion, Rest
+from nlink.simulation.wrappers import Wrapper, stacked
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
@@ -213,6 +214,52 @@ class ComputedTorque(_Tracking):
         pd, motion = self.feedback(t, q, qd)
         wanted = [a + b for a, b in zip(motion[2], pd, strict=True)]
         return apply(self.robot, "inverse_dynamics", q, qd, wanted)
+
+
+@dataclass(frozen=True, eq=False)
+class Actuated(Wrapper):
+    """Joint forces of a robot's own actuators, as its MJCF file has them (`robot.actuators`).
+
+    `controller` is what is commanded, one number for each actuator: constant, or a controller
+    u(t, q, qd) like any other, with a state or a period if it has one.
+    """
+
+    controller: Any
+    robot: Robot
+
+    def __post_init__(self) -> None:
+        count = len(self.robot.actuators)
+        if not count:
+            raise ValueError(f"robot: {self.robot.name} has no actuators, expected one from an "
+                             "MJCF file with some")
+        if not callable(self.controller):
+            u = np.asarray(self.controller, dtype=float)
+            if u.shape != (count,) or not np.isfinite(u).all():
+                raise ValueError(f"controller: {self.controller!r}, expected {count} finite "
+                                 "commands, or a function of t, q, qd that gives them")
+            object.__setattr__(self, "controller", _Constant(tuple(u.tolist())))
+
+    def __call__(self, t: Scalar, q: Any, qd: Any, *more: Any) -> Any:
+        u = np.asarray(super().__call__(t, q, qd, *more))
+        actuators = self.robot.actuators
+        if u.shape[-1:] != (len(actuators),):
+            raise ValueError(f"controller: gave commands of shape {u.shape}, expected "
+                             f"{len(actuators)}, one for each actuator")
+        tau: list[Scalar] = [0.0 * x for x in np.moveaxis(np.asarray(qd), -1, 0)]
+        for k, each in enumerate(actuators):
+            at, rate = self.robot.q_index(each.joint), self.robot.qd_index(each.joint)
+            assert isinstance(at, int), each  # readers keep no others
+            assert isinstance(rate, int), each
+            tau[rate] = tau[rate] + each.force(u[..., k][()], q[..., at][()], qd[..., rate][()])
+        return stacked(tau)
+
+
+@dataclass(frozen=True)
+class _Constant:
+    u: tuple[float, ...]
+
+    def __call__(self, t: Scalar, q: Any, qd: Any) -> tuple[float, ...]:
+        return self.u
 
 
 @dataclass(frozen=True)

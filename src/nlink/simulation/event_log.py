@@ -18,7 +18,7 @@ import numpy as np
 from nlink.formats.files import write_bytes
 from nlink.iterations.integration import STATUS
 from nlink.simulation.checks import checksum
-from nlink.simulation.events import Events, Watched
+from nlink.simulation.events import Events, Watched, spread_switches
 from nlink.simulation.variation import Variation
 from nlink.simulation.velocities import VELOCITIES
 
@@ -108,20 +108,26 @@ class EventLog:
             write_bytes(file, self.rows.tobytes())
 
     def events(self, robot: Robot, names: Sequence[str], velocity: str,
-               variation: Variation | None = None) -> Events | None:
-        """All of it, as users see it; None if nothing is watched."""
+               variation: Variation | None = None, modes: int = 0) -> Events | None:
+        """All of it, as users see it; None if nothing is watched. States end with so many
+        modes."""
         if not names:
             return None
         self._gather()
         rows = self.rows[np.lexsort((self.rows["ordinal"], self.rows["trajectory"]))]
+        which = rows["which"].astype(int)
+        if modes:
+            these, which = spread_switches(names, rows["trajectory"], which,
+                                           rows["y"][:, -modes:])
+            rows = rows[these]
         q, rates = (np.ascontiguousarray(rows["y"][:, part]) for part in (
             slice(0, robot.nq), slice(robot.nq, robot.nq + robot.n)))
         qd, name = rates, VELOCITIES[velocity].rates
         if name is not None:
             qd = robot.compute(name, q, rates) if variation is None else variation.taken(
                 rows["trajectory"]).compute(robot, name, q[:, None], rates[:, None])[:, 0]
-        return Events(tuple(names), rows["trajectory"].copy(), rows["t"].copy(),
-                      rows["which"].astype(int), q, qd)
+        return Events(tuple(names), rows["trajectory"].copy(), rows["t"].copy(), which,
+                      q, qd)
 
 
 def stop_outside(records: Array, log: EventLog, watched: Sequence[Watched]) -> None:

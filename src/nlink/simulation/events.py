@@ -24,7 +24,7 @@ Array = np.ndarray
 Function = Callable[[Any, Any, Any], Any]
 
 DIRECTIONS = {"rising": 1, "falling": -1, "both": 0}
-LIMITS = {"ignore": None, "stop": "limit", "bounce": "bounce"}
+LIMITS = {"ignore": None, "stop": "limit", "bounce": "bounce", "hold": "hold"}
 """What `limits=` may say, and the action of its triggers."""
 MOST = 128
 """Functions that one simulation may watch: each is a part of the machine code."""
@@ -96,6 +96,33 @@ def watched(robot: Robot, events: Any, limits: str) -> tuple[Watched, ...]:
     if twice:
         raise ValueError(f"events: {', '.join(twice)} named twice")
     return tuple(found)
+
+
+SLIDES = " slides"
+"""How the names of events end that a rate can have again, in the other direction."""
+
+
+def spread_switches(names: Sequence[str], trajectory: Array, which: Array, modes: Array,
+                    ) -> tuple[Array, Array]:
+    """Rows of a log, and what happened there: where modes changed, a row for each that did.
+
+    The log knows one kind of change, behind the functions watched, and the modes after it; the
+    first one of a trajectory is how it starts. Each rate with a mode has two names: that it is
+    held, and that it is not any more.
+    """
+    watched = len(names) - 2 * modes.shape[1]
+    rubs = [name.endswith(SLIDES) for name in names[watched + 1::2]]
+    rows = np.flatnonzero(which == watched)
+    # what does not rub has no direction
+    phases = np.where((np.abs(modes) == 1) & ~np.array(rubs, bool), 1.0, modes)[rows]
+    now, same = phases[1:], trajectory[rows[1:]] == trajectory[rows[:-1]]
+    at, rate = np.nonzero((now != phases[:-1]) & same[:, None])
+    slides = np.abs(now[at, rate]) == 1
+    others = np.flatnonzero(which < watched)
+    found = np.concatenate([others, rows[1:][at]])
+    kinds = np.concatenate([which[others], watched + 2 * rate + slides])
+    order = np.argsort(found, kind="stable")
+    return found[order], kinds[order].astype(int)
 
 
 def _events(events: Any) -> list[Event]:

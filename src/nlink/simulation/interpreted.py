@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,8 @@ from nlink.compute.engines import kernel
 from nlink.iterations.driver import drive
 from nlink.iterations.integration import STATUS
 from nlink.simulation.asking import asked
-from nlink.simulation.events import Events, Watched
+from nlink.simulation.events import Events, spread_switches
+from nlink.simulation.interpreted_modes import Control, mode_programs
 from nlink.simulation.run import Run, Stats
 from nlink.simulation.scipy_methods import SciPyMethod
 from nlink.simulation.system import System
@@ -42,7 +43,8 @@ def integrate_in_python(problem: Problem, system: System, bounds: dict[str, Any]
     return Run(robot, problem.times, q, v,
                np.array([each["status"] for each in outcomes], int).reshape(lead), column("t"),
                stats, problem.method.name, problem.velocity.name, forces=_forces(problem, system),
-               variation=problem.variation, log=_log(robot, system.watched, outcomes),
+               variation=problem.variation, log=_log(robot, system.event_names, outcomes,
+                                                     len(system.modes or ())),
                closing=system.closing, parts=parts)
 
 
@@ -50,9 +52,7 @@ def _trajectory(problem: Problem, system: System, k: int, bounds: dict[str, Any]
                 traced: bool) -> dict[str, Any]:
     """One of them: its outputs, its events, and how it ended."""
     times, table, own = problem.times, problem.table, problem.own[k].tolist()
-    y, scheme = problem.initial[k], system.scheme(own)
-    if scheme is not None:
-        y = np.concatenate([y, scheme.start(k + 1)[k]])
+    y = system.before_sample(problem.initial)[k]
     end = {"t": times[0], "steps": 0, "rejects": 0, "evaluations": 0, "log": []}
     if problem.unclosed[k] or not (np.isfinite(y).all() and np.isfinite(problem.own[k]).all()):
         why = "not closed" if problem.unclosed[k] else "not finite"
@@ -62,16 +62,21 @@ def _trajectory(problem: Problem, system: System, k: int, bounds: dict[str, Any]
             return end | {"out": _only(y, times), "status": STATUS["limit reached"],
                           "log": [(times[0], number, y)]}
     found = programs(system, own, traced=traced)
+    held = None if table is None else table[k % len(table)]
+    if system.modes:
+        found |= mode_programs(problem, system, control_of(problem, system, held, problem.own[k]),
+                               problem.own[k])
+    else:
+        found["rates"] = rates(problem, system, held, problem.own[k])
     if system.sampling is not None:
         y = found["sample"](times[0], y)
-    f = CountedCalls(rates(problem, system, None if table is None else table[k % len(table)],
-                           problem.own[k]))
+    f = CountedCalls(found["rates"])
     method = problem.method
     if isinstance(method, SciPyMethod):
         method = method.started(problem.step, bounds["largest"])
     iteration = system.iteration(method)
-    given = bounds | {"rates": f, "coordinates": problem.robot.nq,
-                      "discrete": system.shape.discrete} | found
+    given = bounds | {"coordinates": problem.robot.nq,
+                      "discrete": system.shape.discrete} | found | {"rates": f}
     start = {"t": times[0], "h": problem.step, "y": y}
     if system.sampling is not None:
         start |= system.sampling.first(times[0])
@@ -113,8 +118,9 @@ def programs(system: System, own: list[float], *, traced: bool) -> dict[str, Cal
 
         def sample(t: float, y: Array) -> Array:
             q, qd = (np.array([x]) for x in system.joint_rates(y))
-            first = robot.nq + robot.n
-            return np.concatenate([y[:first], asked(scheme, float(t), q, qd, y[None, first:])[0]])
+            after, mine = y.copy(), system.remembered
+            after[mine] = asked(scheme, float(t), q, qd, y[None, mine])[0]
+            return after
 
         found["sample"] = sample
     if system.restores:
@@ -128,56 +134,68 @@ def programs(system: System, own: list[float], *, traced: bool) -> dict[str, Cal
         found["restore"] = restore
     if system.watched:
         bounded = [each.trigger.element for each in system.watched if each.trigger.bounds]
-        found["watch"] = lambda t, y: [np.float64(each(float(t), *system.joint_rates(y)))
-                                       for each in system.watched]
+        found["watch"] = lambda t, y: [np.float64(x) for x in system.watch(
+            float(t), *system.joint_rates(y), system.split(y)[2].get("mode", ()))]
         found["limited"] = lambda t, y: [y[k] for k in bounded]
         found["impact"] = lambda t, y, acts: np.array(
             system.after_impact(y.tolist(), [float(x) for x in acts]))
     return found
 
 
-def _log(robot: Any, watched: tuple[Watched, ...], outcomes: list[dict[str, Any]],
-         ) -> Events | None:
+def _log(robot: Any, names: Sequence[str], outcomes: list[dict[str, Any]],
+         modes: int) -> Events | None:
     rows = [(k, *row) for k, each in enumerate(outcomes) for row in each["log"]]
-    if not watched:
+    if not names:
         return None
     trajectory, which = (np.array([row[k] for row in rows], int) for k in (0, 2))
     t, y = (np.array([row[k] for row in rows], float) for k in (1, 3))
     y = y.reshape(len(rows), -1 if rows else robot.nq + robot.n)
-    return Events(tuple(each.name for each in watched), trajectory, t, which, y[:, :robot.nq],
+    if modes:
+        these, which = spread_switches(names, trajectory, which, y[:, -modes:])
+        trajectory, t, y = trajectory[these], t[these], y[these]
+    return Events(tuple(names), trajectory, t, which, y[:, :robot.nq],
                   y[:, robot.nq:robot.nq + robot.n])
+
+
+def control_of(problem: Problem, system: System, table: Array | None, own: Array) -> Control:
+    """What drives one trajectory, on floats."""
+    times, scheme = problem.times, system.scheme(own.tolist())
+
+    def control(t: float, q: Array, qd: Array, parts: Any) -> tuple[Array, Array]:
+        if table is not None:
+            return np.array([np.interp(t, times, column) for column in table.T]), np.empty(0)
+        tau, further = system.control(scheme, t, q, qd, parts)
+        return np.array(tau, dtype=float), np.array(further, dtype=float)
+
+    return control
 
 
 def rates(problem: Problem, system: System, table: Array | None, own: Array,
           ) -> Callable[[float, Array], Array]:
     """f(t, y) of one trajectory, on floats; `own` is what it has besides its state."""
-    robot, times, varied = problem.robot, problem.times, problem.varied
-    scheme, space = system.scheme(own.tolist()), robot.mechanism.space
+    robot, varied = problem.robot, problem.varied
+    control, space = control_of(problem, system, table, own), robot.mechanism.space
+    mechanism = varied.mechanism(robot, own.tolist())
     if varied.mechanical:
-        loaded = varied_kernel(robot, varied, system.request())
+        loaded = varied_kernel(robot, varied, system.request(), system.bare)
 
         def accelerate(q: Array, qd: Array, tau: Array, qdd: Array) -> None:
             qdd[:] = loaded(q, qd, tau, own)
     else:
-        accelerate = kernel(system.request()).bare
-
-    def control(t: float, q: Array, qd: Array, parts: Any) -> tuple[Array, Array]:
-        """Joint forces, and the rates of the parts."""
-        if table is not None:
-            return np.array([np.interp(t, times, column) for column in table.T]), np.empty(0)
-        tau, further = system.control(scheme, t, q, qd, parts)
-        return np.array(tau, dtype=float), np.array(further, dtype=float)
+        accelerate = kernel(replace(system.request(),
+                                    mechanism=system.bare(robot.mechanism))).bare
 
     def f(t: float, y: Array) -> Array:
         q, v, parts = system.split(y)
         if system.velocity.rates is not None:
             q, qd = (np.array(x) for x in system.joint_rates(y))
             tau, further = control(t, q, qd, parts)
+            tau = system.rubbed(mechanism, qd, tau)
             return np.concatenate([
-                qd, system.change(robot.mechanism, q, v, qd, tau), further])
+                qd, system.change(system.bare(robot.mechanism), q, v, qd, tau), further])
         q, v, qdd = np.ascontiguousarray(q), np.ascontiguousarray(v), np.empty(robot.n)
         tau, further = control(t, q, v, parts)
-        accelerate(q, v, tau, qdd)
+        accelerate(q, v, np.array(system.rubbed(mechanism, v, tau)), qdd)
         return np.concatenate([v if space.flat else np.array(space.tangent(q, v)), qdd, further])
 
     return f
@@ -189,10 +207,10 @@ def _forces(problem: Problem, system: System) -> Any:
 
     def forces(t: Array, q: Array, qd: Array, *more: Array) -> Array:
         flat = [x.reshape(-1, len(t), x.shape[-1]) for x in (q, qd)]
-        more = list(more)
-        own = more.pop().reshape(len(flat[0]), -1) if problem.variation else np.empty(
-            (len(flat[0]), 0))
-        flat += [x.reshape(-1, len(t), x.shape[-1]) for x in more]
+        states, own = more, np.empty((len(flat[0]), 0))
+        if problem.variation is not None:  # what varies comes last
+            states, own = more[:-1], more[-1].reshape(len(flat[0]), -1)
+        flat += [x.reshape(-1, len(t), x.shape[-1]) for x in states]
         tau = []
         for k, columns in enumerate(zip(*flat, strict=True)):
             scheme = system.scheme(own[k].tolist())

@@ -11,14 +11,17 @@ from numpy.typing import ArrayLike
 
 from nlink.iterations.integration import Method
 from nlink.iterations.methods import METHODS
+from nlink.model.mimics import leads
 from nlink.robot import expect_robot
 from nlink.scalars.arrays import batch
 from nlink.scalars.lazy import lazy
 from nlink.simulation.closing import closed_start
+from nlink.simulation.dry_friction import FRICTION, Modes, moded_rates
 from nlink.simulation.scipy_methods import SCIPY
-from nlink.simulation.system import Controller
+from nlink.simulation.system import Controller, apply
 from nlink.simulation.variation import NOTHING, Variation, Varied
 from nlink.simulation.velocities import VELOCITIES, JointRates
+from nlink.simulation.wrappers import Saturated
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
@@ -27,6 +30,10 @@ Array = np.ndarray
 
 OUTPUTS = 10**8
 """The most output times of a run."""
+LONGEST = 128
+"""The most joints of a mechanism whose rates have modes: its code is not rolled."""
+SCALE = 1e-9
+"""The least of what is taken for a moment of inertia, where forces are compared."""
 LARGEST = 10**18
 """The most steps, or threads, that can be asked for: what a record has room for."""
 
@@ -130,6 +137,21 @@ class Problem:
         return None if self.controller is None else self.controller
 
 
+def limited(robot: Robot, tau: ArrayLike | Controller | None, effort: str,
+            ) -> ArrayLike | Controller | None:
+    """Joint forces as `effort` wants them."""
+    if effort not in ("ignore", "saturate"):
+        raise ValueError(f"effort: {effort!r}, expected 'ignore' or 'saturate'")
+    if effort == "ignore" or tau is None:
+        return tau
+    most = expect_robot(robot).limits.effort
+    if not np.isfinite(most).any():
+        raise ValueError(f"effort: 'saturate', but {robot.name} has no effort limits, expected "
+                         "'ignore', or nlink.simulation.Saturated with limits of your own")
+    return Saturated(tau, most) if callable(tau) else np.clip(
+        np.asarray(tau, dtype=float), -most, most)
+
+
 def output_times(t: float | ArrayLike, every: float) -> Array:
     """The times at which states are given."""
     try:
@@ -192,6 +214,35 @@ def _velocity(robot: Robot, name: str, method: Method) -> JointRates:
         raise ValueError(f"method: {method.name!r} needs as many coordinates as rates, and "
                          f"{robot.name} has {robot.nq} and {robot.n}")
     return VELOCITIES["p"] if name == "qd" else VELOCITIES[name]
+
+
+def rubbing(problem: Problem, friction: str, width: float, limits: str,
+            ) -> tuple[Modes | None, float | None]:
+    """The modes of rates that rub or are held, or the width of smooth friction."""
+    robot, varied = problem.robot, "coulomb" in dict(problem.varied.columns)
+    if friction not in FRICTION:
+        raise ValueError(f"friction: {friction!r}, expected one of {', '.join(FRICTION)}")
+    if not (np.isfinite(width) and width > 0):
+        raise ValueError(f"width: {width}, expected a positive rate")
+    rough = varied or any(any((*joint.coulomb, *joint.excess)) for joint in robot.mechanism.joints)
+    dry = rough and friction == "dry"
+    smooth = float(width) if rough and not dry else None
+    if not dry and limits != "hold":
+        return None, smooth
+    what = "limits: 'hold'" if limits == "hold" else "friction: 'dry'"
+    other = "limits='ignore'" if limits == "hold" else "friction='smooth'"
+    for wrong, why in (
+            (robot.mechanism.closures, "a mechanism with loops"),
+            (limits == "hold" and leads(robot.joints), "joints that follow others"),
+            (problem.velocity.name != "qd", f"velocity={problem.velocity.name!r}"),
+            (len(robot.mechanism.joints) > LONGEST,
+             f"{len(robot.mechanism.joints)} joints, more than {LONGEST}")):
+        if wrong:
+            raise ValueError(f"{what} does not go with {why}, expected {other}")
+    M = np.reshape(apply(robot, "mass_matrix", robot.neutral.tolist()), (robot.n, robot.n))
+    scales = np.maximum(np.diag(M), SCALE).tolist()
+    return moded_rates(robot, scales, rubbing=dry, varied=varied,
+                       limits=limits == "hold") or None, smooth
 
 
 def whole_number(name: str, given: Any) -> int:

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from nlink.robot import Robot
+    from nlink.viewer.playback import RunView
 
 Array = np.ndarray
 PIECE = 2**25
 """Bytes of states that are read at a time."""
+REPORTED = 10**6
+"""Numbers of a run, up to which its `repr` looks at all of them for warnings."""
 MESSAGES = {code: text for text, code in STATUS.items()}
 ENDS = (STATUS["done"], STATUS["event"])
 """How a trajectory ends that has not failed."""
@@ -90,6 +93,14 @@ class Run:
     def x(self) -> Array:
         """The state of the controller, (..., times, size); of size 0 if it has none."""
         found = self.parts.get("x")
+        return np.empty((*self.rates.shape[:-1], 0)) if found is None else found
+
+    @property
+    def modes(self) -> Array:
+        """What the rates that rub do, (..., times, rates): 1 and -1 slide, 0 sticks, 2 and -2
+        are held at a lower or upper limit; at the first time 0 is at rest, held or not. Of
+        size 0 where there is no dry friction."""
+        found = self.parts.get("mode")
         return np.empty((*self.rates.shape[:-1], 0)) if found is None else found
 
     @property
@@ -181,6 +192,22 @@ class Run:
         """Where a frame's origin goes, (..., times, 3); the last link's if not said."""
         return self.robot.pose(self.q, frame)[..., :3, 3]
 
+    @lazy
+    def warnings(self) -> list[str]:
+        """What the robot's motors could not have done: rates above their velocity limits, and
+        joint forces above their effort limits, one line for each."""
+        found, limits = [], self.robot.limits
+        for what, unit, values, most in (("rate", "velocity", self.qd, limits.velocity),
+                                         ("force", "effort", self.tau, limits.effort)):
+            if not np.isfinite(most).any():
+                continue
+            rows = np.abs(np.asarray(values)).reshape(-1, self.robot.n)
+            peaks = np.fmax.reduce(rows, axis=0, initial=0.0)
+            found += [f"{what} of {name} up to {peak:.4g}, its {unit} limit is {bound:.4g}"
+                      for name, peak, bound in zip(self.robot.qd_names, peaks, most, strict=True)
+                      if peak > bound * (1 + 1e-12)]
+        return found
+
     @property
     def ok(self) -> bool:
         """Whether every trajectory reached the end, or a terminal event."""
@@ -207,6 +234,9 @@ class Run:
         if not shape and self.status != "done":
             last = f" ({self.events.names[self.events.which[-1]]})" if len(self.events) else ""
             end = f", {self.status}{last} at t = {float(self.t_end):.6g}"
+        if self.rates.size < REPORTED and self.warnings:
+            end += f"; {self.warnings[0]}" + f" and {len(self.warnings) - 1} more" * (
+                len(self.warnings) > 1)
         if self.robot.mechanism.closures:
             end += f", loops open by at most {np.nanmax(self.closure_error, initial=0.0):.1e}"
         return (f"<Run of {self.robot.name}: {what}, t = {self.t[0]:g} to {self.t[-1]:g}, "
@@ -240,6 +270,19 @@ class Run:
 
         figure = run_figure(self, what=what, title=title)
         return figure if path is None else save(figure, path)
+
+    def view(self, *, frame: int | str = -1, trajectories: int = 8, robot: Robot | None = None,
+             host: str = "localhost", port: int | None = None, dark: bool = False,
+             packages: Sequence[str | Path] = ()) -> RunView:
+        """The motion in the browser, at `.url` until `.close()`: a time slider, the trace of a
+        frame, forces of loops, curves, an ensemble's first few trajectories as ghosts.
+
+        `robot` as for `html`, the rest as for `robot.view`. Needs viser.
+        """
+        from nlink.viewer.playback import RunView
+
+        return RunView(self, frame=frame, trajectories=trajectories, robot=robot, host=host,
+                       port=port, dark=dark, packages=packages)
 
     def html(self, path: str | Path, *, frame: int | str = -1, trajectories: int = 8,
              robot: Robot | None = None, packages: Sequence[str | Path] = ()) -> Path:

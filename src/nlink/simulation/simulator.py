@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +23,7 @@ from nlink.simulation.closing import check_closing
 from nlink.simulation.event_log import EventLog, stop_outside
 from nlink.simulation.events import watched
 from nlink.simulation.following import target_of
-from nlink.simulation.problem import Problem, whole_number
+from nlink.simulation.problem import Problem, limited, rubbing, whole_number
 from nlink.simulation.run import Run
 from nlink.simulation.run_files import PART, write_run
 from nlink.simulation.store import Store, create
@@ -40,13 +40,23 @@ CHECKPOINT = 2.0
 """Seconds between checkpoints, and before a progress bar appears."""
 
 
+@runtime_checkable
+class Follows(Protocol):
+    """A `progress` that is also told the times and coordinates that trajectories have reached, as
+    `robot.view().follow()` is."""
+
+    def __call__(self, share: float) -> None: ...
+    def states(self, t: Array, q: Array) -> None: ...
+
+
 def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = None,
              t: float | ArrayLike = 10.0, tau: ArrayLike | Controller | None = None,
              method: str | Method = "rkf45", rtol: float = 1e-9, atol: float = 1e-12,
              every: float = 0.01, *, vary: Mapping[str, Any] | None = None,
              step: float | None = None, max_step: float | None = None,
              algorithm: str | None = None, velocity: str = "qd", events: Any = None,
-             limits: str = "ignore", restitution: float = 1.0, traced: bool = True,
+             limits: str = "ignore", restitution: float | None = None, friction: str = "dry",
+             width: float = 1e-3, effort: str = "ignore", traced: bool = True,
              threads: int | None = None, max_steps: int = 10_000_000,
              save: str | Path | None = None,
              progress: bool | Callable[[float], None] | None = None,
@@ -58,13 +68,14 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
 
     `tau` is None (free fall), a controller (see `nlink.simulation.controllers`, or any function
     of t, q, qd written with `nlink.sin` and friends, which becomes part of the machine code;
-    `traced=False` calls it as ordinary Python), or joint forces on the output times, linear
-    in between, (..., times, n).
+    `traced=False` calls it as ordinary Python; docs/controllers.md has those with a state, a
+    sampling time, saturation, delay or noise, and how Python is called), or joint
+    forces on the output times, linear in between, (..., times, n).
 
     `vary` gives trajectories numbers of their own, (..., how many), which broadcast with q0:
     "payload" (masses held in the last frame, or a `nlink.simulation.Payload`), "viscous",
-    "coulomb" and "armature" of the joints, "kp" and "kd" of the bundled controllers, and "p", which
-    one of yours gets as controller(t, q, qd, p). One kernel serves them all.
+    "coulomb" and "armature" of the joints, "kp", "ki" and "kd" of the bundled controllers, and
+    "p", which one of yours gets as controller(t, q, qd, p). One kernel serves them all.
 
     `method` is "rkf45", "dopri5", "verner65", "dop853", "rkf78" or "abm" (error control by rtol
     and atol, `step` being the first step), "rk4", "symplectic" or "semi_implicit" (fixed `step`,
@@ -82,7 +93,17 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     the state. What comes and goes within a step is not seen: `max_step` says how long one may be.
 
     `limits` is what the position limits of joints do: "ignore", "stop" (the trajectory ends
-    there) or "bounce" (an impulse on the joint turns its rate round, times `restitution`).
+    there), "bounce" (an impulse on the joint turns its rate round, times `restitution`, 1 if not
+    given) or "hold" (the same with a restitution of 0 if not given, and a joint that comes to
+    rest on its limit is held there until the force turns round).
+
+    `friction` is what the dry friction of joints does: "dry" (rates that come to rest stick until
+    the force that holds them is beyond their friction: `Run.modes`, docs/friction.md) or "smooth"
+    (its sign is tanh(qd / width), so that joints creep instead of sticking).
+
+    `effort` is what the effort limits of joints do: "ignore", or "saturate" (no joint force of a
+    controller or table is larger). Where rates are above the velocity limits, the run says so
+    (`Run.warnings`).
 
     `save` names a directory, or an .npz file or .zarr group, that is kept up to date: an
     interrupted run is continued by the same call and gives the same numbers.
@@ -97,27 +118,11 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     >>> run.q.shape, run.status, bool(abs(run.energy - run.energy[0]).max() < 1e-8)
     ((101, 2), 'done', True)
     """
-    problem = Problem.of(robot, q0, qd0, t, tau, method, velocity, every, step, vary)
-    if not (rtol >= 0 and atol >= 0 and 0 < rtol + atol < np.inf):
-        raise ValueError(f"rtol: {rtol} and atol: {atol}, expected finite numbers >= 0, not both 0")
-    _check_combination(problem, algorithm, traced)
-    closing = check_closing(robot, closing, problem.method, velocity)
-    found = watched(robot, events, limits)
-    if limits == "bounce" and problem.varied.mechanical:
-        raise ValueError("limits: 'bounce' does not go with a mechanism that varies, expected "
-                         "'stop', 'ignore', or only gains and p in vary")
-    if not 0 <= restitution <= 1:
-        raise ValueError(f"restitution: {restitution}, expected a number from 0 to 1")
-    if max_step is not None and not max_step > 0:
-        raise ValueError(f"max_step: {max_step}, expected a positive number of seconds")
-    bounds = {"rtol": float(rtol), "atol": float(atol),
-              "most": whole_number("max_steps", max_steps),
-              "largest": np.inf if max_step is None else float(max_step),
-              "least": 16 * np.finfo(float).eps * float(np.abs(problem.times).max())}
-    system = System(robot, problem.controller, problem.table is not None, problem.velocity,
-                    algorithm, closing, problem.varied, found, float(restitution))
-    if not traced and problem.method.compiles and system.sampling is not None:
-        system = replace(system, asks=True)
+    problem, system, bounds = posed(
+        robot, q0, qd0, t, tau, method, rtol, atol, every, vary=vary, step=step, max_step=max_step,
+        algorithm=algorithm, velocity=velocity, events=events, limits=limits,
+        restitution=restitution, friction=friction, width=width, effort=effort, traced=traced,
+        max_steps=max_steps, closing=closing)
     if not (problem.method.compiles and (traced or system.asks)):
         from nlink.simulation.interpreted import integrate_in_python
 
@@ -130,6 +135,43 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
         raise ValueError("save: not with traced=False, expected a traced controller: a run can "
                          "only be continued by what decides it; use Run.save afterwards")
     return _compiled(problem, system, bounds, _threads(threads), save, progress)
+
+
+def posed(robot: Robot, q0: ArrayLike | None, qd0: ArrayLike | None, t: float | ArrayLike,
+          tau: ArrayLike | Controller | None, method: str | Method, rtol: float, atol: float,
+          every: float, *, vary: Mapping[str, Any] | None, step: float | None,
+          max_step: float | None, algorithm: str | None, velocity: str, events: Any, limits: str,
+          restitution: float | None, friction: str, width: float, effort: str, traced: bool,
+          max_steps: int, closing: Closing) -> tuple[Problem, System, dict[str, Any]]:
+    """What the arguments of `simulate` ask for, checked: a problem, what is integrated, and the
+    bounds of steps and errors."""
+    problem = Problem.of(robot, q0, qd0, t, limited(robot, tau, effort), method, velocity, every,
+                         step, vary)
+    if not (rtol >= 0 and atol >= 0 and 0 < rtol + atol < np.inf):
+        raise ValueError(f"rtol: {rtol} and atol: {atol}, expected finite numbers >= 0, not both 0")
+    _check_combination(problem, algorithm, traced)
+    closing = check_closing(robot, closing, problem.method, velocity)
+    stepwise = getattr(problem.method, "stepwise", False)
+    found = watched(robot, events, "ignore" if stepwise and limits == "hold" else limits)
+    if limits == "bounce" and problem.varied.mechanical:
+        raise ValueError("limits: 'bounce' does not go with a mechanism that varies, expected "
+                         "'stop', 'ignore', or only gains and p in vary")
+    restitution = (0.0 if limits == "hold" else 1.0) if restitution is None else restitution
+    if not 0 <= restitution <= 1:
+        raise ValueError(f"restitution: {restitution}, expected a number from 0 to 1")
+    if max_step is not None and not max_step > 0:
+        raise ValueError(f"max_step: {max_step}, expected a positive number of seconds")
+    bounds = {"rtol": float(rtol), "atol": float(atol),
+              "most": whole_number("max_steps", max_steps),
+              "largest": np.inf if max_step is None else float(max_step),
+              "least": 16 * np.finfo(float).eps * float(np.abs(problem.times).max())}
+    modes, smooth = rubbing(problem, friction, width, limits)
+    system = System(robot, problem.controller, problem.table is not None, problem.velocity,
+                    algorithm, closing, problem.varied, found, float(restitution),
+                    modes=modes, stepwise=stepwise and modes is not None, width=smooth)
+    if not traced and problem.method.compiles and system.sampling is not None:
+        system = replace(system, asks=True)
+    return problem, system, bounds
 
 
 def _check_combination(problem: Problem, algorithm: str | None, traced: bool) -> None:
@@ -175,14 +217,14 @@ def _compiled(problem: Problem, system: System, limits: dict[str, Any], threads:
             "forces": not (problem.controller is None and problem.table is None) and not any(
                 part.name == "held" for part in system.parts),
             "vary": None if problem.variation is None else problem.variation.head(),
-            "events": [each.name for each in system.watched]}
+            "events": system.event_names}
     target = _target(save)
     if target is not None:
         head |= {"digest": _digest(problem, system, limits), "source": source_contents(),
                  "robot": problem.robot.to_toml(), "record": records.dtype.descr}
     if system.asks:
         records["status"][records["status"] == STATUS["running"]] = STATUS["waiting"]
-    log = EventLog(count, system.shape.size, len(system.watched))
+    log = EventLog(count, system.shape.size, len(system.event_names))
     stop_outside(records, log, system.watched)
     forces = problem.forces() if not head["forces"] or problem.controller is None else (
         _controller_kernel(system))
@@ -218,7 +260,7 @@ def _digest(problem: Problem, system: System, limits: dict[str, Any]) -> str:
     """What decides the numbers of a run and the names of its events, besides nlink itself."""
     from nlink.backends.llvm.host import host
 
-    names = [each.name for each in system.watched]
+    names = system.event_names
     method = key(system.recorded(problem.method).parts())
     digest = sha256(repr((system.recipe(), names, host().identity, method,
                           problem.step, problem.lead, sorted(limits.items()))).encode())
@@ -261,6 +303,8 @@ def _advance(kernel: Any, store: Store, problem: Problem, limits: dict[str, Any]
                         failed = records["status"] > STATUS["done"]
                         here = np.where(failed, outputs, records["next"] - 1).sum()
                         tell(float(passed + here) / total)
+                        if isinstance(progress, Follows):
+                            progress.states(records["t"], records["y"][:, :problem.robot.nq])
             finally:  # records never say that all is done before the forces are written too
                 with uninterrupted():
                     if (records["status"] == STATUS["running"]).any():

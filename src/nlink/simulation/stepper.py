@@ -16,7 +16,8 @@ from nlink.backends.llvm.integrator import new_records
 from nlink.iterations.integration import STATUS, Method
 from nlink.scalars.arrays import batch
 from nlink.simulation.closing import check_closing
-from nlink.simulation.problem import Problem, whole_number
+from nlink.simulation.event_log import FEW
+from nlink.simulation.problem import Problem, rubbing, whole_number
 from nlink.simulation.run import MESSAGES
 from nlink.simulation.system import System, kernel_of
 
@@ -39,9 +40,9 @@ class HeldForces:
 class Stepper:
     """Robots from states q, qd, (..., nq) and (..., n), that move `step` seconds at each call.
 
-    `method`, `rtol` and `atol` are those of `nlink.simulate`; a fixed step is `step`. `t`, `q` and
-    `qd` are what the robots are at, `status` is "running", or why a robot has failed: then it
-    stays where it was until it is reset.
+    `method`, `rtol`, `atol`, `friction` and `width` are those of `nlink.simulate`; a fixed step is
+    `step`. `t`, `q` and `qd` are what the robots are at, `status` is "running", or why a robot has
+    failed: then it stays where it was until it is reset.
 
     >>> import nlink
     >>> robots = Stepper(nlink.load("planar3"), q=np.zeros((100, 3)), step=0.01)
@@ -53,7 +54,8 @@ class Stepper:
 
     def __init__(self, robot: Robot, q: ArrayLike | None = None, qd: ArrayLike | None = None, *,
                  step: float = 1e-3, method: str | Method = "rk4", rtol: float = 1e-9,
-                 atol: float = 1e-12, max_steps: int = 10_000, threads: int | None = None) -> None:
+                 atol: float = 1e-12, max_steps: int = 10_000, threads: int | None = None,
+                 friction: str = "dry", width: float = 1e-3) -> None:
         if not (np.isfinite(step) and step > 0):
             raise ValueError(f"step: {step}, expected a positive number of seconds")
         problem = Problem.of(robot, q, qd, [0.0, float(step)], HeldForces(float(step)), method,
@@ -63,8 +65,10 @@ class Stepper:
                              "integrates qd")
         closing = check_closing(robot, "project", problem.method, "qd")
         self.robot, self.lead, self._start = robot, problem.lead, problem.y0
+        modes, smooth = rubbing(problem, friction, width, "ignore")
         system = System(robot, problem.controller, velocity=problem.velocity, closing=closing,
-                        asks=True)
+                        asks=True, modes=modes, width=smooth,
+                        stepwise=getattr(problem.method, "stepwise", False) and modes is not None)
         from nlink.backends.llvm import threads as team
         from nlink.backends.llvm.host import host
 
@@ -82,7 +86,9 @@ class Stepper:
         self._y = self._records["y"]
         self._y[:, :robot.nq + robot.n] = problem.y0
         self._records["status"][problem.unclosed] = STATUS["not closed"]
-        self._held = self._y[:, robot.nq + robot.n:][:, :robot.n]
+        self._held = self._y[:, system.remembered][:, :robot.n]
+        # changes of modes are logged, and forgotten
+        self._log = np.empty((count, FEW, 2 + size)) if system.event_names else None
         self._out, self._times = np.empty((count, 2, size)), np.array([0.0, np.inf])
         self._most = whole_number("max_steps", max_steps)
         self._bounds = {"rtol": float(rtol), "atol": float(atol),
@@ -107,7 +113,8 @@ class Stepper:
         records["steps"] = records["rejects"] = 0
         while (status == STATUS["running"]).any():
             self._kernel.run(records, self._out, self._times, None, most=self._most,
-                             threads=self._threads, **self._bounds)
+                             threads=self._threads, log=self._log, **self._bounds)
+            records["fill"] = 0
 
     def reset(self, where: Any = None, q: ArrayLike | None = None, qd: ArrayLike | None = None,
               ) -> None:

@@ -12,8 +12,10 @@ or quasi-velocities [Koz95]; a controller still sees qd.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -25,19 +27,27 @@ from nlink.iterations.event_search import EventHandling
 from nlink.iterations.integration import Integration, Method
 from nlink.iterations.recording import RecordedIteration, record
 from nlink.iterations.sampling import Sampling
+from nlink.iterations.switching import Switching
 from nlink.iterations.text import Shape
 from nlink.iterations.triggers import Trigger
 from nlink.programs.keys import key
 from nlink.programs.program import Port, Program
 from nlink.programs.rolled_program import RolledProgram
 from nlink.programs.tracing import run
-from nlink.scalars.functions import Scalar, Scalars
+from nlink.scalars.functions import Scalar, Scalars, less, where
 from nlink.scalars.graph import Graph, Node
 from nlink.scalars.lazy import lazy
 from nlink.simulation.control_scheme import Controller, ControlScheme, StatePart
+from nlink.simulation.dry_friction import (
+    Hybrid,
+    Modes,
+    smooth_friction,
+    without_dry_friction,
+)
 from nlink.simulation.events import Margin, Watched
 from nlink.simulation.variation import NOTHING, Varied
 from nlink.simulation.velocities import VELOCITIES, JointRates
+from nlink.spatial import Vector
 
 if TYPE_CHECKING:
     from nlink.backends.llvm.host import Host
@@ -103,6 +113,12 @@ class System:
     """What of a joint's rate is left after an impact on its limit."""
     asks: bool = False
     """Whether Python is asked for joint forces at samples, rather than a traced program."""
+    modes: Modes | None = None
+    """The rates that rub, or that limits hold, if there are any."""
+    stepwise: bool = False
+    """Whether modes are decided in every step by the method, rather than at events."""
+    width: float | None = None
+    """Of smooth friction: the rate at which it is almost what dry friction is."""
 
     @property
     def shape(self) -> Shape:
@@ -111,12 +127,19 @@ class System:
                      2 * robot.n if self.table else 0, self.varied.width, robot.nq,
                      sum(part.size for part in parts if part.discrete))
 
-    def scheme(self, own: Scalars = ()) -> ControlScheme | None:
+    def scheme(self, own: Sequence[Scalar] = ()) -> ControlScheme | None:
         """The controller, with the numbers that vary if they are given."""
         if self.controller is None:
             return None
         return ControlScheme.of(self.varied.controller(self.controller, own) if len(own)
                                 else self.controller, self.robot.n)
+
+    @property
+    def event_names(self) -> list[str]:
+        """What a log of events has numbers for: functions watched, and changes of modes."""
+        moded = self.modes.rates if self.modes and not self.stepwise else ()
+        return [*(each.name for each in self.watched),
+                *(f"{each.name} {word}" for each in moded for word in each.words)]
 
     @lazy
     def sampling(self) -> Sampling | None:
@@ -130,7 +153,22 @@ class System:
         """What the state has behind q and the velocities: what moves, then what only jumps."""
         scheme = self.scheme()
         found = () if scheme is None else scheme.parts
+        if self.modes:
+            found += (StatePart("holding", len(self.modes)),
+                      StatePart("mode", len(self.modes), discrete=True))
         return tuple(sorted(found, key=lambda part: part.discrete))
+
+    @property
+    def remembered(self) -> slice:
+        """Where a state has the parts of the controller, which lie side by side."""
+        scheme, begin = self.scheme(), self.robot.nq + self.robot.n
+        names = () if scheme is None else [part.name for part in scheme.parts]
+        for part in self.parts:
+            if part.name in names:
+                break
+            begin += part.size
+        size = sum(part.size for part in self.parts if part.name in names)
+        return slice(begin, begin + size)
 
     def split(self, y: Any) -> tuple[Any, Any, dict[str, Any]]:
         """q, the velocities, and the parts by name, of a state or of rows of states."""
@@ -152,7 +190,10 @@ class System:
         # leaves a method that remembers nothing to interpolate with
         dense = (method.interpolates and not (method.compiles and self.table)
                  and not self.projects and not (self.sampling and method.remembers))
-        events = EventHandling([each.trigger for each in self.watched]) if self.watched else None
+        switching = Switching(impacts=self.holds) if self.modes and not self.stepwise else None
+        method = method.with_modes() if self.stepwise else method
+        events = EventHandling([each.trigger for each in self.watched], switching) if (
+            self.watched or switching) else None
         return Integration(method, dense=dense, restores=self.restores, events=events,
                            sampling=self.sampling)
 
@@ -168,6 +209,10 @@ class System:
         """What iterations call, and whether this one does."""
         return {"rates": True, "restore": self.restores, "watch": bool(self.watched),
                 "sample": self.sampling is not None and not self.asks,
+                **dict.fromkeys(("arrest", "propose", "slack"),
+                                self.modes is not None and not self.stepwise),
+                "advance": self.stepwise,
+                **dict.fromkeys(("touch", "impulses", "collide"), self.holds),
                 "limited": any(each.trigger.bounds for each in self.watched),
                 "impact": any(each.trigger.action == "bounce" for each in self.watched)}
 
@@ -175,6 +220,11 @@ class System:
         """All that an iteration calls, traced."""
         trace = {"rates": self.program, "restore": self.restore_program,
                  "sample": self.sample_program,
+                 **{name: partial(self.mode_program, name)
+                    for name in ("arrest", "propose", "slack")},
+                 "advance": self.advance_program,
+                 **{name: partial(self.impact_of_limits, name)
+                    for name in ("touch", "impulses", "collide")},
                  "watch": self.watch_program, "limited": self.limited_program,
                  "impact": self.impact_program}
         return {name: trace[name]() for name, needed in self._called().items() if needed}
@@ -188,6 +238,11 @@ class System:
         values = tuple(graph.lift(x) for x in function(graph.input("t[0]"), y, u))
         return Program(name, (Port("t", (1,)), Port("y", (len(y),)), Port("u", (count,))),
                        (Port(gives, (len(values),)),), values)
+
+    @property
+    def holds(self) -> bool:
+        """Whether limits hold."""
+        return any(each.trigger.action == "hold" for each in self.watched)
 
     @property
     def restores(self) -> bool:
@@ -210,7 +265,7 @@ class System:
         watch = key(self.watch_program()) if self.watched else None
         limits = [(each.g, each.rate) for each in self.watched if each.trigger.bounds]
         here = repr((control, self.parts, self.sampling, self.table, self.velocity,
-                     self.algorithm, self.closing, self.varied,
+                     self.algorithm, self.closing, self.varied, self.modes, self.width,
                      [each.trigger for each in self.watched], watch, limits, self.restitution))
         known = _KEYS.setdefault(self.robot, {})
         if here not in known:
@@ -227,10 +282,10 @@ class System:
                    for name, size in sizes.items()}
         scheme = self.scheme(columns.pop("own"))
         assert scheme is not None
-        where = (columns.pop("t")[0], *columns.values())
-        results = {"tau": scheme.tau(*where)}
+        state = (columns.pop("t")[0], *columns.values())
+        results = {"tau": scheme.tau(*state)}
         if rates and scheme.size:
-            results["change"] = (scheme.rates if scheme.period is None else scheme.advance)(*where)
+            results["change"] = (scheme.rates if scheme.period is None else scheme.advance)(*state)
         return Program("controller", tuple(Port(name, (size,)) for name, size in sizes.items()
                                            if size),
                        tuple(Port(name, (len(values),)) for name, values in results.items()),
@@ -241,21 +296,20 @@ class System:
         return self._part("sample", lambda t, y, u: self.after_sample(
             t, y, u[self.shape.timed:]))
 
-    def after_sample(self, t: Scalar, y: Scalars, own: Scalars) -> list[Scalar]:
+    def after_sample(self, t: Scalar, y: Scalars, own: Sequence[Scalar]) -> list[Scalar]:
         """The state after the controller has seen it."""
         scheme = self.scheme(own)
         assert scheme is not None
-        q, v, _ = self.split(y)
+        q, v, parts = self.split(y)
         q, qd = self.joint_rates(y, self.varied.mechanism(self.robot, own))
-        return [*q, *v, *scheme.sample(t, q, qd, y[len(q) + len(v):])]
+        mine = iter(scheme.sample(t, q, qd, [x for part in scheme.parts for x in parts[part.name]]))
+        return self.joined(q, v, parts | {
+            part.name: [next(mine) for _ in range(part.size)] for part in scheme.parts})
 
     def start(self, initial: Array, own: Array, begin: float) -> Array:
         """The states to start from: coordinates and velocities, and what the controller has
         there, the first sample taken if it is traced."""
-        scheme = self.scheme()
-        if scheme is None or not self.parts:
-            return initial
-        y = np.concatenate([initial, scheme.start(len(initial))], axis=1)
+        y = self.before_sample(initial)
         if self.sampling is None or self.asks:
             return y
         from nlink.backends.llvm.loading import load_kernel
@@ -264,15 +318,38 @@ class System:
         inputs[:, self.shape.timed:] = own
         return load_kernel(self.sample_program())(np.full((len(y), 1), begin), y, inputs)
 
+    def before_sample(self, initial: Array) -> Array:
+        """Coordinates and velocities to start from, and what is remembered there."""
+        scheme, count, at = self.scheme(), len(initial), 0
+        mine = np.empty((count, 0)) if scheme is None else scheme.start(count)
+        columns = {part.name: np.zeros((count, part.size)) for part in self.parts}
+        for part in () if scheme is None else scheme.parts:
+            columns[part.name], at = mine[:, at:at + part.size], at + part.size
+        if self.modes:
+            at = self.robot.nq + np.array([each.rate for each in self.modes.rates])
+            columns["mode"] = np.sign(initial[:, at])
+        return np.concatenate([initial, *columns.values()], axis=1)
+
     def watch_program(self) -> Program:
         """The functions whose zeros are events, of t and y."""
 
         def values(t: Node, y: Sequence[Node], u: Sequence[Node]) -> list[Scalar]:
             q, qd = self.joint_rates(y, self.varied.mechanism(self.robot, u[self.shape.timed:]))
-            where = [np.array(x, dtype=object) for x in (q, qd)]
-            return [each(t, *where) for each in self.watched]
+            state = [np.array(x, dtype=object) for x in (q, qd)]
+            return self.watch(t, state[0], state[1], self.split(y)[2].get("mode", ()))
 
         return self._part("watch", values, gives="cells")
+
+    def watch(self, t: Scalar, q: Any, qd: Any, modes: Scalars) -> list[Scalar]:
+        """What is watched; a limit that holds is not passed."""
+        found = [each(t, q, qd) for each in self.watched]
+        for k, each in enumerate(self.watched):
+            if each.trigger.action == "hold":
+                assert self.modes is not None
+                (mode,) = [mode for moded, mode in zip(self.modes.rates, modes, strict=True)
+                           if moded.rate == each.rate]
+                found[k] = where(less(1.0, each.trigger.sign * mode), 1.0, found[k])
+        return found
 
     def limited_program(self) -> Program:
         """The elements of the state that limits bound."""
@@ -338,6 +415,8 @@ class System:
         mechanism = self.varied.mechanism(robot, own)
         q, qd = self.joint_rates(y, mechanism)
         tau, further = self._forces(graph, t, q, qd, parts, own)
+        tau = self.rubbed(mechanism, qd, tau)
+        bare = self.bare(mechanism)
         space = robot.mechanism.space
         velocity = space.tangent(q, qd)
 
@@ -346,12 +425,125 @@ class System:
                                   Port("u", (shape.inputs,))), (Port("ydot", (len(values),)),),
                            tuple(graph.lift(x) for x in values))
 
+        if self.modes:
+            qdd, holding = self.modes.moving(self._hybrid(mechanism), mechanism, q, qd, tau,
+                                             parts["mode"])
+            return part("rates", (*velocity, *qdd, *self.with_holding(further, holding)))
         if request.rolled and self.velocity.rates is None and not self.varied.mechanical:
-            loops = request.program()
+            loops = replace(request, mechanism=bare).program()
             assert isinstance(loops, RolledProgram)
             return RolledRates(part("forces", tau), None if space.flat else part(
                 "velocity", velocity), loops, part("further", further) if further else None)
-        return part("rates", (*velocity, *self.change(mechanism, q, rates, qd, tau), *further))
+        return part("rates", (*velocity, *self.change(bare, q, rates, qd, tau), *further))
+
+    def bare(self, mechanism: Mechanism) -> Mechanism:
+        """What algorithms see: friction as it is, or viscous alone where dry friction is the
+        business of the system."""
+        return mechanism if self.width is None else without_dry_friction(mechanism)
+
+    def rubbed(self, mechanism: Mechanism, qd: Scalars, tau: Scalars) -> Scalars:
+        """Joint forces less smooth friction, if that is asked for."""
+        if self.width is None:
+            return tau
+        return [t - x for t, x in zip(tau, smooth_friction(mechanism, qd, self.width),
+                                      strict=True)]
+
+    def with_holding(self, further: Scalars, holding: Scalars) -> list[Scalar]:
+        """The rates of all parts, those of the holding forces behind what else moves."""
+        moving = sum(part.size for part in self.parts if not part.discrete) - len(holding)
+        return [*further[:moving], *holding, *[0.0] * self.shape.discrete]
+
+    def _hybrid(self, mechanism: Mechanism) -> Hybrid:
+        """Hybrid dynamics of a mechanism, with viscous friction alone."""
+        n, bare = self.robot.n, without_dry_friction(mechanism)
+        request = replace(self.robot.request("hybrid_dynamics"), mechanism=bare)
+
+        def hybrid(*columns: Scalars) -> tuple[Scalars, Scalars]:
+            found = perform(request, *columns)
+            return found[:n], found[n:]
+
+        return hybrid
+
+    def mode_program(self, name: str) -> Program:
+        """What is called to change modes: see `iterations.switching`."""
+
+        def values(t: Node, y: Sequence[Node], u: Sequence[Node]) -> list[Scalar]:
+            own = list(u[self.shape.timed:self.shape.inputs])
+            mechanism = self.varied.mechanism(self.robot, own)
+            q, qd, parts = self.split(y)
+            tau, _ = self._forces(y[0].graph, t, q, qd, parts, own)
+            tau = self.rubbed(mechanism, qd, tau)
+            return self.switched(name, self._hybrid(mechanism), mechanism, y, tau)
+
+        return self._part(name, values)
+
+    def advance_program(self) -> Program:
+        """The state after a step of a size that is a cell, but for its coordinates, and the modes
+        that it asks for."""
+
+        def values(t: Node, y: Sequence[Node], u: Sequence[Node]) -> list[Scalar]:
+            own = list(u[self.shape.timed:self.shape.inputs])
+            mechanism = self.varied.mechanism(self.robot, own)
+            q, qd, parts = self.split(y)
+            tau, further = self._forces(y[0].graph, t, q, qd, parts, own)
+            tau = self.rubbed(mechanism, qd, tau)
+            return self.advanced(self._hybrid(mechanism), mechanism, y, tau, further, u[-1])
+
+        return self._part("advance", values, 1)
+
+    def advanced(self, hybrid: Hybrid, mechanism: Mechanism, y: Scalars, tau: Scalars,
+                 further: Scalars, h: Scalar) -> list[Scalar]:
+        """The state after a step, with coordinates as they were, and with other modes."""
+        assert self.modes is not None
+        q, qd, parts = self.split(y)
+        after, holding, modes = self.modes.advance(hybrid, mechanism, q, qd, tau,
+                                                   parts["mode"], h)
+        change = self.with_holding(further, holding)
+        moved = [x + h * k for x, k in zip(y[len(q) + len(qd):], change, strict=True)]
+        return [*q, *after, *moved[:len(moved) - len(modes)], *modes]
+
+    def impact_of_limits(self, name: str) -> Program:
+        """What is called about impacts on limits that hold: see `iterations.switching`."""
+
+        def values(t: Node, y: Sequence[Node], u: Sequence[Node]) -> list[Scalar]:
+            own = u[self.shape.timed:self.shape.inputs]
+            yields = self.yielding(self.varied.mechanism(self.robot, own))
+            return self.struck(name, yields, y)
+
+        return self._part(name, values)
+
+    def yielding(self, mechanism: Mechanism) -> Hybrid:
+        """How a mechanism at rest yields to impulses where some rates change as they are given:
+        hybrid dynamics without weight."""
+        return self._hybrid(replace(mechanism, gravity=Vector.zero()))
+
+    def struck(self, name: str, yielding: Hybrid, y: Scalars) -> list[Scalar]:
+        """A state that touches its limits, one with the modes its impulses ask for, or the
+        state after the impact."""
+        assert self.modes is not None
+        q, qd, parts = self.split(y)
+        modes = parts["mode"]
+        if name == "touch":
+            q, modes = self.modes.touch(q, qd)
+        elif name == "impulses":
+            modes = self.modes.impulse_modes(yielding, q, qd, modes, self.restitution)
+        else:
+            qd, modes = self.modes.collide(yielding, q, qd, modes, self.restitution)
+        return self.joined(q, qd, parts | {"mode": modes})
+
+    def switched(self, name: str, hybrid: Hybrid, mechanism: Mechanism, y: Scalars,
+                 tau: Scalars) -> list[Scalar]:
+        """A state at rest where it has come to rest, one with other modes, or its slacks."""
+        assert self.modes is not None
+        q, qd, parts = self.split(y)
+        if name == "arrest":
+            qd, found = self.modes.arrest(q, qd, parts["mode"])
+        elif name == "propose":
+            found = self.modes.propose(hybrid, mechanism, q, qd, tau, parts["mode"])
+        else:
+            slack = self.modes.slack(hybrid, mechanism, q, qd, tau, parts["mode"])
+            return [*[math.inf] * len(q), *slack, *[math.inf] * (len(y) - len(q) - len(qd))]
+        return self.joined(q, qd, parts | {"mode": found})
 
     def change(self, mechanism: Mechanism, q: Scalars, v: Scalars, qd: Scalars,
                tau: Scalars) -> Scalars:

@@ -181,15 +181,17 @@ class Variation:
         return cls(Varied(columns, head["frame"]), values)
 
 
-def varied_kernel(robot: Robot, varied: Varied, request: Request) -> Any:
-    """What a request asks for, with one more input at the end: the numbers that vary."""
+def varied_kernel(robot: Robot, varied: Varied, request: Request,
+                  change: Callable[[Mechanism], Mechanism] = lambda mechanism: mechanism) -> Any:
+    """What a request asks for, with one more input at the end: the numbers that vary; `change`
+    is what is done to the mechanism with these."""
     from nlink.backends.llvm.loading import load_kernel
 
     graph, (inputs, outputs) = Graph(), request.ports
     ports = (*inputs, Port("own", (varied.width,)))
     *values, own = [[graph.input(f"{port.name}[{k}]") for k in range(port.size)]
                     for port in ports]
-    mechanism = request.algorithm.prepare(varied.mechanism(robot, own))
+    mechanism = request.algorithm.prepare(change(varied.mechanism(robot, own)))
     results = tuple(graph.lift(x) for x in run(
         request.algorithm, mechanism, request.options, values))
     return load_kernel(Program(request.algorithm.name, ports, outputs, results))

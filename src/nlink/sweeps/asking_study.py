@@ -13,10 +13,8 @@ from numpy.typing import ArrayLike
 from nlink.iterations.methods import METHODS
 from nlink.programs.keys import key
 from nlink.robot import Robot, expect_robot
-from nlink.simulation.closing import check_closing
-from nlink.simulation.events import watched
-from nlink.simulation.problem import Problem, output_times, whole_number
-from nlink.simulation.system import System
+from nlink.simulation.problem import output_times, whole_number
+from nlink.simulation.simulator import posed
 from nlink.simulation.variation import NAMES, Payload, Variation
 from nlink.sweeps.drawing import BITS, DRAWN, SAMPLES, Uniform
 from nlink.sweeps.study import KEEP, STATES, Study
@@ -24,8 +22,9 @@ from nlink.sweeps.study import KEEP, STATES, Study
 Array = np.ndarray
 OPTIONS: dict[str, Any] = {
     "method": "rkf45", "rtol": 1e-9, "atol": 1e-12, "step": None, "max_step": None,
-    "algorithm": None, "velocity": "qd", "limits": "ignore", "restitution": 1.0,
-    "max_steps": 10_000_000, "closing": "project"}
+    "algorithm": None, "velocity": "qd", "limits": "ignore", "restitution": None,
+    "friction": "dry", "width": 1e-3, "effort": "ignore", "max_steps": 10_000_000,
+    "closing": "project"}
 """Arguments of `simulate` that a study may have."""
 CHUNK, BYTES = 2**15, 2**24
 """The most trajectories of a chunk, and bytes of its states, if not given."""
@@ -203,16 +202,13 @@ def _digest(study: Study, robots: Mapping[str, Robot]) -> tuple[tuple[str, ...],
                 Variation.of(robot, controller, {column: given if column != "payload" else
                                                  given[:, 0]})
         q0, qd0, vary = initial(study, {key: x[:1] for key, x in study.drawn(0).items()}, 1)
-        problem = Problem.of(robot, q0, qd0, study.times, controller, o["method"], o["velocity"],
-                             float(study.times[-1]), _step(o), vary)
-        closing = check_closing(robot, o["closing"], problem.method, o["velocity"])
-        found = watched(robot, study.events, o["limits"])
-        system = System(robot, problem.controller, False, problem.velocity, o["algorithm"],
-                        closing, problem.varied, found, float(o["restitution"]))
+        problem, system, _ = posed(robot, q0, qd0, study.times, controller, vary=vary, traced=True,
+                                   every=float(study.times[-1]), events=study.events,
+                                   **o | {"step": _step(o)})
         method = (key(system.recorded(problem.method).parts()) if problem.method.compiles
                   else problem.method.name)
         systems.append((name, study.robots[name], system.recipe(), method))
-        names.append(tuple(each.name for each in found))
+        names.append(tuple(system.event_names))
     if len(set(names)) > 1:
         raise ValueError("limits: robots whose limits have different names, expected the same for "
                          "all robots of a study, or 'ignore'")

@@ -75,7 +75,7 @@ def sweep(robot: Robot | Mapping[str, Robot] | Sequence[Robot], q0: ArrayLike | 
     computes again those that something else has changed.
 
     Further arguments are those of `simulate`: method, rtol, atol, step, max_step, algorithm,
-    velocity, limits, restitution, max_steps, closing.
+    velocity, limits, restitution, friction, width, effort, max_steps, closing.
 
     >>> import nlink, tempfile
     >>> result = nlink.sweep(nlink.load("double_pendulum"), t=0.1, vary={

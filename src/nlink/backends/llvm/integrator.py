@@ -101,8 +101,11 @@ class Integrator:
                 struct.pack("d" if name in DOUBLES else "q", words[name]) for name in WORDS))
             self._code(ctypes.addressof(packed))
 
-        together([functools.partial(span, *each) for each in _spans(
-            records["status"] == 0, threads, self.width)])
+        spans = _spans(records["status"] == 0, threads, self.width)
+        if len(spans) == 1:  # nobody to wait for
+            span(*spans[0])
+        else:
+            together([functools.partial(span, *each) for each in spans])
 
 
 def _spans(running: np.ndarray, threads: int, width: int) -> list[tuple[int, int]]:
@@ -115,4 +118,4 @@ def _spans(running: np.ndarray, threads: int, width: int) -> list[tuple[int, int
 
 
 def _address(x: np.ndarray) -> int:
-    return x.__array_interface__["data"][0]
+    return x.ctypes.data

@@ -51,7 +51,7 @@ class Adams:
     """Adams methods of orders from one up to `order`."""
 
     adaptive, interpolates, error_order = True, True, 1
-    canonical, closes, compiles, remembers = False, True, True, True
+    canonical, closes, compiles, remembers, stepwise = False, True, True, True, False
     evaluations, stages = 2, 0
     brief_columns, brief_cells = (), ()
 

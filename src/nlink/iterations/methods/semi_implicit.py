@@ -6,22 +6,34 @@ First order, fixed step, symplectic for separable systems: energy errors stay bo
 explicit Euler's grow, which is why game and contact simulators use it. A step evaluates the
 rates twice, once for a, once for qdot at the new velocities, so that joints whose coordinates
 are not their rates (quaternions) need nothing special.
+
+Where rates have modes, each step solves the box problem of velocities: v' is 0 where friction can
+hold, or takes the coordinate to its limit, by impulses within h times the bounds of the forces.
+`given.advance(t, y, h)` is the state after a step with the modes in y, and the modes that it asks
+for. One step of the text is one pivot. There are no events to be found, so the cost of a step does
+not depend on how many joints rub.
 """
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
+from nlink.iterations.box_problem import CELLS, begin_search, pivot
 from nlink.iterations.integration import Attempt, OneStep, Trial
 from nlink.iterations.rules import not_finite
-from nlink.iterations.text import State, kept, total
-from nlink.scalars.functions import less, where
+from nlink.iterations.text import State, equal, kept, total, when
+from nlink.scalars.functions import less, less_equal, where
 
 
 class SemiImplicitEuler(OneStep):
     """The fixed-step method of first order."""
 
-    name, evaluations = "semi_implicit", 2
+    name, evaluations, stepwise = "semi_implicit", 2, True
+
+    def with_modes(self) -> SemiImplicitEuler:
+        """The same for rates that have modes."""
+        return PivotingEuler()
 
     def attempt(self, s: State, trial: Trial, given: Any) -> Attempt:
         h, coordinate = trial.size, less(given.index, given.coordinates)
@@ -30,6 +42,29 @@ class SemiImplicitEuler(OneStep):
         new = kept(given.restore(trial.time, faster + h * where(coordinate, moving, 0.0)))
         error = total(not_finite(new))
         return Attempt(s, new, given.rates(trial.time, new), error)
+
+
+class PivotingEuler(SemiImplicitEuler):
+    """The same where rates have modes, which are decided in each step."""
+
+    stages, brief_columns = 1, ("new", "rate")
+    cells = MappingProxyType(dict(CELLS))
+
+    def attempt(self, s: State, trial: Trial, given: Any) -> Attempt:
+        s = begin_search(s, equal(s.pivots, 0.0))
+        after = given.advance(s.t, s.y, [trial.size])
+        modes = less_equal(given.continuous, given.index)
+        s, y, found = pivot(s, s.y, where(modes, after, s.y), less(-1.0, s.pivots), given)
+        faster = kept(where(modes, y, after))
+        s = s.replace(y=y, sweeps=s.sweeps + 1.0, pivots=where(found, 0.0, s.pivots))
+        s = when(found, s, lambda s: self._move(s, faster, trial, given))
+        return Attempt(s, s.new, s.rate, total(not_finite(s.new)), ready=found)
+
+    def _move(self, s: State, faster: Any, trial: Trial, given: Any) -> State:
+        moving = given.rates(s.t, faster)
+        change = where(less(given.index, given.coordinates), trial.size * moving, 0.0)
+        new = kept(given.restore(trial.time, faster + change))
+        return s.replace(new=new, rate=given.rates(trial.time, new))
 
 
 METHODS = (SemiImplicitEuler(),)

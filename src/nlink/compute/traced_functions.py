@@ -1,0 +1,147 @@
+"""Functions of one's own, a cost or a controller: traced, differentiated, compiled."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from itertools import accumulate, chain, pairwise
+from typing import Any
+
+import numpy as np
+
+from nlink.compute.engines import Engine, Function, run_program
+from nlink.programs.program import Port, Program
+from nlink.scalars.differentiation import jacobian, pullback, pushforward
+from nlink.scalars.graph import Graph, Node
+
+Nodes = list[Node]
+
+
+def function(f: Callable[..., Any], *shapes: int | tuple[int, ...]) -> TracedFunction:
+    """A function of arrays, traced once, with its derivatives: compiled, over any batch.
+
+    `f` is written with + - * / and the functions of nlink, and gives a number or an array; it may
+    compute what a robot does by `nlink.simulation.apply`. `shapes` says what each argument is: a
+    vector of so many numbers, or an array of this shape, () being a number.
+
+    >>> import nlink, numpy as np
+    >>> cost = nlink.function(lambda x, u: x @ x + nlink.sin(u[0]) * x[1], 2, 1)
+    >>> float(cost([1.0, 2.0], [0.0]))
+    5.0
+    >>> cost.gradient([1.0, 2.0], [0.0])
+    (array([2., 4.]), array([2.]))
+    """
+    return TracedFunction(f, shapes)
+
+
+class TracedFunction:
+    """What `nlink.function` gives: the function, and products with its derivatives.
+
+    Arguments have any leading batch shape; `engine` and `out` are as for robots.
+    """
+
+    def __init__(self, f: Callable[..., Any], shapes: Sequence[int | tuple[int, ...]]) -> None:
+        given = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes]
+        names = _names(f, len(given))
+        self.inputs = tuple(map(Port, names, given))
+        self._graph, self._functions = Graph(), dict[Any, Function]()
+        self._x = [self._named(port) for port in self.inputs]
+        result = np.asarray(f(*(np.array(x, dtype=object).reshape(port.shape)[()]
+                                for x, port in zip(self._x, self.inputs, strict=True))),
+                            dtype=object)
+        self._y = [self._graph.lift(y) for y in result.ravel()]
+        self.output = Port("result", result.shape)
+        self.name = getattr(f, "__name__", "function")
+
+    def _named(self, port: Port) -> Nodes:
+        return [self._graph.input(f"{port.name}[{k}]") for k in range(port.size)]
+
+    def __call__(self, *args: Any, engine: Engine | None = None, out: Any = None) -> Any:
+        return self._run("value", args, engine, out)
+
+    def jvp(self, args: Sequence[Any], tangents: Sequence[Any], *, engine: Engine | None = None,
+            out: Any = None) -> Any:
+        """(df/dx) x'."""
+        return self._run("jvp", (*args, *tangents), engine, out)
+
+    def vjp(self, args: Sequence[Any], cotangent: Any, *, engine: Engine | None = None,
+            out: Any = None) -> Any:
+        """(df/dx)^T w, one array for each argument."""
+        return self._run("vjp", (*args, cotangent), engine, out)
+
+    def hvp(self, args: Sequence[Any], cotangent: Any, tangents: Sequence[Any], *,
+            engine: Engine | None = None, out: Any = None) -> Any:
+        """The rate of `vjp` along tangents, w held: second derivatives of w . f times x'."""
+        return self._run("hvp", (*args, cotangent, *tangents), engine, out)
+
+    def gradient(self, *args: Any, engine: Engine | None = None, out: Any = None) -> Any:
+        """Of a function that gives a number, its derivative by each argument."""
+        if self.output.shape:
+            raise ValueError(f"gradient: {self.name} gives an array of shape {self.output.shape}, "
+                             "expected a number; `jacobian` is its derivative")
+        return self._run("jacobian", args, engine, out)
+
+    def jacobian(self, *args: Any, engine: Engine | None = None, out: Any = None) -> Any:
+        """df/dx for each argument, (..., *shape of f, *shape of x)."""
+        return self._run("jacobian", args, engine, out)
+
+    def hessian(self, *args: Any, engine: Engine | None = None, out: Any = None) -> Any:
+        """Second derivatives by all pairs of arguments, row by row: for x, u these are by (x, x),
+        (x, u), (u, x) and (u, u)."""
+        return self._run("hessian", args, engine, out)
+
+    def _run(self, kind: str, arrays: tuple[Any, ...], engine: Engine | None, out: Any) -> Any:
+        if (kind, engine) not in self._functions:
+            self._functions[kind, engine] = run_program(self.program(kind), engine)
+        return self._functions[kind, engine](*arrays, out=out)
+
+    def program(self, kind: str = "value") -> Program:
+        """The program of the function ("value") or of a product ("jvp", ..., "hessian")."""
+        inputs, x, y = self.inputs, list(chain(*self._x)), self._y
+        rates = tuple(Port(f"d{port.name}", port.shape) for port in inputs)
+        weights = Port("w_result", self.output.shape)
+        moved = dict(zip(x, chain(*map(self._named, rates)), strict=True))
+        by = tuple(Port(f"g_{port.name}", port.shape) for port in inputs)
+        match kind:
+            case "value":
+                more, outputs, results = (), (self.output,), y
+            case "jvp":
+                more, outputs, results = rates, (self.output,), pushforward(y, moved)
+            case "vjp":
+                more, outputs = (weights,), by
+                results = pullback(y, self._named(weights), x)
+            case "hvp":
+                more, outputs = (weights, *rates), by
+                results = pushforward(pullback(y, self._named(weights), x), moved)
+            case "jacobian":
+                more, outputs, results = (), *self._blocks(self.output.shape, jacobian(y, x))
+            case "hessian":
+                more = ()
+                first, flat = self._blocks(self.output.shape, jacobian(y, x))
+                nodes, parts = iter(flat), []
+                for port in first:
+                    own = [next(nodes) for _ in range(port.size)]
+                    parts.append(self._blocks(port.shape, jacobian(own, x)))
+                outputs = tuple(chain(*(ports for ports, _ in parts)))
+                results = list(chain(*(values for _, values in parts)))
+            case _:
+                raise ValueError(f"kind: {kind!r}, expected value, jvp, vjp, hvp, jacobian or "
+                                 "hessian")
+        named = tuple(Port(f"{port.name}_{k}", port.shape) for k, port in enumerate(outputs))
+        return Program(f"{self.name}_{kind}", (*inputs, *more), named, tuple(results))
+
+    def _blocks(self, shape: tuple[int, ...], rows: list[Nodes]) -> tuple[tuple[Port, ...], Nodes]:
+        """A matrix of derivatives as one output for each argument."""
+        bounds = list(accumulate((port.size for port in self.inputs), initial=0))
+        ports = tuple(Port(f"by_{port.name}", (*shape, *port.shape)) for port in self.inputs)
+        return ports, [x for a, b in pairwise(bounds) for row in rows for x in row[a:b]]
+
+
+def _names(f: Callable[..., Any], count: int) -> list[str]:
+    """Names of arguments, for errors: those of the function, else numbers."""
+    try:
+        known = [name for name, each in inspect.signature(f).parameters.items()
+                 if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    except (TypeError, ValueError):
+        known = []
+    return known if len(known) == count else [f"x{k + 1}" for k in range(count)]

@@ -1,0 +1,81 @@
+"""Dry friction on floats: what an iteration calls about modes, around compiled hybrid dynamics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nlink.compute.engines import kernel
+from nlink.scalars.functions import Scalars
+from nlink.simulation.dry_friction import Hybrid, without_dry_friction
+from nlink.simulation.variation import varied_kernel
+
+if TYPE_CHECKING:
+    from nlink.simulation.problem import Problem
+    from nlink.simulation.system import System
+
+Array = np.ndarray
+Control = Callable[[float, Array, Array, Any], tuple[Array, Array]]
+"""Joint forces, and the rates of the parts of a state, from t, q, qd and these parts."""
+
+
+def mode_programs(problem: Problem, system: System, control: Control, own: Array,
+                  ) -> dict[str, Callable[..., Array]]:
+    """`rates`, `arrest`, `propose` and `slack` of one trajectory."""
+    modes, robot, space = system.modes, problem.robot, problem.robot.mechanism.space
+    assert modes is not None
+    hybrid = _hybrid(problem, own)
+    mechanism = problem.varied.mechanism(robot, own.tolist())
+
+    def driven(t: float, q: Array, v: Array, parts: Any) -> tuple[Scalars, Array]:
+        tau, further = control(float(t), q, v, parts)
+        return system.rubbed(mechanism, v, tau), further
+
+    def rates(t: float, y: Array) -> Array:
+        q, v, parts = system.split(y)
+        tau, further = driven(t, q, v, parts)
+        qdd, holding = modes.moving(hybrid, mechanism, q, v, tau, parts["mode"])
+        velocity = v if space.flat else np.array(space.tangent(q, v))
+        return np.concatenate([velocity, qdd, system.with_holding(further.tolist(), holding)])
+
+    def switched(name: str) -> Callable[..., Array]:
+        def program(t: float, y: Array) -> Array:
+            q, v, parts = system.split(y)
+            tau, _ = driven(t, q, v, parts)
+            return np.array(system.switched(name, hybrid, mechanism, y.tolist(), tau), float)
+
+        return program
+
+    def advance(t: float, y: Array, cells: Any) -> Array:
+        q, v, parts = system.split(y)
+        tau, further = driven(t, q, v, parts)
+        return np.array(system.advanced(hybrid, mechanism, y.tolist(), tau, further.tolist(),
+                                        float(cells[0])), float)
+
+    yielding = system.yielding(mechanism)
+
+    def struck(name: str) -> Callable[..., Array]:
+        return lambda t, y: np.array(system.struck(name, yielding, y.tolist()), float)
+
+    return ({"rates": rates} | {name: switched(name) for name in ("arrest", "propose", "slack")}
+            | {name: struck(name) for name in ("touch", "impulses", "collide")}
+            | {"advance": advance})
+
+
+def _hybrid(problem: Problem, own: Array) -> Hybrid:
+    robot, n = problem.robot, problem.robot.n
+    request = robot.request("hybrid_dynamics")
+    if problem.varied.mechanical:
+        loaded = varied_kernel(robot, problem.varied, request, without_dry_friction)
+        compute = lambda *columns: loaded(*columns, own)  # noqa: E731
+    else:
+        compute = kernel(replace(request, mechanism=without_dry_friction(robot.mechanism)))
+
+    def hybrid(*columns: Scalars) -> tuple[Scalars, Scalars]:
+        qdd, force = compute(*(np.array(x, dtype=float) for x in columns))
+        return qdd.tolist()[:n], force.tolist()
+
+    return hybrid
