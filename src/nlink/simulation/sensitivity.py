@@ -31,7 +31,7 @@ from nlink.backends.llvm.rates import RolledRates
 from nlink.programs.program import Port, Program
 from nlink.scalars.differentiation import fewest_operations, pushforward
 from nlink.scalars.functions import Scalars
-from nlink.scalars.graph import Graph, Node, substitute
+from nlink.scalars.graph import Graph, Node, reachable, substitute
 from nlink.scalars.lazy import lazy
 from nlink.simulation.control_scheme import StatePart
 from nlink.simulation.events import EventSensitivity
@@ -48,6 +48,9 @@ PREFIX = "d_"
 """How the names begin of the parts of a state that are derivatives."""
 MOST_DERIVATIVES = 1024
 """Elements of the state that may be derivatives: each is a part of the machine code."""
+
+JUMPS = ("sign", "floor")
+"""Operations that jump."""
 
 
 class Sensitivity(NamedTuple):
@@ -168,7 +171,19 @@ class SensitiveSystem(System):
             raise ValueError(f"sensitivities: {self.robot.name} has {self.robot.n} rates, too "
                              "many for derivatives beside them, expected a smaller robot; "
                              "nlink.jvp gives products")
+        self._check_jumps(program)
         return program
+
+    def _check_jumps(self, program: Program) -> None:
+        """Refuse rates that jump where no event is: their derivatives would miss that."""
+        moving = {x.index for moved in self._moved(program.results[0].graph) for x in moved}
+        for node in reachable(program.results):
+            if any(a.index in moving for a in node.args):
+                moving.add(node.index)
+                if node.op in JUMPS:
+                    raise ValueError(f"sensitivities: the forces have the {node.op} of the state, "
+                                     "which has no derivative where it jumps, expected something "
+                                     "continuous such as nlink.tanh")
 
     def _inputs(self, graph: Graph) -> list[Node]:
         """The elements of the plain state."""
