@@ -28,6 +28,7 @@ _HOMES = {
         "quaternion_from_matrix", "rpy_from_matrix"),
     "nlink.compute.complexity": ("count",),
     "nlink.compute.differentials": ("hvp", "jvp", "vjp"),
+    "nlink.compute.parameter_derivatives": ("parameter_derivatives",),
     "nlink.compute.traced_functions": ("function",),
     "nlink.compute.exports": ("export_c", "symbolic"),
     "nlink.reaching.inverse_kinematics": ("ik", "ik_all"),
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from nlink.compute.differentials import vjp as vjp
     from nlink.compute.exports import export_c as export_c
     from nlink.compute.exports import symbolic as symbolic
+    from nlink.compute.parameter_derivatives import parameter_derivatives as parameter_derivatives
     from nlink.compute.traced_functions import function as function
     from nlink.formats.load import robots as robots
     from nlink.model.description import Description as Description

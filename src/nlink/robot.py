@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from nlink.closures.loops import Loops
     from nlink.papers.operators import Operators, SpatialOperators
     from nlink.papers.operators.quasi_velocities import Diagonal
+    from nlink.reaching.inverse_kinematics import Reached
+    from nlink.viewer.server import RobotView
 
 Array = np.ndarray
 
@@ -86,7 +88,9 @@ class Robot(Editable, WholeBody):
                  f"{link.mass:.4g}", f"{joint.limits.position[0]:.4g} to "
                  f"{joint.limits.position[1]:.4g}" if joint.type.nv else "")
                 for joint, link in zip(self.joints, self.links, strict=True)]
-        return html_table(repr(self)[1:-1].removeprefix("Robot "), (
+        from nlink.viewer.pictures import inline_picture
+
+        return inline_picture(self) + html_table(repr(self)[1:-1].removeprefix("Robot "), (
             "joint", "type", "on", "link", "mass, kg", "limits, rad or m"), rows, self.report)
 
     @lazy
@@ -219,6 +223,19 @@ class Robot(Editable, WholeBody):
         return robot_png(self, path, q, width=width, height=height, theme=theme, layers=layers,
                          packages=packages)
 
+    def view(self, q: ArrayLike | None = None, *, host: str = "localhost",
+             port: int | None = None, dark: bool = False,
+             packages: Sequence[str | Path] = ()) -> RobotView:
+        """The robot in the browser, at `.url` until `.close()`: sliders for its joints, frames,
+        axes, mass centres and inertias on request, the numbers of a link that is picked.
+
+        `.show(q)` moves it, `.follow()` shows a simulation while it runs. Only this machine can
+        look unless `host` says otherwise. Needs viser: pip install nlink[viewer].
+        """
+        from nlink.viewer.server import RobotView
+
+        return RobotView(self, q=q, host=host, port=port, dark=dark, packages=packages)
+
     def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
                          f_ext: ArrayLike | None = None,
                          *, out: Any = None, **how: Unpack[How]) -> Array:
@@ -233,6 +250,9 @@ class Robot(Editable, WholeBody):
                          f_ext: ArrayLike | None = None,
                          *, out: Any = None, **how: Unpack[How]) -> Array:
         """Joint accelerations from joint forces, in O(n).
+
+        At qd = 0 dry friction takes nothing, as the sign of 0 is 0: the joints are free to begin
+        to move. Whether friction holds them is decided by `nlink.simulate` (docs/friction.md).
 
         `algorithm` is "articulated" (the bias inside the sweeps), "denoc" (the three steps of
         [Saha03], bias by inverse dynamics), "fd1" to "fd4" ([RK88]), "diagonalized" and
@@ -280,6 +300,22 @@ class Robot(Editable, WholeBody):
         True
         """
         return self._compute("forward_dynamics_derivatives", (q, qd, tau, out), how, f_ext)
+
+    def regressor(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
+                  *, out: Any = None, **how: Unpack[How]) -> Array:
+        """Y with tau = Y pi, (..., n, 10 links): inverse dynamics without friction and armature
+        is linear in the inertial parameters.
+
+        A link has ten, about the origin and in the axes of its frame, in Pinocchio's order:
+        m, m c (three), Jxx, Jxy, Jyy, Jxz, Jyz, Jzz.
+
+        >>> import nlink
+        >>> robot = nlink.load("planar3")
+        >>> Y = robot.regressor([0.1, 0.2, 0.3], [1, 2, 3], [4, 5, 6])
+        >>> Y.shape
+        (3, 30)
+        """
+        return self._compute("regressor", (q, qd, qdd, out), how)
 
     def mass_matrix(self, q: ArrayLike, *, out: Any = None, **how: Unpack[How]) -> Array:
         """M(q), (..., n, n): the generalized inertia matrix, armatures on the diagonal."""
@@ -338,6 +374,13 @@ class Robot(Editable, WholeBody):
                         *, out: Any = None, **how: Unpack[How]) -> Array:
         """Jdot qd: the acceleration (angular, linear) of the frame's origin when qdd = 0."""
         return self._compute("jacobian_dot_qd", (q, qd, out), how, frame=frame)
+
+    def ik(self, target: ArrayLike, frame: int | str = -1, q0: ArrayLike | None = None,
+           **how: Any) -> Reached:
+        """Configurations that bring a frame to a pose or a point: `nlink.ik` of this robot."""
+        from nlink.reaching.inverse_kinematics import ik
+
+        return ik(self, target, frame, q0, **how)
 
     def velocity_ik(self, q: ArrayLike, twist: ArrayLike, frame: int | str = -1,
                     **how: Any) -> Array:

@@ -135,3 +135,27 @@ def test_dual_numbers_follow_the_rules_of_primitives():
     assert derivative(value) == pytest.approx(np.imag(expected) / 1e-40, rel=1e-14)
     assert derivative(nlink.where(x < 1.0, x * 5, 3.0)) == 5.0
     assert nlink.where(x > 1.0, x, 3.0) == 3.0
+
+
+@pytest.mark.slow
+def test_many_joints_are_derived_in_parts():
+    """A tree whose program would be long: three kernels and products, as one program gives it."""
+    robot = random_robot(5, 12, types=("revolute", "spherical"), fixed=False)
+    x = samples(robot, states=3)
+    found = robot.forward_dynamics_derivatives(x.q, x.qd, x.tau, x.f_ext)
+    whole = robot.forward_dynamics_derivatives(x.q, x.qd, x.tau, x.f_ext, engine="numpy")
+    for a, b in zip(found, whole, strict=True):
+        assert difference(a, b) < 1e-9
+
+
+def test_loops_are_differentiated():
+    robot = nlink.load("four_bar")
+    q, qd = robot.random_state(0)
+    tau = np.ones(robot.n)
+    _, by_qd, by_tau = robot.forward_dynamics_derivatives(q, qd, tau, engine="numpy")
+    h = 1e-6 * np.eye(robot.n)
+    for found, moved in ((by_qd, lambda side: (qd + side * h, tau)),
+                         (by_tau, lambda side: (qd, tau + side * h))):
+        ahead, behind = (robot.forward_dynamics(q, *moved(side), engine="numpy")
+                         for side in (1, -1))
+        assert difference(found, (ahead - behind).T / 2e-6, 1.0) < 1e-6

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from random_programs import random_arrays, random_program
 
+import nlink
 from nlink.backends.llvm.kernel import Kernel
 from nlink.backends.llvm.translate import compile_program
 from nlink.compute.exports import write_c
@@ -92,3 +93,16 @@ def test_the_text_is_readable(tmp_path):
     source, _ = write_c([program], "pendulum", tmp_path)
     assert "const double t" in source.read_text()
     assert "void pendulum_height(const double q[1], double z[1])" in source.read_text()
+
+
+@needs_gcc
+def test_products_with_derivatives_in_c(tmp_path):
+    robot = nlink.load("double_pendulum")
+    names = ["forward_dynamics_vjp", "mass_matrix_jvp", "forward_dynamics_derivatives"]
+    library = built(*nlink.export_c(robot, names, tmp_path))
+    q, qd, tau, w = np.random.default_rng(0).normal(size=(4, 2))
+    gradients = called(library.double_pendulum_forward_dynamics_vjp, (q, qd, tau, w),
+                       [np.empty(2) for _ in range(3)])
+    for got, wanted in zip(gradients, nlink.vjp(robot, "forward_dynamics", (q, qd, tau), w,
+                                                engine="numpy"), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-10)

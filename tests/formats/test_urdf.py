@@ -231,7 +231,7 @@ def test_base_body_is_freed_only_where_there_is_one(tmp_path):
     text = 'name = "x"\n[[link]]\njoint = "fixed"\nmass = 1.0\ninertia = [1.0, 1.0, 1.0]\n'
     path = tmp_path / "x.toml"
     path.write_text(text)
-    assert repr(nlink.load(path, floating=True)) == "<Robot x: 1 joints, 6 rates, floating base>"
+    assert repr(nlink.load(path, floating=True)) == "<Robot x: 1 joint, 6 rates, floating base>"
     with pytest.raises(ValueError, match=r"floating: puma560 has no base body: joint 'joint1'"):
         nlink.load("puma560", floating=True)
 

@@ -17,6 +17,7 @@ EXACT = {"rtol": 1e-12, "atol": 1e-14}
 TWO = arm(1.0, 0.5)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", [*ADAPTIVE, "rk4", "lsoda", "radau"])
 def test_a_block_pushed_up_a_slope_stops_there_or_slides_back(method):
     """It stops at v / (g sin a + c); steeper than its friction it comes back."""
@@ -35,6 +36,7 @@ def test_a_block_pushed_up_a_slope_stops_there_or_slides_back(method):
         assert run.modes[-1, 0] == (-1 if back else 0)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("traced", [True, False])
 def test_a_block_on_a_spring_loses_twice_its_friction_a_swing(traced):
     """Half a swing takes pi / w, the centre is c/k off; it stops within c/k of the middle."""
@@ -50,6 +52,7 @@ def test_a_block_on_a_spring_loses_twice_its_friction_a_swing(traced):
     assert (np.diff(run.q[run.t > run.events.t[-1]], axis=0) == 0).all()
 
 
+@pytest.mark.slow
 def test_a_pendulum_stops_off_the_vertical():
     """From turning point to turning point the weight's work is that of friction; the time is
     the integral of 1 / speed."""
@@ -84,7 +87,7 @@ def by_dense_equations(q0, qd0):
     return reference(TWO, q0, qd0, 2.5)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", ADAPTIVE)
 @pytest.mark.parametrize(("q0", "qd0"), [((1.0, 0.5), (0.0, 0.0)), ((2.0, -0.5), (1.0, -3.0))])
 def test_an_arm_stops_joint_by_joint_as_by_dense_equations(q0, qd0, method):
@@ -99,6 +102,7 @@ def test_an_arm_stops_joint_by_joint_as_by_dense_equations(q0, qd0, method):
     assert (run.qd[1:][run.modes[1:] == 0] == 0).all()
 
 
+@pytest.mark.slow
 def test_a_block_on_a_belt_sticks_and_slips():
     """On a moving belt, held by a spring, with Stribeck's friction: q is relative to the belt."""
     robot = block(coulomb=0.5, breakaway=1.0, stribeck=0.2)
@@ -112,6 +116,7 @@ def test_a_block_on_a_belt_sticks_and_slips():
     assert abs(run.q[-1, 0] - y[0]) <= 1e-8
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", ["rkf45", "dopri5", "abm"])
 def test_at_rest_time_costs_nothing(method):
     robot = arm(10.0, 8.0)
@@ -123,6 +128,7 @@ def test_at_rest_time_costs_nothing(method):
     assert len(run.events) == 0
 
 
+@pytest.mark.slow
 def test_a_slow_force_breaks_away_when_it_is_large_enough():
     """Nothing moves until sin(t) reaches its bound, and the steps are not too long to see it."""
     run = nlink.simulate(block(coulomb=1.0), [0.0], t=10.0, every=5.0,
@@ -132,6 +138,7 @@ def test_a_slow_force_breaks_away_when_it_is_large_enough():
     assert len(run.events) >= 4
 
 
+@pytest.mark.slow
 def test_friction_that_holds_exactly_holds():
     """At its bound, and with a rate that only touches zero."""
     run = nlink.simulate(block(coulomb=2.0), t=3.0, tau=lambda t, q, qd: 2.0 + 0 * q)
@@ -144,6 +151,7 @@ def test_friction_that_holds_exactly_holds():
     assert push.status == "done"
 
 
+@pytest.mark.slow
 def test_an_ensemble_is_its_trajectories_bit_for_bit():
     rng = np.random.default_rng(0)
     q0, qd0 = rng.normal(size=(2, 9, 2))
@@ -181,6 +189,7 @@ def test_an_interrupted_run_is_continued_bit_for_bit(tmp_path, monkeypatch):
     assert again.events.names == whole.events.names
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", ["dopri5", "abm"])
 def test_compiled_is_on_floats(method):
     one, other = (nlink.simulate(TWO, [1.0, 0.5], t=2.0, every=0.5, method=method, traced=traced,
@@ -192,6 +201,7 @@ def test_compiled_is_on_floats(method):
     assert np.array_equal(one.events.which, other.events.which)
 
 
+@pytest.mark.slow
 def test_recording_events_changes_no_bit():
     how = {"t": 3.0, "every": 0.5}
     alone = nlink.simulate(TWO, [1.0, 0.5], **how)
@@ -202,6 +212,7 @@ def test_recording_events_changes_no_bit():
     assert np.array_equal(watched.events["joint2 sticks"].t, alone.events["joint2 sticks"].t)
 
 
+@pytest.mark.slow
 def test_smooth_friction_creeps_where_dry_friction_sticks():
     robot = block(0.1, coulomb=2.0)
     pull = G * np.sin(0.1)
@@ -210,6 +221,9 @@ def test_smooth_friction_creeps_where_dry_friction_sticks():
         creep = -1e-2 * np.arctanh(pull / 2.0)
         assert run.qd[-1, 0] == pytest.approx(creep, rel=1e-6)
         assert run.modes.shape == (201, 0)
+        low = nlink.simulate(dropped(2.0), t=1.0, friction="smooth", limits="hold", traced=traced)
+        assert low.q[-1, 0] == -1.0
+        assert low.modes[-1, 0] == 2
     near = nlink.simulate(TWO, [1.0, 0.5], t=2.0, friction="smooth", width=1e-4)
     dry = nlink.simulate(TWO, [1.0, 0.5], t=2.0)
     assert np.abs(near.q - dry.q).max() <= 1e-3
@@ -236,6 +250,7 @@ class Steps:
         return 10.0 * t + 0.0 * q
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("traced", [True, False])
 def test_a_sampled_force_breaks_away_at_the_sample_that_is_too_large(traced):
     run = nlink.simulate(block(coulomb=4.5), [0.0], t=1.0, tau=Steps(), traced=traced)
@@ -251,6 +266,7 @@ def dropped(coulomb: float = 0.0) -> nlink.Robot:
     return nlink.Robot.from_dh([row], gravity=(0, 0, -G), name="dropped")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", ["rkf45", "dop853", "abm", "rk4", "radau"])
 def test_a_limit_holds_until_the_force_turns_round(method):
     """It falls on its limit, rests there, and leaves it where 12 sin(t) exceeds its weight."""
@@ -267,6 +283,7 @@ def test_a_limit_holds_until_the_force_turns_round(method):
     assert run.q.min() >= -1.0 - 1e-12
 
 
+@pytest.mark.slow
 def test_bounces_end_on_a_limit_that_holds():
     """With a restitution e, the flights add up to (1 + e) / (1 - e) times the fall."""
     run = nlink.simulate(dropped(), t=4.0, limits="hold", restitution=0.5)
@@ -277,6 +294,7 @@ def test_bounces_end_on_a_limit_that_holds():
     assert (np.diff(run.energy) <= 1e-12).all()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("traced", [True, False])
 def test_limits_and_friction_hold_together(traced):
     """A chain falls into its limits, joint by joint; impulses in the one move the others."""
@@ -296,6 +314,7 @@ def test_limits_and_friction_hold_together(traced):
     assert abs(tau[2]) <= 0.3
 
 
+@pytest.mark.slow
 def test_an_impact_on_two_limits_at_once_is_one_impact():
     """Both joints reach their limits together: nothing penetrates, energy falls, both rest."""
     rod = {"joint": "revolute", "a": 1.0, "mass": 1.0, "com": (-0.5, 0, 0),
@@ -308,6 +327,7 @@ def test_an_impact_on_two_limits_at_once_is_one_impact():
     assert (run.modes[-1] == -2).all()
 
 
+@pytest.mark.slow
 def test_semi_implicit_steps_solve_the_same_problem():
     """First order, events or not; at rest it rests, and on limits it stays."""
     exact = nlink.simulate(TWO, [1.0, 0.5], t=3.0, every=1.0, method="dop853", **EXACT)
@@ -326,6 +346,7 @@ def test_semi_implicit_steps_solve_the_same_problem():
     assert one.modes[-1, 0] == 2
 
 
+@pytest.mark.slow
 def test_a_stepper_sticks_as_a_simulation_does():
     exact = nlink.simulate(TWO, [1.0, 0.5], t=1.0, every=1.0, method="dop853", **EXACT)
     for method, error in (("rk4", 1e-6), ("semi_implicit", 0.02)):
@@ -334,3 +355,31 @@ def test_a_stepper_sticks_as_a_simulation_does():
             robots.step()
         assert np.abs(robots.q - exact.q[-1]).max() <= error
         assert (robots.status == "running").all()
+
+
+def hanging(step: float) -> str:
+    """Two rods in MJCF, whose friction MuJoCo holds as stiffly as the step allows."""
+    body = ""
+    for loss in (0.5, 1.0):
+        body = (f'<body pos="{1.0 if loss < 1 else 0.0} 0 0"><joint axis="0 1 0" damping="0.05" '
+                f'frictionloss="{loss}" solreffriction="{2 * step} 1" '
+                'solimpfriction="0.999 0.9999 0.001"/><inertial pos="0.5 0 0" mass="1" '
+                f'diaginertia="0.001 0.083 0.083"/>{body}</body>')
+    return (f'<mujoco><option timestep="{step}" integrator="implicitfast"/>'
+            f'<worldbody>{body}</worldbody></mujoco>')
+
+
+@pytest.mark.slow
+def test_mujoco_comes_to_the_same_with_small_steps(tmp_path):
+    """Its friction loss is a soft constraint and its step of first order: 1e-3 at 0.2 ms."""
+    mujoco = pytest.importorskip("mujoco")
+    file = tmp_path / "hanging.xml"
+    file.write_text(hanging(2e-4))
+    run = nlink.simulate(nlink.load(file), [0.3, 0.5], t=2.0, every=0.1)
+    model = mujoco.MjModel.from_xml_string(hanging(2e-4))
+    data = mujoco.MjData(model)
+    data.qpos[:] = [0.3, 0.5]
+    for k in range(1, 21):
+        mujoco.mj_step(model, data, 500)
+        assert np.abs(data.qpos - run.q[k]).max() <= 1e-3
+    assert len(run.events) >= 5

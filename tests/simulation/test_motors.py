@@ -98,8 +98,26 @@ def test_actuators_of_a_file_do_what_mujoco_does():
         Actuated(lambda t, q, qd: np.tile([0.3, 0.0, 1.0], (len(q), 1)), robot), 0.001))
     assert held.ok
     assert asked.q[2] == pytest.approx(held.q, abs=2e-3)
+    from nlink.formats.dh import parse_toml
+    from nlink.formats.mjcf_writer import to_mjcf
+
+    again = parse_toml(robot.to_toml()), parse_mjcf(to_mjcf(robot.description))
+    assert all(each.actuators == robot.description.actuators for each in again)
     locked = robot.lock({"elbow": 0.1})
     assert [each.joint for each in locked.actuators] == ["shoulder", "slide"]
+
+
+@pytest.mark.parametrize(("table", "said"), [
+    ('joint = "none"', "actuator 'actuator1': joint 'none' does not exist"),
+    ('joint = "joint1"\ngain = nan', "gain nan, expected a number"),
+    ('joint = "joint1"\nforce_range = [2, 1]', "expected 2 numbers, low <= high"),
+    ('joint = "joint1"\nforce = 3', "actuator 1: expected a table with name, joint, gain"),
+])
+def test_actuators_in_files_are_checked(table, said):
+    from nlink.formats.dh import parse_toml
+
+    with pytest.raises(ValueError, match=said):
+        parse_toml(f"{ARM.to_toml()}\n[[actuator]]\n{table}\n")
 
 
 def test_commands_are_checked():

@@ -57,9 +57,11 @@ class Watched:
 
 
 @contextmanager
-def opened(browser: Any, url: str, width: int, scheme: str = "light") -> Iterator[Watched]:
-    """A page at a width, light or dark."""
-    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+def opened(browser: Any, url: str, width: int, scheme: str = "light", *, height: int = 800,
+           scale: float = 1.0) -> Iterator[Watched]:
+    """A page at a width, light or dark, with so many pixels for one of the page's own."""
+    context = browser.new_context(viewport={"width": width, "height": height},
+                                  color_scheme=scheme, device_scale_factor=scale)
     page = context.new_page()
     watched = Watched(page)
     page.on("console", lambda message: watched.complaints.append(message.text)

@@ -23,6 +23,7 @@ from nlink.algorithms import (
     matrices,
     object_form,
     operational,
+    regressor,
     spatial_operators,
 )
 from nlink.algorithms import forward_dynamics as accelerations
@@ -32,8 +33,8 @@ from nlink.model.names import did_you_mean
 
 Shape = tuple[str | int, ...]
 """Sizes of axes and their kinds: "nq" has an element for each coordinate of each joint, "n" for
-each rate, "links" for each link; other names ("rows" and "closures" of loops, "frames" and "task")
-and numbers are sizes only."""
+each rate, "links" for each link; other names ("rows" and "closures" of loops, "frames" and "task",
+the ten inertial "parameters" of each link) and numbers are sizes only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,8 @@ class Algorithm:
     """Up to this many joints it may be the default, if it has the fewest operations."""
     refuses: Callable[[Mechanism], str] = lambda mechanism: ""
     """Why it is not for a mechanism, as a clause; empty if it is."""
+    in_parts: bool = False
+    """Of many joints it is cheaper computed by others, one after the other."""
     stand_in: str = ""
     """The formulation for states in which this one gives nan."""
 
@@ -201,7 +204,10 @@ _ENTRIES = (
     Algorithm("forward_dynamics_derivatives", "composite", (Q, QD, TAU, F_EXT),
               tuple((f"dqdd_d{by}", ("n", "n")) for by in ("q", "qd", "tau")),
               lambda m, o, q, qd, tau, f: forward_derivatives.forward_dynamics_derivatives(
-                  m, q, qd, tau, o.links, f), Mechanism.regrouped, power=3, counted=FEW_JOINTS),
+                  m, q, qd, tau, o.links, f), Mechanism.regrouped, power=3, counted=FEW_JOINTS,
+              in_parts=True),
+    Algorithm("regressor", "columns", (Q, QD, QDD), (("Y", ("n", "parameters")),),
+              lambda m, o, q, qd, qdd: regressor.regressor(m, q, qd, qdd, o.links), power=2),
     Algorithm("solve", "denoc", (Q, TAU), (QDD,),
               _of_state(accelerations.solve), Mechanism.regrouped),
     Algorithm("pose", "recursive", (Q,), (("pose", (4, 4)),),

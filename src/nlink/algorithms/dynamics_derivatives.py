@@ -170,13 +170,13 @@ def _outward(joint: MovingJoint, parent: Motion, q: Coordinates, qd: Coordinates
 def _changes(joint: MovingJoint, X: Transform, parent: Motion, motion: Motion, q: Coordinates,
              qd: Coordinates, qdd: Coordinates) -> tuple[tuple[MotionChange, ...], ...]:
     """The changes of a body's motion by each of its joint's q and qd."""
-    s, sd = joint.rate(q, qd), joint.rate_change(q, qd, qd, qdd)
+    s = joint.rate(q, qd)
     w0, wd0 = X.R.to_child(parent.w), X.R.to_child(parent.wd)
     w = w0 + motion.w
-    a0 = motion.a - sd.linear - w.cross(s.linear)
     columns, still = joint.subspace(q), (0,) * joint.type.nv
     # points on an axis accelerate alike in both bodies, and the body's own tensor is at hand
     E0 = motion.E if all(map(_along_z, columns)) else euler_tensor(w0, wd0)
+    a0 = X.R.to_child(parent.a + parent.E @ X.p) + E0 @ X.r
     by_q, by_qd = [], []
     for S, unit in zip(columns, joint.units, strict=True):
         sigma, nu = S.angular, S.linear

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nlink.bench.closed_chains_bench import LOOPED
+from nlink.bench.derivatives_bench import DERIVATIVES
 from nlink.bench.dynamics import BATCH, BATCHES, CHAINS, HUMANOID, LARGE_BATCH, PLAIN
 from nlink.bench.timing import CPP, Bench
 from nlink.bench.urdf_peers import URDF_PEERS
@@ -34,6 +35,13 @@ def rows(bench: Bench) -> list[BenchRow]:
             ours = bench.seconds(robot, what, "nlink batch")
             if ours:
                 lines.append(BenchRow(f"{robot} {what}, batch of {BATCH}", ours, "Pinocchio in C++",
+                                      bench.in_cpp(robot, what)))
+    for robot in (*arms, HUMANOID):
+        for what, _ in DERIVATIVES:
+            ours = bench.seconds(robot, what, "nlink batch")
+            if ours:
+                size = BATCH // 4 if robot == HUMANOID else BATCH
+                lines.append(BenchRow(f"{robot} {what}, batch of {size}", ours, "Pinocchio in C++",
                                       bench.in_cpp(robot, what)))
     for what in ("inverse_dynamics", "forward_dynamics", "operational_mobility"):
         ours = bench.seconds(HUMANOID, what, "nlink batch")
@@ -158,6 +166,7 @@ def markdown(bench: Bench) -> str:
         lines += [_line([HUMANOID, *cells, "", "", ""]), "",
                   f"J M^-1 J^T of one frame of {HUMANOID}: {mobility} its Jacobian, M^-1 and two "
                   "products from Python."]
+    lines += _derivative_lines(bench, [*arms, HUMANOID])
     lines += _loop_lines(bench)
     lines += ["", "One call from Python, one state: the method, the method with `out=`, the bare "
               "kernel of `robot.compile`; ratios of the peers to the method.", "",
@@ -188,6 +197,27 @@ def markdown(bench: Bench) -> str:
     lines += ["", f"Two threads against one, {LARGE_BATCH} states: {', '.join(gains)}."]
     share = ["", "Of the core's FMA peak:", "", *(f"- {line}" for line in limits(bench))]
     return "\n".join([*lines, *_chain_lines(bench), *share, ""])
+
+
+def _derivative_lines(bench: Bench, robots: Sequence[str]) -> list[str]:
+    """Derivatives of the dynamics: time for one state, and what compiling costs once."""
+    cells = []
+    for robot in robots:
+        row = []
+        for what, _ in DERIVATIVES:
+            compilation = bench.seconds(robot, what, "cold compilation")
+            row += [_cell(bench.seconds(robot, what, "nlink batch"), bench.in_cpp(robot, what)),
+                    f"{compilation:.1f} s" if compilation else ""]
+        cells.append([robot, *row])
+    cells = [row for row in cells if any(row[1:])]
+    if not cells:
+        return []
+    return ["", "Derivatives of the dynamics (all matrices), beside Pinocchio's "
+            "`computeRNEADerivatives` and `computeABADerivatives` (calls less Python's part, as "
+            "above), and the time of a first compilation. CasADi's generated code is not "
+            "compared.", "",
+            _line(["robot", "inverse dynamics", "compiled in", "forward dynamics", "compiled in"]),
+            "|---|" + "---:|" * 4, *map(_line, cells)]
 
 
 def _urdf_peer_lines(bench: Bench, arms: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from nlink.bench.closed_chains_bench import bench_loops
+from nlink.bench.derivatives_bench import DERIVATIVES, bench_derivatives
 from nlink.bench.peers import bench_mobility, bench_mujoco, bench_pinocchio
 from nlink.bench.timing import Bench, adder, best, best_call, caller, filler
 from nlink.bench.urdf_peers import URDF_PEERS, bench_urdf_peers
@@ -93,6 +94,7 @@ def _bench_robot(bench: Bench, robot: Robot, seconds: float) -> None:
             bench_pinocchio(add, model, what, inputs, seconds)
         if "mujoco" not in bench.missing and what in ("inverse_dynamics", "forward_dynamics"):
             bench_mujoco(add, robot.description, what, states, seconds)
+    bench_derivatives(bench, robot, states, model, seconds)
     bench_urdf_peers(bench, robot.description, {
         what: [states[name] for name in names] for what, names in PLAIN[:2]}, seconds)
     for algorithm in ("diagonalized", "diagonalized-xi"):
@@ -140,6 +142,7 @@ def _bench_humanoid(bench: Bench, seconds: float) -> None:
             bench_pinocchio(add, model, what, swapped, seconds)
         elif model is not None:
             bench_mobility(add, model, states["q"][:, order.coordinates], seconds)
+    bench_derivatives(bench, robot, states, model, seconds, DERIVATIVES[:1])
 
 
 def humanoid_path() -> Path | None:

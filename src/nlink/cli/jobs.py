@@ -121,6 +121,8 @@ def simulate(
     = None,
     plot: Annotated[Path | None, typer.Option(
         metavar="FILE", help="Draw q as .png, .svg or .pdf, and loops in a second one.")] = None,
+    page: Annotated[Path | None, typer.Option(
+        "--html", metavar="FILE", help="Write a page that plays the motion.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Integrate a motion: free fall, forced, controlled; one or many.
@@ -177,6 +179,8 @@ def simulate(
         files.append(result.plot(plot))
         if model.mechanism.closures:
             files.append(result.plot(plot.with_stem(f"{plot.stem}-loops"), what="loops"))
+    if page is not None:
+        files.append(result.html(page, robot=model))
     numbers = simulation.summary(result) | {"files": [str(path) for path in files]}
     ok = result.ok
     del result  # Windows removes no file that is mapped

@@ -14,7 +14,13 @@ from rich.table import Table
 
 from nlink.bench import bench_tables
 from nlink.bench import dynamics as bench
-from nlink.compute.complexity import INVERSE_DYNAMICS_TABLE, CostFormula, cost_formula, count
+from nlink.compute.complexity import (
+    INVERSE_DYNAMICS_TABLE,
+    CostFormula,
+    cost_formula,
+    count,
+    count_rivals,
+)
 from nlink.formats.files import write_text
 from nlink.model.pose import DH
 from nlink.reports.link_tree import PLAIN, link_tree
@@ -122,6 +128,8 @@ class Counts:
     customized: dict[str, Count]
     general: dict[str, Count] | None
     formulas: dict[str, CostFormula | None]
+    rivals: dict[str, Count]
+    """Of one name that was asked for: the formulations that compete with the chosen one."""
 
     @classmethod
     def of(cls, robot: Robot, names: Sequence[str], algorithm: str | None, *,
@@ -133,7 +141,8 @@ class Counts:
             {name: count(robot, name, chosen[name]) for name in names},
             {name: count(robot, name, chosen[name], customize=False) for name in names}
             if general else None,
-            {name: _formula(name, chosen[name]) for name in names} if general else {})
+            {name: _formula(name, chosen[name]) for name in names} if general else {},
+            count_rivals(robot, names[0]) if len(names) == 1 and algorithm is None else {})
 
     def data(self) -> dict[str, Any]:
         """For `nlink count --json`."""
@@ -145,6 +154,9 @@ class Counts:
                 there, formula = self.general[name], self.formulas[name]
                 rows[name] |= {"general": asdict(there) | {"total": there.total},
                                "formula": None if formula is None else str(formula)}
+            if self.rivals:
+                rows[name]["rivals"] = {known: asdict(each) | {"total": each.total}
+                                        for known, each in self.rivals.items()}
         return {"robot": self.robot.name, "n": self.robot.n, "counts": rows}
 
     def table(self) -> Table:
@@ -156,6 +168,8 @@ class Counts:
                 there = self.general[name]
                 table.add_row("  any robot of this shape", str(there), str(there.total))
                 table.add_row(f"  chains: {self.formulas[name] or 'no cubic formula'}", "", "")
+            for known, each in self.rivals.items():
+                table.add_row(f"  {known}", str(each), str(each.total))
         return table
 
 

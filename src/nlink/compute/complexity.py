@@ -14,11 +14,11 @@ from fractions import Fraction
 from functools import cache
 from itertools import pairwise, zip_longest
 
-from nlink.algorithms.catalogue import Algorithm, Options
+from nlink.algorithms.catalogue import FEW_JOINTS, Algorithm, Options
 from nlink.model.joints import JOINT_TYPES
 from nlink.model.mechanism import NO_TURN, Attachment, Mechanism, MovingJoint
 from nlink.model.parameters import generic
-from nlink.programs.products import find, split_name
+from nlink.programs.products import find, formulations, split_name
 from nlink.programs.tracing import ports, run_text, trace
 from nlink.robot import Robot, expect_robot
 from nlink.scalars.counting import Count, Counted, count_program
@@ -45,6 +45,16 @@ def count(robot: Robot, name: str = "inverse_dynamics", algorithm: str | None = 
         return _count_written(request.algorithm, mechanism, request.options, customize)
     lift = None if customize else lambda graph, m: generic(m, graph.parameter)
     return count_program(trace(request.algorithm, mechanism, request.options, lift=lift))
+
+
+def count_rivals(robot: Robot, name: str) -> dict[str, Count]:
+    """Operations of the formulations that compete with the chosen one, for robots of few joints."""
+    if len(robot.mechanism.joints) > FEW_JOINTS:
+        return {}
+    chosen = robot.request(name).algorithm.formulation
+    known = formulations(name, loops=bool(robot.description.loops))
+    return {formulation: count(robot, name, formulation) for formulation, entry in known.items()
+            if entry.counted and formulation != chosen and not entry.refuses(robot.mechanism)}
 
 
 def _count_written(algorithm: Algorithm, mechanism: Mechanism, options: Options,

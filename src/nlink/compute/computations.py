@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from nlink.algorithms.catalogue import INVERTING, Algorithm, rivals
 from nlink.backends.llvm.threads import MAKING
+from nlink.compute.composed import forward_derivatives
 from nlink.compute.engines import ENGINES, Engine, Function, Request, kernel, out_last, prepare
 from nlink.model.canonical import attach, canonical
 from nlink.model.description import Description
@@ -128,6 +129,9 @@ class Computations:
             raise ValueError(f"engine: {engine!r}, expected one of {', '.join(ENGINES)}")
         entry = self._formulation(name, how.get("algorithm"), stand_ins=True)
         request = self._request(entry, frame, wrenches)
+        if engine is None and entry.in_parts and request.many_joints:
+            return forward_derivatives(request, lambda part: self._function(
+                part, frame, wrenches and part != "inverse_mass_matrix", {}))
         if not entry.stand_in:
             return prepare(request, engine)
         other = find(name, entry.stand_in, loops=True)

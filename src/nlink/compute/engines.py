@@ -32,8 +32,8 @@ FEW_JOINTS = 8
 """Up to so many joints, code is straight-line, whatever it computes."""
 SHORT = 6_000
 """Instructions up to which code is straight-line: rolled code would be no faster."""
-LONG = 20_000
-"""Instructions beyond which code is rolled if it can be: LLVM would take seconds."""
+LONG = 24_000
+"""Instructions beyond which code is rolled if it can be: LLVM would take five seconds."""
 LONGEST = 250_000
 """Instructions beyond which code that cannot be rolled is not compiled."""
 SPARED = 0.6
@@ -41,7 +41,7 @@ SPARED = 0.6
 of rolled code: a robot's own zeros and ones are folded, which rolled code has to compute with."""
 RARELY = 5
 """Straight-line code has rarely so many times fewer instructions than rolled code executes."""
-DEAD = 1.5
+DEAD = 2.1
 """How many times the instructions that its results need a program may trace."""
 
 
@@ -111,6 +111,11 @@ class Request:
 
         most = most_straight(plan(rolled, fma=False).operations)
         return (self._straight(most) if most else None) or rolled
+
+    @property
+    def many_joints(self) -> bool:
+        """Whether its straight-line code may be long."""
+        return not self._few
 
     @property
     def _few(self) -> bool:

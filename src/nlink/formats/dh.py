@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from nlink.formats.actuator_tables import actuator_table, read_actuators
 from nlink.formats.files import LARGEST
 from nlink.formats.rows import (
     DH_KEYS,
@@ -25,7 +26,7 @@ from nlink.formats.rows import (
     joint_fields,
     joint_keys,
 )
-from nlink.model.actuators import Motor
+from nlink.model.actuators import Actuator, Motor
 from nlink.model.canonical import align
 from nlink.model.constraints import CONSTRAINTS, Rows, Screw
 from nlink.model.description import (
@@ -47,13 +48,15 @@ MAX_DEPTH = 32
 """Parts of a key, and brackets within brackets."""
 MAX_ROWS = 50_000
 """Links and frames of a file."""
-_TOP_KEYS = {"name", "convention", "gravity", "source", "link", "frame", "loop", "home"}
+_TOP_KEYS = {"name", "convention", "gravity", "source", "link", "frame", "loop", "home",
+             "actuator"}
 
 
 def from_rows(rows: Sequence[Mapping[str, Any]], *, convention: Convention = "standard",
               gravity: Sequence[float] = (0.0, 0.0, -9.81), name: str = "robot",
               source: str = "", frames: Sequence[Frame] = (), report: Sequence[str] = (),
               physical: Physical = "warn", loops: Sequence[Loop] = (),
+              actuators: Sequence[Actuator] = (),
               home: Sequence[float] = ()) -> Description:
     """A description from rows, mappings as the [[link]] tables of a TOML file are.
 
@@ -78,7 +81,7 @@ def from_rows(rows: Sequence[Mapping[str, Any]], *, convention: Convention = "st
     return Description(
         name=name, links=tuple(links), joints=tuple(joints), frames=tuple(frames),
         gravity=_vector("gravity", gravity), source=source, report=tuple(report),
-        physical=physical, loops=tuple(loops), home=tuple(home))
+        physical=physical, loops=tuple(loops), home=tuple(home), actuators=tuple(actuators))
 
 
 def _base(tables: Sequence[Any], *names: str) -> str:
@@ -306,7 +309,9 @@ def parse_toml(text: str, *, origin: str = "<toml>", physical: Physical = "warn"
             name=data.get("name", "robot"), source=data.get("source", ""),
             frames=[_frame(frame, names) for frame in frames], physical=physical,
             loops=read_loops(data.get("loop", []), names),
-            home=_number_list("home", data.get("home", [])))
+            home=_number_list("home", data.get("home", [])),
+            actuators=read_actuators(data.get("actuator", []),
+                                     {row["joint_name"] for row in links}))
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{origin}: {error}") from None
 
@@ -409,7 +414,9 @@ def to_toml(description: Description) -> str:
           in enumerate(zip(description.links, description.joints, strict=True), 1)),
         *(("[[frame]]", {"name": frame.name, "link": names[frame.link],
                          **_write_pose(frame.pose)}) for frame in description.frames),
-        *(("[[loop]]", _write_loop(loop, names)) for loop in description.loops)]
+        *(("[[loop]]", _write_loop(loop, names)) for loop in description.loops),
+        *(("[[actuator]]", actuator_table(each)) for each in description.actuators
+          if any(each.joint == joint.name for joint in description.joints))]
     return _lines(top) + "".join(f"\n{head}\n{_lines(table)}" for head, table in tables)
 
 

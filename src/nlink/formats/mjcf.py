@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from nlink.formats.files import LARGEST, read_text
-from nlink.formats.mjcf_actuators import read_actuators
+from nlink.formats.mjcf_actuators import compiled_actuators
 from nlink.formats.mjcf_bounds import mjcf_root
 from nlink.formats.mjcf_visuals import geoms
 from nlink.formats.safe_xml import Notes
@@ -117,7 +117,7 @@ def from_mujoco(model: Any, *, name: str = "robot", physical: Physical = "warn",
     loops = tuple(_loops(model, numbers, notes))
     single = {number: name for number, name in names.taken.items()
               if model.jnt_type[number] in (2, 3)}
-    actuators = tuple(read_actuators(model, single, notes))
+    actuators = tuple(compiled_actuators(model, single, notes))
     x, y, z = _gravity(model).tolist()
     return Description(name, tuple(links), tuple(joints), frames, (x, y, z),
                        report=notes.lines(), physical=physical, loops=loops, visuals=visuals,

@@ -13,7 +13,7 @@ _JOINT, _NO_DYNAMICS, _FIXED, _AFFINE, _NONE = 0, 0, 0, 1, 0
 """MuJoCo's numbers: transmission by a joint, no activation, a constant gain, an affine bias."""
 
 
-def read_actuators(model: Any, joints: Mapping[int, str], notes: Notes) -> Iterator[Actuator]:
+def compiled_actuators(model: Any, joints: Mapping[int, str], notes: Notes) -> Iterator[Actuator]:
     """Those on joints with one coordinate, given by number and name; others are noted."""
     for k in range(int(model.nu)):
         name = model.actuator(k).name or f"actuator{k}"

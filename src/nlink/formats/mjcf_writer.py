@@ -14,6 +14,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
 
+from nlink.formats.actuator_tables import write_actuators
 from nlink.formats.urdf_writer import (
     loop_losses,
     name_losses,
@@ -21,6 +22,7 @@ from nlink.formats.urdf_writer import (
     plainly_named,
     xml_text,
 )
+from nlink.model.actuators import Actuator
 from nlink.model.constraints import Ball, Rigid
 from nlink.model.description import Description, Frame, Joint, Link, Loop, inertia_rounding
 from nlink.model.joints import Fixed, Free, Planar, Prismatic, Revolute, Spherical, Universal
@@ -66,7 +68,15 @@ def to_mjcf(description: Description) -> str:
             SubElement(equality, kind, name=loop.name, site1=loop.on.name, site2=loop.of.name)
     else:
         flag.set("constraint", "disable")
+    write_actuators(root, _driven(description))
     return xml_text(root)
+
+
+def _driven(description: Description) -> list[Actuator]:
+    """Actuators on hinges and slides, which MJCF has as they are."""
+    joints = {joint.name for joint in description.joints
+              if isinstance(joint.type, Revolute | Prismatic)}
+    return [each for each in description.actuators if each.joint in joints]
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +297,9 @@ def mjcf_losses(description: Description) -> list[str]:
             ("breakaway friction", _which(joints, lambda j: j.friction.excess > 0)),
             ("universal and planar joints become several",
              _which(joints, lambda j: isinstance(j.type, Universal | Planar))),
+            ("rotors behind gears become armatures", _which(joints, lambda j: j.motor.inertia > 0)),
+            ("actuators", [each.name for each in description.actuators
+                           if each not in _driven(plainly_named(description))]),
             ("mimic joints become independent", _which(joints, lambda j: j.mimic is not None)),
             ("loops become MuJoCo's soft equalities", [loop.name for loop in written]),
             ("inertia of links without mass",

@@ -48,7 +48,7 @@ def _visual(node: XmlNode, link: str, origin: str, materials: dict[str, Colour],
         colour = _colour(material) or materials.get(name)
         # a texture is not drawn, and a name that is defined nowhere is said when it is drawn
         unknown = name if colour is None and not material.children("texture") else ""
-    kind = shapes[0].tag
+    kind: ShapeName = shapes[0].tag  # type: ignore[assignment]  # one of _SHAPES
     return Visual(link, kind, _size(kind, shape), place(node), colour, unknown,
                   shape.text("filename").strip() if kind == "mesh" else "", origin)
 

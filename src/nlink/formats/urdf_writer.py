@@ -54,6 +54,9 @@ def urdf_losses(description: Description) -> list[str]:
     rotors = [joint.name for joint in description.joints if joint.rotor_inertia]
     if rotors:
         lost.append(f"armature: {len(rotors)} joints ({first_few(rotors)})")
+    if description.actuators:
+        names = [each.name for each in description.actuators]
+        lost.append(f"actuators: {len(names)} ({first_few(names)})")
     curves = [joint.name for joint in description.joints if joint.friction.excess]
     if curves:
         lost.append(f"breakaway friction: {len(curves)} joints ({first_few(curves)})")

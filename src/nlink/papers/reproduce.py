@@ -20,6 +20,8 @@ from nlink.papers import saha_tables as tables
 from nlink.papers.experiments import EVERY, LEFT, ROW_HEAD, SPARSE, Arm, T, arms
 from nlink.reports.page import Page
 from nlink.simulation import figures as trajectories
+from nlink.viewer.clip import Clip
+from nlink.viewer.motion_page import inline_frame, motion_page
 
 METHODS = {"rkf45": "RKF 4(5)", "verner65": "DVERK 5(6)", "abm": "ABM"}
 """The integrators of [Saha03]: its own scheme, and the two of NEWMOS."""
@@ -156,6 +158,8 @@ class _Report:
             exact = case.fall("dop853", 1e-13, 1e-15)
             self.draw_joints(f"fall_{name}", case, run.t, {"RKF 4(5)": run.q, "ABM": abm.q},
                              f"{figure}: free fall of the {arm} arm")
+            motion = motion_page(Clip.of(run, frames=300), compact=True)
+            page.frame(inline_frame(motion), f"The {arm} arm as it falls (RKF)")
             kinetic = case.robot.kinetic_energy(run.q, run.qd).max()
             drift = np.abs(run.energy - run.energy[0]).max() / kinetic
             page.text(f"RKF at tolerance 1e-10: {run.stats}; energy kept to {drift:.0e} of the "

@@ -262,9 +262,9 @@ class _Matrices:
     entry: Algorithm
 
     def __call__(self, driver: Unrolled, options: Options, *columns: Any) -> list[Nodes]:
-        varied = [(port, column) for port, column in zip(self.entry.inputs, columns, strict=True)
-                  if port[0] != WRENCHES]
-        at = _Arguments(driver, *map(tuple, zip(*varied, strict=True)), len(options.frames))
+        varied = [k for k, (name, _) in enumerate(self.entry.inputs) if name != WRENCHES]
+        at = _Arguments(driver, tuple(self.entry.inputs[k] for k in varied),
+                        [columns[k] for k in varied], len(options.frames))
         outputs = _outputs(self.entry, at, driver, options, columns)
         y, widths = list(chain(*outputs)), at.widths
         rows, width = len(set(y)), sum(widths)

@@ -110,6 +110,10 @@ class Page:
                           f'<div class="panels" role="img" aria-label="'
                           f'{html.escape(caption, quote=True)}">{drawings}</div></figure>')
 
+    def frame(self, page: str, caption: str) -> None:
+        """Another page within this one, which it brings along whole."""
+        self.parts.append(f"<figure><figcaption>{html.escape(caption)}</figcaption>{page}</figure>")
+
     def html(self) -> str:
         links = "".join(f'<a href="#{a}">{html.escape(title)}</a>' for a, title in self.sections)
         return (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

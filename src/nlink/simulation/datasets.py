@@ -38,6 +38,9 @@ def to_xarray(run: Run) -> Any:
         "energy": ([*lead, "time"], run.energy, {"units": "J"}),
         "status": (lead, np.asarray(run.status, dtype=str)),
         "t_end": (lead, np.asarray(run.t_end), {"units": "s"})}
+    if "x" in run.parts:
+        arrays["x"] = ([*lead, "time", "controller_state"], np.asarray(run.x),
+                       {"long_name": "state of the controller"})
     if run.desired is not None:
         arrays["desired"] = (["time", "coordinate"], run.desired)
     labels = {

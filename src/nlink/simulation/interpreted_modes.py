@@ -30,9 +30,13 @@ def mode_programs(problem: Problem, system: System, control: Control, own: Array
     hybrid = _hybrid(problem, own)
     mechanism = problem.varied.mechanism(robot, own.tolist())
 
+    def driven(t: float, q: Array, v: Array, parts: Any) -> tuple[Scalars, Array]:
+        tau, further = control(float(t), q, v, parts)
+        return system.rubbed(mechanism, v, tau), further
+
     def rates(t: float, y: Array) -> Array:
         q, v, parts = system.split(y)
-        tau, further = control(t, q, v, parts)
+        tau, further = driven(t, q, v, parts)
         qdd, holding = modes.moving(hybrid, mechanism, q, v, tau, parts["mode"])
         velocity = v if space.flat else np.array(space.tangent(q, v))
         return np.concatenate([velocity, qdd, system.with_holding(further.tolist(), holding)])
@@ -40,14 +44,14 @@ def mode_programs(problem: Problem, system: System, control: Control, own: Array
     def switched(name: str) -> Callable[..., Array]:
         def program(t: float, y: Array) -> Array:
             q, v, parts = system.split(y)
-            tau, _ = control(float(t), q, v, parts)
+            tau, _ = driven(t, q, v, parts)
             return np.array(system.switched(name, hybrid, mechanism, y.tolist(), tau), float)
 
         return program
 
     def advance(t: float, y: Array, cells: Any) -> Array:
         q, v, parts = system.split(y)
-        tau, further = control(float(t), q, v, parts)
+        tau, further = driven(t, q, v, parts)
         return np.array(system.advanced(hybrid, mechanism, y.tolist(), tau, further.tolist(),
                                         float(cells[0])), float)
 

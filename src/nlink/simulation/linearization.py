@@ -52,6 +52,7 @@ def linearize(robot: Robot, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, step: f
     Without `step` they are those of dx/dt; with it, of the state a step of that size later by a
     method of `nlink.simulate` that knows one step ("semi_implicit", "rk4", "dopri5", ...), tau
     held. Changes of q are in the tangent space, at q before the step and at the new q after it.
+    Of a mechanism with loops it is the step before its projection onto them.
 
     >>> import nlink, numpy as np
     >>> A, B = linearize(nlink.load("double_pendulum"), [-np.pi / 2, 0], [0, 0], [0, 0])
@@ -62,8 +63,7 @@ def linearize(robot: Robot, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, step: f
     if len(robot.mechanism.joints) > MOST_JOINTS:
         raise ValueError(f"robot: {len(robot.mechanism.joints)} joints, expected at most "
                          f"{MOST_JOINTS} for matrices; nlink.jvp gives products with them")
-    given = [batch(name, x, (size,)) for name, x, size in (
-        ("q", q, robot.nq), ("qd", qd, n), ("tau", tau, n))]
+    given = (batch("q", q, (robot.nq,)), batch("qd", qd, (n,)), batch("tau", tau, (n,)))
     if step is None:
         return _kernel(robot, "motion", _motion)(*given)
     h = batch("step", step, ())

@@ -223,11 +223,11 @@ def rubbing(problem: Problem, friction: str, width: float, limits: str,
         raise ValueError(f"friction: {friction!r}, expected one of {', '.join(FRICTION)}")
     if not (np.isfinite(width) and width > 0):
         raise ValueError(f"width: {width}, expected a positive rate")
-    dry = varied or any(any((*joint.coulomb, *joint.excess)) for joint in robot.mechanism.joints)
-    if friction == "smooth":
-        return None, float(width) if dry else None
+    rough = varied or any(any((*joint.coulomb, *joint.excess)) for joint in robot.mechanism.joints)
+    dry = rough and friction == "dry"
+    smooth = float(width) if rough and not dry else None
     if not dry and limits != "hold":
-        return None, None
+        return None, smooth
     what = "limits: 'hold'" if limits == "hold" else "friction: 'dry'"
     other = "limits='ignore'" if limits == "hold" else "friction='smooth'"
     for wrong, why in (
@@ -239,8 +239,9 @@ def rubbing(problem: Problem, friction: str, width: float, limits: str,
         if wrong:
             raise ValueError(f"{what} does not go with {why}, expected {other}")
     M = np.reshape(apply(robot, "mass_matrix", robot.neutral.tolist()), (robot.n, robot.n))
-    return moded_rates(robot, np.maximum(np.diag(M), SCALE).tolist(), rubbing=dry, varied=varied,
-                       limits=limits == "hold"), None
+    scales = np.maximum(np.diag(M), SCALE).tolist()
+    return moded_rates(robot, scales, rubbing=dry, varied=varied,
+                       limits=limits == "hold") or None, smooth
 
 
 def whole_number(name: str, given: Any) -> int:

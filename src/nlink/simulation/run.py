@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from nlink.robot import Robot
+    from nlink.viewer.playback import RunView
 
 Array = np.ndarray
 PIECE = 2**25
@@ -269,6 +270,19 @@ class Run:
 
         figure = run_figure(self, what=what, title=title)
         return figure if path is None else save(figure, path)
+
+    def view(self, *, frame: int | str = -1, trajectories: int = 8, robot: Robot | None = None,
+             host: str = "localhost", port: int | None = None, dark: bool = False,
+             packages: Sequence[str | Path] = ()) -> RunView:
+        """The motion in the browser, at `.url` until `.close()`: a time slider, the trace of a
+        frame, forces of loops, curves, an ensemble's first few trajectories as ghosts.
+
+        `robot` as for `html`, the rest as for `robot.view`. Needs viser.
+        """
+        from nlink.viewer.playback import RunView
+
+        return RunView(self, frame=frame, trajectories=trajectories, robot=robot, host=host,
+                       port=port, dark=dark, packages=packages)
 
     def html(self, path: str | Path, *, frame: int | str = -1, trajectories: int = 8,
              robot: Robot | None = None, packages: Sequence[str | Path] = ()) -> Path:

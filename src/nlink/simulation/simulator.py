@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,6 +40,15 @@ CHECKPOINT = 2.0
 """Seconds between checkpoints, and before a progress bar appears."""
 
 
+@runtime_checkable
+class Follows(Protocol):
+    """A `progress` that is also told the times and coordinates that trajectories have reached, as
+    `robot.view().follow()` is."""
+
+    def __call__(self, share: float) -> None: ...
+    def states(self, t: Array, q: Array) -> None: ...
+
+
 def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = None,
              t: float | ArrayLike = 10.0, tau: ArrayLike | Controller | None = None,
              method: str | Method = "rkf45", rtol: float = 1e-9, atol: float = 1e-12,
@@ -59,13 +68,14 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
 
     `tau` is None (free fall), a controller (see `nlink.simulation.controllers`, or any function
     of t, q, qd written with `nlink.sin` and friends, which becomes part of the machine code;
-    `traced=False` calls it as ordinary Python), or joint forces on the output times, linear
-    in between, (..., times, n).
+    `traced=False` calls it as ordinary Python; docs/controllers.md has those with a state, a
+    sampling time, saturation, delay or noise, and how Python is called), or joint
+    forces on the output times, linear in between, (..., times, n).
 
     `vary` gives trajectories numbers of their own, (..., how many), which broadcast with q0:
     "payload" (masses held in the last frame, or a `nlink.simulation.Payload`), "viscous",
-    "coulomb" and "armature" of the joints, "kp" and "kd" of the bundled controllers, and "p", which
-    one of yours gets as controller(t, q, qd, p). One kernel serves them all.
+    "coulomb" and "armature" of the joints, "kp", "ki" and "kd" of the bundled controllers, and
+    "p", which one of yours gets as controller(t, q, qd, p). One kernel serves them all.
 
     `method` is "rkf45", "dopri5", "verner65", "dop853", "rkf78" or "abm" (error control by rtol
     and atol, `step` being the first step), "rk4", "symplectic" or "semi_implicit" (fixed `step`,
@@ -277,6 +287,8 @@ def _advance(kernel: Any, store: Store, problem: Problem, limits: dict[str, Any]
                         failed = records["status"] > STATUS["done"]
                         here = np.where(failed, outputs, records["next"] - 1).sum()
                         tell(float(passed + here) / total)
+                        if isinstance(progress, Follows):
+                            progress.states(records["t"], records["y"][:, :problem.robot.nq])
             finally:  # records never say that all is done before the forces are written too
                 with uninterrupted():
                     if (records["status"] == STATUS["running"]).any():

@@ -41,9 +41,8 @@ class Stepper:
     """Robots from states q, qd, (..., nq) and (..., n), that move `step` seconds at each call.
 
     `method`, `rtol`, `atol`, `friction` and `width` are those of `nlink.simulate`; a fixed step is
-    `step`. `t`, `q` and
-    `qd` are what the robots are at, `status` is "running", or why a robot has failed: then it
-    stays where it was until it is reset.
+    `step`. `t`, `q` and `qd` are what the robots are at, `status` is "running", or why a robot has
+    failed: then it stays where it was until it is reset.
 
     >>> import nlink
     >>> robots = Stepper(nlink.load("planar3"), q=np.zeros((100, 3)), step=0.01)
@@ -69,7 +68,7 @@ class Stepper:
         modes, smooth = rubbing(problem, friction, width, "ignore")
         system = System(robot, problem.controller, velocity=problem.velocity, closing=closing,
                         asks=True, modes=modes, width=smooth,
-                        stepwise=problem.method.stepwise and modes is not None)
+                        stepwise=getattr(problem.method, "stepwise", False) and modes is not None)
         from nlink.backends.llvm import threads as team
         from nlink.backends.llvm.host import host
 

@@ -126,7 +126,7 @@ class System:
                      2 * robot.n if self.table else 0, self.varied.width, robot.nq,
                      sum(part.size for part in parts if part.discrete))
 
-    def scheme(self, own: Scalars = ()) -> ControlScheme | None:
+    def scheme(self, own: Sequence[Scalar] = ()) -> ControlScheme | None:
         """The controller, with the numbers that vary if they are given."""
         if self.controller is None:
             return None
@@ -295,7 +295,7 @@ class System:
         return self._part("sample", lambda t, y, u: self.after_sample(
             t, y, u[self.shape.timed:]))
 
-    def after_sample(self, t: Scalar, y: Scalars, own: Scalars) -> list[Scalar]:
+    def after_sample(self, t: Scalar, y: Scalars, own: Sequence[Scalar]) -> list[Scalar]:
         """The state after the controller has seen it."""
         scheme = self.scheme(own)
         assert scheme is not None
@@ -471,6 +471,7 @@ class System:
             mechanism = self.varied.mechanism(self.robot, own)
             q, qd, parts = self.split(y)
             tau, _ = self._forces(y[0].graph, t, q, qd, parts, own)
+            tau = self.rubbed(mechanism, qd, tau)
             return self.switched(name, self._hybrid(mechanism), mechanism, y, tau)
 
         return self._part(name, values)
@@ -484,6 +485,7 @@ class System:
             mechanism = self.varied.mechanism(self.robot, own)
             q, qd, parts = self.split(y)
             tau, further = self._forces(y[0].graph, t, q, qd, parts, own)
+            tau = self.rubbed(mechanism, qd, tau)
             return self.advanced(self._hybrid(mechanism), mechanism, y, tau, further, u[-1])
 
         return self._part("advance", values, 1)

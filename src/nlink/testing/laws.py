@@ -30,6 +30,7 @@ from nlink.testing.samples import (
     condition,
     difference,
     friction,
+    inertial_parameters,
     mass_columns,
     partials,
     runner,
@@ -194,6 +195,14 @@ def forward_dynamics_is_differentiated(robot: Robot, x: Samples, engine: Engine 
     return worst((difference(inverse @ M, np.eye(robot.n), *_largest(np.abs(inverse) @ np.abs(M))),
                   *(difference(M @ a, -b, *_largest(np.abs(M) @ np.abs(a)), torque_scale(robot))
                     for a, b in zip(found, expected, strict=True))))
+
+
+def forces_are_linear_in_inertias(robot: Robot, x: Samples, engine: Engine | None) -> float:
+    Y = robot.regressor(x.q, x.qd, x.qdd, engine=engine)
+    tau = robot.inverse_dynamics(x.q, x.qd, x.qdd, engine="numpy")
+    rotors = np.array([joint.armature for joint in robot.joints for _ in range(joint.type.nv)])
+    rest = tau - friction(robot, x.qd) - rotors * x.qdd
+    return difference(Y @ inertial_parameters(robot), rest, *_largest(tau), torque_scale(robot))
 
 
 def pose_is_rigid(robot: Robot, x: Samples, engine: Engine | None) -> float:
@@ -383,6 +392,7 @@ LAWS: tuple[Law, ...] = (
         _few),
     Law("derivatives", "dID = complex steps of ID", inverse_dynamics_is_differentiated, 50, _few),
     Law("yielding", "M dFD = -dID", forward_dynamics_is_differentiated, 50, _few),
+    Law("regressor", "tau = Y pi", forces_are_linear_in_inertias, 50, _few),
     Law("rotation", "R R^T = 1, det R = 1", pose_is_rigid, 50),
     Law("jacobian", "J = d pose / dq", jacobian_is_pose_derivative, 50, _few),
     Law("jacobian rate", "Jdot qd = d/dt (J) qd", jacobian_dot_is_jacobian_rate, 50, _few),

@@ -100,6 +100,17 @@ def friction(robot: Robot, qd: Array) -> Array:
     return viscous * qd + (coulomb + excess * np.exp(-falloff * qd * qd)) * np.sign(qd)
 
 
+def inertial_parameters(robot: Robot) -> Array:
+    """The ten parameters of each link, as `robot.regressor` has them."""
+    rows = []
+    for link in robot.links:
+        c = np.array(link.com)
+        J = np.array(link.inertia) + link.mass * (c @ c * np.eye(3) - np.outer(c, c))
+        rows.append([link.mass, *(link.mass * c), J[0, 0], J[0, 1], J[1, 1], J[0, 2], J[1, 2],
+                     J[2, 2]])
+    return np.array(rows).ravel()
+
+
 def mass_columns(robot: Robot, x: Samples, engine: Engine | None) -> Array:
     """M(q) by columns of inverse dynamics, which is linear in qdd.
 

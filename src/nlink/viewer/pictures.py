@@ -6,6 +6,7 @@ sun the rest, and its shadow falls on a ground with a grid.
 
 from __future__ import annotations
 
+import base64
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
@@ -19,7 +20,7 @@ from nlink.formats.files import write_bytes
 from nlink.model.joints import AxialJoint
 from nlink.scalars.arrays import single
 from nlink.viewer.raster import rasterize
-from nlink.viewer.scene import Part, Scene
+from nlink.viewer.scene import LAYERS, Part, Scene
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 Array = np.ndarray
 FINER = 2
 """Pixels are means of this many squared."""
+FEW = 40
+"""Links of a robot that is drawn wherever it is shown."""
 LARGEST = 4096
 """Pixels across."""
 THEMES = {
@@ -113,6 +116,9 @@ def picture(scene: Scene, places: Array, *, width: int = 960, height: int = 720,
     """(height, width, 3) bytes: the robot with its links at `places` (links + 1, 4, 4)."""
     if theme not in THEMES:
         raise ValueError(f"theme: {theme!r}, expected {' or '.join(map(repr, THEMES))}")
+    unknown = [layer for layer in layers if layer not in LAYERS]
+    if unknown:
+        raise ValueError(f"layers: {unknown[0]!r}, expected some of {', '.join(LAYERS)}")
     if not (16 <= width <= LARGEST and 16 <= height <= LARGEST):
         raise ValueError(f"size: {width} x {height} pixels, expected 16 to {LARGEST}")
     corners = scene.corners(places)
@@ -293,13 +299,22 @@ def robot_png(robot: Robot, path: str | Path | None, q: Array | None = None, *,
               layers: Iterable[str] = (), packages: Sequence[str | Path] = (),
               scene: Scene | None = None) -> bytes:
     """A picture of a robot in a configuration, written to `path` if given."""
+    if path is not None and Path(path).suffix != ".png":
+        raise ValueError(f"path: {str(path)!r} has the suffix {Path(path).suffix!r}, "
+                         "expected .png")
     q = single("q", robot.neutral if q is None else q, (robot.nq,))
     scene = scene or Scene.of(robot, packages)
     data = png(picture(scene, scene.places(q), width=width, height=height, theme=theme,
                        layers=layers))
     if path is not None:
-        if Path(path).suffix != ".png":
-            raise ValueError(f"path: {str(path)!r} has the suffix {Path(path).suffix!r}, "
-                             "expected .png")
         write_bytes(path, data)
     return data
+
+
+def inline_picture(robot: Robot, *, width: int = 320, height: int = 240) -> str:
+    """A small picture within a page; nothing where meshes would have to be read first, or the
+    links are so many that drawing takes long."""
+    if len(robot.links) > FEW or any(visual.file for visual in robot.description.visuals):
+        return ""
+    data = base64.b64encode(robot_png(robot, None, width=width, height=height)).decode("ascii")
+    return f'<img width="{width}" height="{height}" alt="" src="data:image/png;base64,{data}">'

@@ -39,7 +39,7 @@ def rasterize(points: Array, triangles: Array, width: int, height: int) -> Buffe
     corners = points[triangles]
     low = np.floor(corners[..., :2].min(axis=1) - 0.5)
     high = np.ceil(corners[..., :2].max(axis=1) + 0.5)
-    fits = np.isfinite(corners).all(axis=(1, 2))
+    fits: Array = np.asarray(np.isfinite(corners).all(axis=(1, 2)))
     low, high = np.where(fits[:, None], low, 0.0), np.where(fits[:, None], high, 0.0)
     bounds = np.array([width, height])
     low, high = np.clip(low, 0, bounds).astype(int), np.clip(high, 0, bounds).astype(int)
@@ -50,7 +50,8 @@ def rasterize(points: Array, triangles: Array, width: int, height: int) -> Buffe
         group, side = seen[level == step], int(2**step)
         if step > LARGE:
             for k in group:
-                _fill(buffer, corners, np.array([k]), low, *(high[k] - low[k]), width, height)
+                across, down = (int(x) for x in high[k] - low[k])
+                _fill(buffer, corners, np.array([k]), low, across, down, width, height)
             continue
         most = max(1, FRAGMENTS // side**2)
         for begin in range(0, len(group), most):

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 Array = np.ndarray
 Layer = Literal["body", "axes", "frames", "masses", "inertias"]
 
+LAYERS = {"frames": "Frames", "axes": "Joint axes", "masses": "Centres of mass",
+          "inertias": "Inertia ellipsoids"}
+"""What is shown on request, and how it is called."""
 GREY: Colour = (0.72, 0.74, 0.77, 1.0)
 """Of shapes whose file names no colour."""
 BONES: tuple[Colour, ...] = ((0.90, 0.89, 0.86, 1.0), (0.62, 0.66, 0.71, 1.0))
@@ -209,7 +212,8 @@ def _simple(visual: Visual, size: float) -> Surface:
         return surfaces.capsule(*s)
     if shape == "ellipsoid":
         return surfaces.ellipsoid(*s)
-    return surfaces.box(*(2 * x or 6 * size for x in s), 1e-3 * size)  # a plane
+    x, y = (2 * half or 6 * size for half in s)
+    return surfaces.box(x, y, 1e-3 * size)  # a plane
 
 
 class _Skeleton:

@@ -317,15 +317,20 @@ def _cleared(program: RolledProgram, serial: bool) -> tuple[Port, ...]:
 
 
 def _operations(program: RolledProgram, sweeps: list[SweepPlan]) -> int:
-    """Of the costliest kind of each sweep, times the steps that the sweep takes."""
+    """Of the step of each joint's kind, times the columns that it takes part in."""
+    joints = program.joints
+    widths = joints.rates or (1,) * len(joints.parent)
+    carried = [0] * (len(joints.parent) + 1)  # the rates of all that a body carries, itself not
+    for i in range(len(joints.parent), 0, -1):
+        carried[joints.parent[i - 1]] += carried[i] + widths[i - 1]
+    later = [sum(widths)]
+    for rates in widths:
+        later.append(later[-1] - rates)
+    times = {SweepOrder.PATH: carried[1:], SweepOrder.ANSWER: later[:-1]}
     total = 0
-    depth = [0]
-    for parent in program.joints.parent:
-        depth.append(depth[parent] + 1)
-    times = {SweepOrder.PATH: sum((d - 1) * r for d, r in zip(depth[1:], program.joints.rates,
-                                                              strict=False)),
-             SweepOrder.ANSWER: sum(i * r for i, r in enumerate(program.joints.rates, 1))}
     for sweep, own in zip(sweeps, program.sweeps, strict=True):
-        count = times.get(sweep.order, len(program.over(own).parent))
-        total += max(step.code.operations() for step in sweep.steps) * count
+        cost = [step.code.operations() for step in sweep.steps]
+        domain = program.over(own)
+        count = times.get(sweep.order, [1] * len(domain.parent))
+        total += sum(cost[kind] * times for kind, times in zip(domain.kind, count, strict=True))
     return total

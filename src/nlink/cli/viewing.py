@@ -1,0 +1,84 @@
+"""The command that shows robots and runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import nlink
+from nlink.cli.app import AsJson, Floating, RobotName, app
+
+
+@app.command()
+def view(
+    robot: RobotName,
+    q: Annotated[str | None, typer.Option("--q", metavar="LIST", help="Where it begins.")] = None,
+    run: Annotated[Path | None, typer.Option(
+        "--run", metavar="FILE", help="Play a run of the robot, as simulate --out writes it.")]
+    = None,
+    png: Annotated[Path | None, typer.Option(
+        "--png", metavar="FILE", help="Write a picture instead, without a display.")] = None,
+    html: Annotated[Path | None, typer.Option(
+        "--html", metavar="FILE", help="With --run, write a page instead.")] = None,
+    width: Annotated[int, typer.Option(help="Of the picture, pixels; its height is 3/4.")] = 960,
+    layers: Annotated[list[str] | None, typer.Option(
+        "--show", metavar="LAYER", help="In the picture: axes, frames, masses, inertias.")] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="On a dark ground.")] = False,
+    packages: Annotated[list[Path] | None, typer.Option(
+        "--packages", metavar="DIR", help="Where package:// names of meshes are looked for, "
+        "besides above the robot's file.")] = None,
+    port: Annotated[int | None, typer.Option(
+        help="To listen on; the first free one from 8080.")] = None,
+    host: Annotated[str, typer.Option(help="Who may look: this machine alone.")] = "localhost",
+    browse: Annotated[bool, typer.Option(
+        "--open/--no-open", help="Open the browser.")] = True,
+    floating: Floating = False,
+    as_json: AsJson = False,
+) -> None:
+    """Look at a robot or a run in the browser, or write a picture or a page of it."""
+    from nlink.formats.state_rows import read_numbers
+    from nlink.reports import terminal
+
+    model = nlink.load(robot, floating=floating)
+    places = packages or []
+    if html is not None and run is None:
+        raise ValueError("--html needs --run, the motion to write a page of")
+    if run is not None and (png is not None or q is not None):
+        raise ValueError("--run does not go with --q and --png, expected --html or none of them")
+    start = model.neutral if q is None else read_numbers("--q", q, model.nq)
+    if png is not None:
+        model.png(png, start, width=width, height=3 * width // 4, layers=layers or (),
+                  theme="dark" if dark else "light", packages=places)
+        _written(png, as_json=as_json)
+        return
+    if run is not None and html is not None:
+        nlink.load_run(run).html(html, robot=model, packages=places)
+        _written(html, as_json=as_json)
+        return
+    shown = (model.view(start, host=host, port=port, dark=dark, packages=places) if run is None
+             else nlink.load_run(run).view(robot=model, host=host, port=port, dark=dark,
+                                           packages=places))
+    for note in shown.scene.notes:
+        print(f"nlink: {note}", file=sys.stderr)
+    if as_json:
+        terminal.print_json({"url": shown.url, "notes": shown.scene.notes})
+    else:
+        terminal.say(f"{model.name} at {shown.url}; Ctrl-C ends it")
+    sys.stdout.flush()
+    if browse and sys.stdout.isatty():
+        import webbrowser
+
+        webbrowser.open(shown.url)
+    shown.wait()
+
+
+def _written(path: Path, *, as_json: bool) -> None:
+    from nlink.reports import terminal
+
+    if as_json:
+        terminal.print_json({"written": str(path)})
+    else:
+        terminal.say(f"{path} written")

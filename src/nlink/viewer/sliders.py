@@ -1,0 +1,114 @@
+"""Sliders for the joints of a view: within limits, followers with their leaders, loops closed."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nlink.model.joints import Prismatic
+from nlink.model.names import visible
+from nlink.model.spaces import Lines
+
+if TYPE_CHECKING:
+    from nlink.model.description import Joint
+    from nlink.viewer.server import RobotView
+
+Array = np.ndarray
+
+
+class Sliders:
+    """A slider for each rate; a joint whose coordinates are no plain numbers moves from neutral
+    along its rates."""
+
+    def __init__(self, view: RobotView) -> None:
+        self.view = view
+        self.robot = view.robot
+        self.handles: dict[tuple[int, int], Any] = {}
+        self.setting = False
+        q = view.q
+        with view.gui.add_folder("Joints"):
+            for number, (joint, own) in enumerate(zip(
+                    self.robot.joints, _split(self.robot.joints, q), strict=True)):
+                if joint.mimic is not None:
+                    continue
+                for k in range(joint.type.nv):
+                    self._add(number, k, joint, own)
+            self.problem = view.gui.add_markdown("")
+            if self.handles:
+                view.gui.add_button("Home").on_click(lambda _: self.home())
+
+    def _add(self, number: int, k: int, joint: Joint, own: Array) -> None:
+        low, high = self._range(joint)
+        flat = isinstance(joint.type.space, Lines)
+        value = float(np.clip(own[k], low, high)) if flat else 0.0
+        name = visible(joint.name) + (f" {k + 1}" if joint.type.nv > 1 else "")
+        handle = self.view.gui.add_slider(name, low, high, (high - low) / 1000, value)
+        handle.on_update(lambda _, number=number: self.moved(number))
+        self.handles[number, k] = handle
+
+    def _range(self, joint: Joint) -> tuple[float, float]:
+        low, high = joint.limits.position if joint.type.nv == 1 else (-math.inf, math.inf)
+        reach = self.view.scene.size if isinstance(joint.type, Prismatic) else math.pi
+        low, high = (-reach if low < -1e3 else low), (reach if high > 1e3 else high)
+        return (low, high) if high - low > 1e-6 else (low - 1e-3, high + 1e-3)
+
+    def configuration(self) -> Array:
+        """q as the sliders are."""
+        joints = self.robot.joints
+        parts = _split(joints, np.array(self.view.q))
+        for number, joint in enumerate(joints):
+            v = [self.handles[number, k].value for k in range(joint.type.nv)
+                 if (number, k) in self.handles]
+            if len(v) != joint.type.nv or not v:
+                continue
+            space = joint.type.space
+            parts[number] = (np.array(v) if isinstance(space, Lines)
+                             else np.array(space.integrate(space.neutral, tuple(v)), float))
+        by_name = {joint.name: number for number, joint in enumerate(joints)}
+        for _ in joints:  # a leader may follow another
+            for number, joint in enumerate(joints):
+                if joint.mimic is not None:
+                    lead = parts[by_name[joint.mimic.joint]]
+                    parts[number] = joint.mimic.multiplier * lead + joint.mimic.offset
+        return np.concatenate([*parts, np.zeros(0)])
+
+    def moved(self, number: int) -> None:
+        """A slider was moved: close loops around it, and show the result."""
+        if self.setting:
+            return
+        q = self.configuration()
+        if self.robot.description.loops:
+            try:
+                q = self.robot.loops.assemble(q, keep=[self.robot.joints[number].name])
+            except ValueError as error:
+                self.problem.content = visible(str(error))
+                return
+            self.problem.content = ""
+            self.set(q)
+        self.view.show(q)
+
+    def home(self) -> None:
+        """Back to neutral."""
+        self.set(self.robot.neutral)
+        self.view.show(self.robot.neutral)
+
+    def set(self, q: Array) -> None:
+        """Put sliders where a configuration is, without moving anything."""
+        self.setting = True
+        try:
+            for (number, k), handle in self.handles.items():
+                space = self.robot.joints[number].type.space
+                own = _split(self.robot.joints, q)[number]
+                value = own[k] if isinstance(space, Lines) else space.difference(
+                    space.neutral, tuple(own))[k]
+                handle.value = float(np.clip(value, handle.min, handle.max))
+        finally:
+            self.setting = False
+
+
+def _split(joints: tuple[Joint, ...], q: Array) -> list[Array]:
+    """The coordinates of each joint."""
+    ends = np.cumsum([joint.type.nq for joint in joints])[:-1] if joints else []
+    return [np.array(part) for part in np.split(np.asarray(q, float), ends)] if joints else []
