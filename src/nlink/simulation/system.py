@@ -335,7 +335,7 @@ class System:
         def values(t: Node, y: Sequence[Node], u: Sequence[Node]) -> list[Scalar]:
             q, qd = self.joint_rates(y, self.varied.mechanism(self.robot, u[self.shape.timed:]))
             state = [np.array(x, dtype=object) for x in (q, qd)]
-            return self.watch(t, *state, self.split(y)[2].get("mode", ()))
+            return self.watch(t, state[0], state[1], self.split(y)[2].get("mode", ()))
 
         return self._part("watch", values, gives="cells")
 
