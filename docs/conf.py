@@ -11,8 +11,9 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-import nlink  # noqa: E402
 from reference import write_reference  # noqa: E402
+
+import nlink  # noqa: E402
 
 project = "nlink"
 author = "nlink contributors"

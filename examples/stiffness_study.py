@@ -33,7 +33,7 @@ def study_figure(loads: int = 30, gains: int = 30) -> Any:
     figure = Figure(figsize=(5.8, 4.2), layout="constrained")
     axes = figure.subplots()
     picture = axes.pcolormesh(load, omega, np.log10(np.maximum(sag, 1e-3)), cmap="cividis")
-    lines = axes.contour(load, omega, sag, levels=[0.1, 0.3, 1.0, 3.0], colors="white", linewidths=1)
+    lines = axes.contour(load, omega, sag, levels=[0.1, 0.3, 1.0, 3.0], colors="white")
     axes.clabel(lines, fmt="%g degrees")
     figure.colorbar(picture, label="log10 of the sag in degrees")
     axes.set(xlabel="load, kg", ylabel="decay of errors, 1/s", yscale="log",

@@ -33,8 +33,9 @@ def test_site_is_built_without_warnings_and_has_every_public_name(tmp_path):
     pytest.importorskip("myst_parser")
     from sphinx.util.inventory import InventoryFile
 
-    built = subprocess.run([sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html",
-                            str(DOCS), str(tmp_path)], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
+    built = subprocess.run([*command, str(DOCS), str(tmp_path)], capture_output=True, text=True,
+                           check=False)
     assert built.returncode == 0, built.stderr
     inventory = InventoryFile.loads((tmp_path / "objects.inv").read_bytes(), uri="").data
     listed = {name for kind, items in inventory.items() if kind.startswith("py:") for name in items}
