@@ -29,7 +29,8 @@ def test_example_draws_its_picture(script, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "__main__", module)
     exec(compile(text, str(script), "exec"), module.__dict__)
     drawn = list(tmp_path.rglob("*.png"))
-    assert drawn and all(picture.stat().st_size > 5000 for picture in drawn)
+    assert drawn
+    assert all(picture.stat().st_size > 5000 for picture in drawn)
 
 
 def test_page_has_every_example():
