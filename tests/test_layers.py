@@ -43,8 +43,9 @@ MAY_IMPORT = {
                 "spatial",
     "testing": "algorithms compute formats model programs robot scalars",
     "bench": "backends compute formats model reaching robot simulation",
+    "sweeps": "backends formats iterations model programs reports robot simulation",
     "cli": "algorithms backends bench compute formats model papers reports robot scalars "
-           "simulation viewer",
+           "simulation sweeps viewer",
     "__main__": "cli",
 }
 """For each package, or module beside them, those it may import; all may import `nlink` itself."""

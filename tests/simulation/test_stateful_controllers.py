@@ -304,7 +304,9 @@ def test_what_a_controller_says_of_itself_is_checked(given, said):
     vars(controller).update(given)
     with pytest.raises(ValueError, match=said):
         nlink.simulate(ARM, t=0.1, tau=controller)
-    if given.get("state") == 2 and "rates" not in given:
-        return
-    with pytest.raises(ValueError, match="a state and neither rates"):
-        nlink.simulate(ARM, t=0.1, tau=Noisy(nothing))
+
+
+def test_noise_needs_samples():
+    for controller in (nothing, pid()):
+        with pytest.raises(ValueError, match=r"no period, expected Sampled\(controller, period\)"):
+            nlink.simulate(ARM, t=0.1, tau=Saturated(Noisy(controller), 3.0))

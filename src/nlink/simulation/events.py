@@ -214,10 +214,10 @@ class Events:
         return len(self.t)
 
     def _only(self, rows: Array) -> Events:
-        return Events(self.names, *(x[rows] for x in (
-            self.trajectory, self.t, self.which, self.q, self.qd)),
-            {name: EventSensitivity(*(x[rows] for x in each))
-             for name, each in self.sensitivities.items()})
+        changes = {name: EventSensitivity(*(x[rows] for x in each))
+                   for name, each in self.sensitivities.items()}
+        return Events(self.names, self.trajectory[rows], self.t[rows], self.which[rows],
+                      self.q[rows], self.qd[rows], changes)
 
     def __getitem__(self, name: str) -> Events:
         """Those of one name."""

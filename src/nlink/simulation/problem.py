@@ -66,7 +66,7 @@ class Problem:
            step: float | None, vary: Mapping[str, Any] | None = None) -> Problem:
         expect_robot(robot)
         method = _method(method)
-        times = _times(t, every)
+        times = output_times(t, every)
         q = batch("q0", robot.neutral if q0 is None else q0, (robot.nq,))
         qd = batch("qd0", np.zeros(robot.n) if qd0 is None else qd0, (robot.n,))
         table = None if tau is None or callable(tau) else np.array(batch(
@@ -162,7 +162,8 @@ def limited(robot: Robot, tau: ArrayLike | Controller | None, effort: str,
         np.asarray(tau, dtype=float), -most, most)
 
 
-def _times(t: float | ArrayLike, every: float) -> Array:
+def output_times(t: float | ArrayLike, every: float) -> Array:
+    """The times at which states are given."""
     try:
         given = np.asarray(t, dtype=float)
     except (TypeError, ValueError):
