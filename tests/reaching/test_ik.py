@@ -231,6 +231,8 @@ def test_a_rotation_is_one_solution():
     (lambda: nlink.AlignAxis([0, 0, 1], axis=np.eye(3)), "axis: shape"),
     (lambda: nlink.AlignAxis([0, 0, 0]), "target: a vector of length zero"),
     (lambda: nlink.ik_all(nlink.load("planar3"), None), "target: shape"),
+    (lambda: nlink.ik(nlink.load("planar3").lock(["joint1", "joint2", "joint3"]), [1, 0, 0]),
+     "no joint of planar3 moves"),
     (lambda: nlink.ik_all(nlink.load("planar3"), [1, 0, 0], starts=-1), "starts: -1"),
     (lambda: nlink.ik_all(nlink.load("planar3"), [1, 0, 0], apart=math.nan), "apart: nan"),
 ])

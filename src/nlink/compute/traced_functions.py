@@ -43,6 +43,8 @@ class TracedFunction:
 
     def __init__(self, f: Callable[..., Any], shapes: Sequence[int | tuple[int, ...]]) -> None:
         given = [_shape(shape) for shape in shapes]
+        if not given:
+            raise ValueError("shapes: none, expected one for each argument of f")
         names = _names(f, len(given))
         self.inputs = tuple(map(Port, names, given))
         self._graph, self._functions = Graph(), dict[Any, Function]()

@@ -101,6 +101,8 @@ def ik(robot: Robot, target: ArrayLike | None = None, frame: int | str = -1,
             raise TypeError(f"tasks: a {type(task).__name__}, expected tasks such as "
                             "nlink.ReachPose")
     wanted += couplings(robot)
+    if not robot.n:
+        raise ValueError(f"robot: no joint of {robot.name} moves, expected one that does")
     for name, value in (("tolerance", tolerance), ("angle_tolerance", angle_tolerance)):
         if value is not None:
             expect_positive(name, value)
