@@ -42,9 +42,10 @@ MAY_IMPORT = {
     "reaching": "algorithms backends compute iterations model programs robot scalars simulation "
                 "spatial",
     "testing": "algorithms compute formats model programs robot scalars",
-    "bench": "backends compute formats model reaching robot simulation",
+    "bench": "backends compute formats model reaching robot simulation reports viewer",
+    "sweeps": "backends formats iterations model programs reports robot simulation",
     "cli": "algorithms backends bench compute formats model papers reports robot scalars "
-           "simulation viewer",
+           "simulation sweeps viewer",
     "__main__": "cli",
 }
 """For each package, or module beside them, those it may import; all may import `nlink` itself."""

@@ -45,6 +45,7 @@ _HOMES = {
     "nlink.simulation.run_files": ("load_run",),
     "nlink.simulation.simulator": ("simulate",),
     "nlink.simulation.stepper": ("Stepper",),
+    "nlink.sweeps.sweeping": ("open_sweep", "sweep"),
     "nlink.testing": ("check",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -129,6 +130,8 @@ if TYPE_CHECKING:
     from nlink.simulation.run_files import load_run as load_run
     from nlink.simulation.simulator import simulate as simulate
     from nlink.simulation.stepper import Stepper as Stepper
+    from nlink.sweeps.sweeping import open_sweep as open_sweep
+    from nlink.sweeps.sweeping import sweep as sweep
     from nlink.testing import check as check
 
 

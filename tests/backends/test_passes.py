@@ -7,11 +7,18 @@ import pytest
 from random_programs import random_program
 
 from nlink.backends.llvm.code import lower
-from nlink.backends.llvm.passes import fuse, move_negations, optimize, schedule, share_reciprocals
+from nlink.backends.llvm.passes import (
+    fuse,
+    interleave,
+    move_negations,
+    optimize,
+    schedule,
+    share_reciprocals,
+)
 from nlink.backends.llvm.pieces import Slot, cut
 from nlink.scalars.graph import Graph
 
-PASSES = [share_reciprocals, move_negations, fuse, schedule]
+PASSES = [share_reciprocals, move_negations, fuse, schedule, interleave]
 
 
 def ops(code):
@@ -98,6 +105,20 @@ def test_schedule_keeps_few_values_alive():
     alive = max(sum(k <= now < last.get(k, 10**9) for k in range(len(code.instructions)))
                 for now in range(len(code.instructions)))
     assert alive <= 5
+
+
+def test_interleave_puts_independent_chains_side_by_side():
+    g = Graph()
+    chains = []
+    for k in range(2):
+        total = g.input(f"a[{k}]")
+        for _ in range(20):
+            total = total * total + g.const(0.5)
+        chains.append(total)
+    code = interleave(schedule(lower(chains)))
+    waits = [k - a for k, i in enumerate(code.instructions) for a in i.args
+             if code.instructions[a].args]
+    assert min(waits) >= 2
 
 
 @pytest.mark.parametrize(("seed", "piece"), [(0, 5), (1, 20), (2, 60), (3, 7), (4, 5000)])

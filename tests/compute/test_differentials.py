@@ -65,7 +65,8 @@ def check_products(seed):
                          rtol=1e-11), name
 
 
-@pytest.mark.parametrize("seed", [0, 1, 3, 28])
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("seed", [1, 0, 28, 3])
 def test_products_are_complex_steps(seed):
     check_products(seed)
 
@@ -77,7 +78,7 @@ def test_products_are_complex_steps_for_many():
 
 
 def test_formulations_and_engines_agree():
-    robot = random_robot(5, 2, types=("universal", "revolute"), tree=False, fixed=False)
+    robot = random_robot(5, 2, tree=False, fixed=False)
     rng = np.random.default_rng(2)
     args, tangents = arguments(robot, "forward_dynamics", rng)
     w = rng.normal(size=robot.n)
@@ -94,7 +95,7 @@ def test_formulations_and_engines_agree():
 
 
 def test_forward_undoes_inverse_with_friction():
-    robot = random_robot(11, 5, types=EVERY)
+    robot = random_robot(11, 3, types=EVERY)
     rng = np.random.default_rng(3)
     (q, qd, qdd), (dq, dqd, dqdd) = arguments(robot, "inverse_dynamics", rng)
     tau = robot.inverse_dynamics(q, qd, qdd)
@@ -119,14 +120,15 @@ def test_wrenches_have_tangents_and_gradients():
     rng = np.random.default_rng(4)
     args, tangents = arguments(robot, "forward_dynamics", rng)
     f, df = rng.normal(size=(2, 3, 6))
-    change = nlink.jvp(robot, "forward_dynamics", (*args, f), (*tangents, df))
+    change = nlink.jvp(robot, "forward_dynamics", (*args, f), (*tangents, df), engine="numpy")
     w = rng.normal(size=3)
-    gradients = nlink.vjp(robot, "forward_dynamics", (*args, f), w)
+    gradients = nlink.vjp(robot, "forward_dynamics", (*args, f), w, engine="numpy")
     assert gradients[3].shape == (3, 6)
     assert np.isclose(w @ change, sum(np.sum(g * t) for g, t in zip(
         gradients, (*tangents, df), strict=True)))
-    alone = nlink.jvp(robot, "forward_dynamics", (*args, f), (None, None, None, df))
-    difference = [robot.forward_dynamics(*args, f + s * df) for s in (1, -1)]
+    alone = nlink.jvp(robot, "forward_dynamics", (*args, f), (None, None, None, df),
+                      engine="numpy")
+    difference = [robot.forward_dynamics(*args, f + s * df, engine="numpy") for s in (1, -1)]
     assert np.allclose(alone, (difference[0] - difference[1]) / 2)  # linear in the wrenches
 
 
@@ -168,6 +170,7 @@ def test_batches_and_out():
     assert np.allclose(g[1], np.einsum("...ij,...j", robot.mass_matrix(q), qd))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["puma560", "panda"])
 def test_few_operations(name):
     robot = nlink.load(name)
@@ -194,3 +197,15 @@ def test_few_operations(name):
 def test_what_does_not_fit_is_refused(call, message):
     with pytest.raises((TypeError, ValueError), match=message):
         call(nlink.load("planar3"))
+
+
+@pytest.mark.slow
+def test_products_agree_with_the_recursions():
+    robot = random_robot(8, 3, types=EVERY, friction=False)
+    rng = np.random.default_rng(5)
+    for name in ("inverse_dynamics", "forward_dynamics"):
+        args, (dq, dqd, dx) = arguments(robot, name, rng)
+        by_q, by_qd, *by_tau = robot.compute(f"{name}_derivatives", *args, engine="numpy")
+        by_third = by_tau[0] if by_tau else robot.mass_matrix(args[0], engine="numpy")
+        change = nlink.jvp(robot, name, args, (dq, dqd, dx), engine="numpy")
+        assert close([change], [by_q @ dq + by_qd @ dqd + by_third @ dx], rtol=1e-11)

@@ -206,3 +206,17 @@ def test_pinocchio_reduces_to_the_same_robot(name):
     tau = y.tau_back(q, pin.rnea(reduced, reduced.createData(), y.q(q), y.v(q, qd), y.a(q, qd, qd)))
     ours = locked.inverse_dynamics(q, qd, qd, engine="python")
     np.testing.assert_allclose(ours, tau, rtol=0, atol=1e-12 * torque_scale(locked))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["talos_data/talos_left_arm", "xarm_description/xarm7"])
+def test_robots_that_rub_fall_and_stop(name):
+    """From a random state, for a second: some joints stick, all of it takes few steps."""
+    robot = nlink.load(FILES[name], physical="ignore")
+    q, qd = robot.random_state(0)
+    run = nlink.simulate(robot, q, qd, t=1.0)
+    assert run.status == "done"
+    assert run.stats.steps < 2000
+    assert (run.modes == 0).any()
+    assert (run.qd[run.modes == 0] == 0).all()
+    assert (np.diff(run.energy) <= 1e-8 * np.abs(run.energy).max()).all()

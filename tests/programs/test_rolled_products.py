@@ -13,19 +13,20 @@ from nlink.testing.mechanisms import EVERY, random_robot
 from nlink.testing.samples import coordinate_rates
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "formulation", "wrenches"), [
-    ("inverse_dynamics_jvp", "ridim", False),
     ("inverse_dynamics_jvp", "ridim", True),
+    ("forward_dynamics_vjp", "articulated", False),
+    ("kinetic_energy_jvp", "recursive", False),
+    ("bias_jvp_vjp", "ridim", False),
     ("inverse_dynamics_vjp", "ridim", False),
     ("inverse_dynamics_hvp", "ridim", False),
     ("forward_dynamics_jvp", "articulated", False),
-    ("forward_dynamics_vjp", "articulated", False),
     ("solve_vjp", "denoc", False),
     ("gravity_torque_vjp", "ridim", False),
-    ("kinetic_energy_jvp", "recursive", False),
     ("jacobian_jvp", "recursive", False),
-    ("bias_jvp_vjp", "ridim", False),
 ])
+@pytest.mark.slow
 def test_rolled_products_are_straight_ones(name, formulation, wrenches):
     robot = random_robot(3, 9, types=EVERY)
     request = robot.request(name, algorithm=formulation, wrenches=wrenches)
@@ -59,6 +60,7 @@ def check_compiled(joints):
     assert np.isclose(w @ change, sum(map(np.dot, gradients, tangents)), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_products_of_a_hundred_joints():
     check_compiled(100)
 

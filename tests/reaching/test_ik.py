@@ -117,6 +117,7 @@ def test_the_float_driver_takes_the_same_steps():
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_mechanisms_of_every_joint_kind(seed):
     robot = random_robot(60 + seed, bodies=4, types=EVERY, fixed=False, tree=False)
     q, _ = robot.random_state(np.random.default_rng(seed))
@@ -126,6 +127,7 @@ def test_mechanisms_of_every_joint_kind(seed):
     assert np.abs(robot.pose(found.q, engine="python") - T).max() < 3e-6
 
 
+@pytest.mark.slow
 def test_tasks_of_several_frames_axes_points_and_the_mass_center():
     robot = nlink.load("panda")
     T = targets(robot, 20, seed=3)

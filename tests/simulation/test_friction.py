@@ -17,6 +17,7 @@ EXACT = {"rtol": 1e-12, "atol": 1e-14}
 TWO = arm(1.0, 0.5)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", [*ADAPTIVE, "rk4", "lsoda", "radau"])
 def test_a_block_pushed_up_a_slope_stops_there_or_slides_back(method):
     """It stops at v / (g sin a + c); steeper than its friction it comes back."""
@@ -35,6 +36,7 @@ def test_a_block_pushed_up_a_slope_stops_there_or_slides_back(method):
         assert run.modes[-1, 0] == (-1 if back else 0)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("traced", [True, False])
 def test_a_block_on_a_spring_loses_twice_its_friction_a_swing(traced):
     """Half a swing takes pi / w, the centre is c/k off; it stops within c/k of the middle."""
@@ -50,6 +52,7 @@ def test_a_block_on_a_spring_loses_twice_its_friction_a_swing(traced):
     assert (np.diff(run.q[run.t > run.events.t[-1]], axis=0) == 0).all()
 
 
+@pytest.mark.slow
 def test_a_pendulum_stops_off_the_vertical():
     """From turning point to turning point the weight's work is that of friction; the time is
     the integral of 1 / speed."""
@@ -84,9 +87,10 @@ def by_dense_equations(q0, qd0):
     return reference(TWO, q0, qd0, 2.5)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", ADAPTIVE)
 @pytest.mark.parametrize(("q0", "qd0"), [((1.0, 0.5), (0.0, 0.0)), ((2.0, -0.5), (1.0, -3.0))])
+@pytest.mark.slow
 def test_an_arm_stops_joint_by_joint_as_by_dense_equations(q0, qd0, method):
     run = nlink.simulate(TWO, q0, qd0, t=2.5, every=0.01, method=method, **EXACT)
     times, modes, y = by_dense_equations(q0, qd0)
@@ -99,6 +103,7 @@ def test_an_arm_stops_joint_by_joint_as_by_dense_equations(q0, qd0, method):
     assert (run.qd[1:][run.modes[1:] == 0] == 0).all()
 
 
+@pytest.mark.slow
 def test_a_block_on_a_belt_sticks_and_slips():
     """On a moving belt, held by a spring, with Stribeck's friction: q is relative to the belt."""
     robot = block(coulomb=0.5, breakaway=1.0, stribeck=0.2)
@@ -112,6 +117,7 @@ def test_a_block_on_a_belt_sticks_and_slips():
     assert abs(run.q[-1, 0] - y[0]) <= 1e-8
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", ["rkf45", "dopri5", "abm"])
 def test_at_rest_time_costs_nothing(method):
     robot = arm(10.0, 8.0)
@@ -123,6 +129,7 @@ def test_at_rest_time_costs_nothing(method):
     assert len(run.events) == 0
 
 
+@pytest.mark.slow
 def test_a_slow_force_breaks_away_when_it_is_large_enough():
     """Nothing moves until sin(t) reaches its bound, and the steps are not too long to see it."""
     run = nlink.simulate(block(coulomb=1.0), [0.0], t=10.0, every=5.0,
@@ -132,6 +139,7 @@ def test_a_slow_force_breaks_away_when_it_is_large_enough():
     assert len(run.events) >= 4
 
 
+@pytest.mark.slow
 def test_friction_that_holds_exactly_holds():
     """At its bound, and with a rate that only touches zero."""
     run = nlink.simulate(block(coulomb=2.0), t=3.0, tau=lambda t, q, qd: 2.0 + 0 * q)
@@ -144,6 +152,7 @@ def test_friction_that_holds_exactly_holds():
     assert push.status == "done"
 
 
+@pytest.mark.slow
 def test_an_ensemble_is_its_trajectories_bit_for_bit():
     rng = np.random.default_rng(0)
     q0, qd0 = rng.normal(size=(2, 9, 2))
@@ -181,7 +190,9 @@ def test_an_interrupted_run_is_continued_bit_for_bit(tmp_path, monkeypatch):
     assert again.events.names == whole.events.names
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", ["dopri5", "abm"])
+@pytest.mark.slow
 def test_compiled_is_on_floats(method):
     one, other = (nlink.simulate(TWO, [1.0, 0.5], t=2.0, every=0.5, method=method, traced=traced,
                                  rtol=1e-10) for traced in (True, False))
@@ -192,6 +203,7 @@ def test_compiled_is_on_floats(method):
     assert np.array_equal(one.events.which, other.events.which)
 
 
+@pytest.mark.slow
 def test_recording_events_changes_no_bit():
     how = {"t": 3.0, "every": 0.5}
     alone = nlink.simulate(TWO, [1.0, 0.5], **how)
@@ -202,6 +214,7 @@ def test_recording_events_changes_no_bit():
     assert np.array_equal(watched.events["joint2 sticks"].t, alone.events["joint2 sticks"].t)
 
 
+@pytest.mark.slow
 def test_smooth_friction_creeps_where_dry_friction_sticks():
     robot = block(0.1, coulomb=2.0)
     pull = G * np.sin(0.1)
@@ -239,6 +252,7 @@ class Steps:
         return 10.0 * t + 0.0 * q
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("traced", [True, False])
 def test_a_sampled_force_breaks_away_at_the_sample_that_is_too_large(traced):
     run = nlink.simulate(block(coulomb=4.5), [0.0], t=1.0, tau=Steps(), traced=traced)
@@ -254,6 +268,7 @@ def dropped(coulomb: float = 0.0) -> nlink.Robot:
     return nlink.Robot.from_dh([row], gravity=(0, 0, -G), name="dropped")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", ["rkf45", "dop853", "abm", "rk4", "radau"])
 def test_a_limit_holds_until_the_force_turns_round(method):
     """It falls on its limit, rests there, and leaves it where 12 sin(t) exceeds its weight."""
@@ -270,6 +285,7 @@ def test_a_limit_holds_until_the_force_turns_round(method):
     assert run.q.min() >= -1.0 - 1e-12
 
 
+@pytest.mark.slow
 def test_bounces_end_on_a_limit_that_holds():
     """With a restitution e, the flights add up to (1 + e) / (1 - e) times the fall."""
     run = nlink.simulate(dropped(), t=4.0, limits="hold", restitution=0.5)
@@ -280,7 +296,9 @@ def test_bounces_end_on_a_limit_that_holds():
     assert (np.diff(run.energy) <= 1e-12).all()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("traced", [True, False])
+@pytest.mark.slow
 def test_limits_and_friction_hold_together(traced):
     """A chain falls into its limits, joint by joint; impulses in the one move the others."""
     rod = {"joint": "revolute", "a": 1.0, "mass": 1.0, "com": (-0.5, 0, 0),
@@ -299,6 +317,7 @@ def test_limits_and_friction_hold_together(traced):
     assert abs(tau[2]) <= 0.3
 
 
+@pytest.mark.slow
 def test_an_impact_on_two_limits_at_once_is_one_impact():
     """Both joints reach their limits together: nothing penetrates, energy falls, both rest."""
     rod = {"joint": "revolute", "a": 1.0, "mass": 1.0, "com": (-0.5, 0, 0),
@@ -311,6 +330,7 @@ def test_an_impact_on_two_limits_at_once_is_one_impact():
     assert (run.modes[-1] == -2).all()
 
 
+@pytest.mark.slow
 def test_semi_implicit_steps_solve_the_same_problem():
     """First order, events or not; at rest it rests, and on limits it stays."""
     exact = nlink.simulate(TWO, [1.0, 0.5], t=3.0, every=1.0, method="dop853", **EXACT)
@@ -329,6 +349,7 @@ def test_semi_implicit_steps_solve_the_same_problem():
     assert one.modes[-1, 0] == 2
 
 
+@pytest.mark.slow
 def test_a_stepper_sticks_as_a_simulation_does():
     exact = nlink.simulate(TWO, [1.0, 0.5], t=1.0, every=1.0, method="dop853", **EXACT)
     for method, error in (("rk4", 1e-6), ("semi_implicit", 0.02)):
@@ -351,6 +372,7 @@ def hanging(step: float) -> str:
             f'<worldbody>{body}</worldbody></mujoco>')
 
 
+@pytest.mark.slow
 def test_mujoco_comes_to_the_same_with_small_steps(tmp_path):
     """Its friction loss is a soft constraint and its step of first order: 1e-3 at 0.2 ms."""
     mujoco = pytest.importorskip("mujoco")

@@ -33,7 +33,7 @@ def forward_derivatives(request: Request, make: Callable[[str], Function]) -> Fu
         by_tau[...] = invert(q)
         negative = -by_tau
         for force, result in zip(forces, (by_q, by_qd), strict=True):
-            result[...] = negative @ force
+            np.matmul(negative, force, out=result)
 
     def compute(flat_inputs: Flat, flat_outputs: Flat, count: int) -> None:
         given = [x.reshape(count, *shape) for x, shape in zip(flat_inputs, shapes, strict=True)]

@@ -171,10 +171,11 @@ class Integration:
     def step(self, s: State, given: Any) -> State:
         """One attempt, or, where modes are to be decided, a part of that."""
         s = s.replace(status=0.0)
-        if not (self.events and self.events.switching):
+        events = self.events
+        if events is None or events.switching is None:
             return self._integrate(s, np.True_, given)
-        settling = self.events.switching.settling(s)
-        s = when(settling, s, lambda s: self.events.settle(s, settling, self.method, given))
+        settling = events.switching.settling(s)
+        s = when(settling, s, lambda s: events.settle(s, settling, self.method, given))
         return when(~settling, s, lambda s: self._integrate(s, ~settling, given))
 
     def _integrate(self, s: State, moving: Any, given: Any) -> State:

@@ -80,6 +80,9 @@ class ControlScheme:
         if not (isinstance(delay, int | np.integer) and delay >= 0) or (delay and period is None):
             raise ValueError(f"tau: a controller with delay = {delay!r}, expected a whole number "
                              "of samples, of a controller that has a period")
+        if period is None and getattr(controller, "sampled_only", False):
+            raise ValueError("tau: a controller that sees noise and has no period, expected "
+                             "Sampled(controller, period): noise is drawn at samples")
         moves, changes = (hasattr(controller, name) for name in ("rates", "update"))
         if size and period is None and not moves:
             raise ValueError("tau: a controller with a state and neither rates nor a period, "

@@ -207,10 +207,10 @@ def _forces(problem: Problem, system: System) -> Any:
 
     def forces(t: Array, q: Array, qd: Array, *more: Array) -> Array:
         flat = [x.reshape(-1, len(t), x.shape[-1]) for x in (q, qd)]
-        more = list(more)
-        own = more.pop().reshape(len(flat[0]), -1) if problem.variation else np.empty(
-            (len(flat[0]), 0))
-        flat += [x.reshape(-1, len(t), x.shape[-1]) for x in more]
+        states, own = more, np.empty((len(flat[0]), 0))
+        if problem.variation is not None:  # what varies comes last
+            states, own = more[:-1], more[-1].reshape(len(flat[0]), -1)
+        flat += [x.reshape(-1, len(t), x.shape[-1]) for x in states]
         tau = []
         for k, columns in enumerate(zip(*flat, strict=True)):
             scheme = system.scheme(own[k].tolist())

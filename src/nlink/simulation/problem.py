@@ -66,7 +66,7 @@ class Problem:
            step: float | None, vary: Mapping[str, Any] | None = None) -> Problem:
         expect_robot(robot)
         method = _method(method)
-        times = _times(t, every)
+        times = output_times(t, every)
         q = batch("q0", robot.neutral if q0 is None else q0, (robot.nq,))
         qd = batch("qd0", np.zeros(robot.n) if qd0 is None else qd0, (robot.n,))
         table = None if tau is None or callable(tau) else np.array(batch(
@@ -129,6 +129,16 @@ class Problem:
         each = self.variation.taken(slice(None))
         return each.compute(self.robot, name, *(x[:, None] for x in columns))[:, 0]
 
+    def inputs(self, trajectory: Array, t: Array) -> Array:
+        """What the programs of a simulation have as inputs at some times of trajectories."""
+        own = self.own[trajectory]
+        if self.table is None:
+            return own
+        k = np.clip(np.searchsorted(self.times, t) - 1, 0, len(self.times) - 2)
+        row = trajectory if len(self.table) > 1 else np.zeros_like(trajectory)
+        return np.concatenate([self.times[k, None], self.times[k + 1, None], self.table[row, k],
+                               self.table[row, k + 1], own], axis=1)
+
     def forces(self) -> Any:
         """What `Run.tau` is computed from."""
         if self.table is not None:
@@ -152,7 +162,8 @@ def limited(robot: Robot, tau: ArrayLike | Controller | None, effort: str,
         np.asarray(tau, dtype=float), -most, most)
 
 
-def _times(t: float | ArrayLike, every: float) -> Array:
+def output_times(t: float | ArrayLike, every: float) -> Array:
+    """The times at which states are given."""
     try:
         given = np.asarray(t, dtype=float)
     except (TypeError, ValueError):

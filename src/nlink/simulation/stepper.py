@@ -41,9 +41,8 @@ class Stepper:
     """Robots from states q, qd, (..., nq) and (..., n), that move `step` seconds at each call.
 
     `method`, `rtol`, `atol`, `friction` and `width` are those of `nlink.simulate`; a fixed step is
-    `step`. `t`, `q` and
-    `qd` are what the robots are at, `status` is "running", or why a robot has failed: then it
-    stays where it was until it is reset.
+    `step`. `t`, `q` and `qd` are what the robots are at, `status` is "running", or why a robot has
+    failed: then it stays where it was until it is reset.
 
     >>> import nlink
     >>> robots = Stepper(nlink.load("planar3"), q=np.zeros((100, 3)), step=0.01)

@@ -103,14 +103,13 @@ class Store:
     def n(self) -> int:
         return self.size - self.nq - sum(size for _, size in self.head["parts"])
 
-    def columns(self, y: Array) -> list[Array]:
-        """Coordinates, velocities, and each part of states."""
-        found, at = [], 0
-        for size in (self.nq, self.n, *(size for _, size in self.head["parts"])):
-            found.append(y[..., at:at + size])
+    def columns(self, y: Array) -> tuple[Array, Array, dict[str, Array]]:
+        """Coordinates, velocities, and the parts of states by name."""
+        at, parts = self.nq + self.n, {}
+        for name, size in self.head["parts"]:
+            parts[name] = y[..., at:at + size]
             at += size
-        return [*found[:2], dict(zip((name for name, _ in self.head["parts"]), found[2:],
-                                     strict=True))]
+        return y[..., :self.nq], y[..., self.nq:self.nq + self.n], parts
 
     def forces_of_block(self, robot: Robot, forces: Any) -> Array:
         """tau of the block at hand."""
@@ -140,7 +139,8 @@ class Store:
         """Steps, rejected steps and evaluations of each trajectory."""
         head, (steps, rejects, sweeps) = self.head, (
             self.records[name] for name in ("steps", "rejects", "sweeps"))
-        samples = self.records["ticks"] - 1 if "ticks" in self.records.dtype.names else 0
+        samples = self.records["ticks"] - 1 if "ticks" in (
+            self.records.dtype.names or ()) else 0
         return steps, rejects, (head["start"] + (steps + rejects) * head["evaluations"]
                                 + sweeps * head["stages"] + samples)
 

@@ -50,6 +50,7 @@ from nlink.simulation.velocities import VELOCITIES, JointRates
 from nlink.spatial import Vector
 
 if TYPE_CHECKING:
+    from nlink.backends.llvm.host import Host
     from nlink.backends.llvm.integrator import Integrator
     from nlink.backends.llvm.kernel import Compiled
     from nlink.compute.engines import Request
@@ -126,7 +127,7 @@ class System:
                      2 * robot.n if self.table else 0, self.varied.width, robot.nq,
                      sum(part.size for part in parts if part.discrete))
 
-    def scheme(self, own: Scalars = ()) -> ControlScheme | None:
+    def scheme(self, own: Sequence[Scalar] = ()) -> ControlScheme | None:
         """The controller, with the numbers that vary if they are given."""
         if self.controller is None:
             return None
@@ -295,7 +296,7 @@ class System:
         return self._part("sample", lambda t, y, u: self.after_sample(
             t, y, u[self.shape.timed:]))
 
-    def after_sample(self, t: Scalar, y: Scalars, own: Scalars) -> list[Scalar]:
+    def after_sample(self, t: Scalar, y: Scalars, own: Sequence[Scalar]) -> list[Scalar]:
         """The state after the controller has seen it."""
         scheme = self.scheme(own)
         assert scheme is not None
@@ -335,7 +336,7 @@ class System:
         def values(t: Node, y: Sequence[Node], u: Sequence[Node]) -> list[Scalar]:
             q, qd = self.joint_rates(y, self.varied.mechanism(self.robot, u[self.shape.timed:]))
             state = [np.array(x, dtype=object) for x in (q, qd)]
-            return self.watch(t, *state, self.split(y)[2].get("mode", ()))
+            return self.watch(t, state[0], state[1], self.split(y)[2].get("mode", ()))
 
         return self._part("watch", values, gives="cells")
 
@@ -590,9 +591,11 @@ class System:
 
 def kernel_of(system: System, method: Method, width: int) -> Integrator:
     """The integration kernel of a system: at hand, from the cache, or compiled now."""
+    from nlink.backends.llvm.host import host
+
     # what happens at events is a part of the iteration, not of the programs it calls
     wanted = (system.recipe(), tuple(each.trigger for each in system.watched), method, width,
-              system.sampling)
+              system.sampling, host())
     with MAKING:
         if wanted not in _KERNELS:
             while len(_KERNELS) >= KEPT:
@@ -620,4 +623,5 @@ def _load(system: System, method: Method, width: int) -> Integrator:
 
 KEPT = 32
 """Kernels kept in memory; the oldest go first."""
-_KERNELS: dict[tuple[str, tuple[Trigger, ...], Method, int, Sampling | None], Integrator] = {}
+_KERNELS: dict[tuple[str, tuple[Trigger, ...], Method, int, Sampling | None, Host],
+               Integrator] = {}

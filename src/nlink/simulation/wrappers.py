@@ -126,6 +126,7 @@ class Noisy(Wrapper):
     sigma_q: Any = 0.0
     sigma_qd: Any = 0.0
     seed: int = 0
+    sampled_only = True
 
     def __post_init__(self) -> None:
         for name in ("sigma_q", "sigma_qd"):
@@ -148,11 +149,8 @@ class Noisy(Wrapper):
                  else inside(trajectories))
         return np.column_stack([first, trajectories, np.zeros(len(trajectories))])
 
-    @property
-    def rates(self) -> Any:
-        raise AttributeError("a controller that sees noise has no rates: it is sampled")
-
-    def __call__(self, t: Scalar, q: Any, qd: Any, x: Any, *p: Any) -> Any:
+    def __call__(self, t: Scalar, q: Any, qd: Any, *more: Any) -> Any:
+        x, *p = more
         q, qd = self.measured(q, qd, x)
         return super().__call__(t, q, qd, *self._inner(x), *p)
 

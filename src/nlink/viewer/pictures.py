@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nlink.formats.files import write_bytes
 from nlink.model.joints import AxialJoint
@@ -294,7 +295,7 @@ def png(image: Array) -> bytes:
             + chunk(b"IDAT", zlib.compress(rows.tobytes(), 9)) + chunk(b"IEND", b""))
 
 
-def robot_png(robot: Robot, path: str | Path | None, q: Array | None = None, *,
+def robot_png(robot: Robot, path: str | Path | None, q: ArrayLike | None = None, *,
               width: int = 960, height: int = 720, theme: str = "light",
               layers: Iterable[str] = (), packages: Sequence[str | Path] = (),
               scene: Scene | None = None) -> bytes:

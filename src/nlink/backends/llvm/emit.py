@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nlink.backends.llvm.code import Code, lower
-from nlink.backends.llvm.ir import Function, Lanes, Target
+from nlink.backends.llvm.ir import Constants, Function, Lanes, Target
 from nlink.backends.llvm.lookup_code import integer_parts, look_up
 from nlink.backends.llvm.memory import Columns, LaneRows, Reader, RowWriter, distribute
 from nlink.backends.llvm.passes import optimize
@@ -36,10 +36,11 @@ def emit(code: Code, lanes: Lanes, read: Callable[[Any], str],
     for k, r in enumerate(code.results):
         wanted.setdefault(r, []).append(k)
     values: list[str] = []
-    block = Block(lanes.function, lanes.width, lanes.fma, branch or lanes.width == 1)
+    block = Block(lanes.function, lanes.width, lanes.fma, lanes.constants,
+                  branch or lanes.width == 1)
     for index, i in enumerate(code.instructions):
         if i.op == "const":
-            value = lanes.const(i.value)
+            value = block.const(i.value)
         elif i.op == "input":
             value = read(i.name)
         else:
@@ -117,6 +118,8 @@ def split_name(name: str) -> tuple[str, int]:
 
 SCALAR = 3
 """Pieces of code that is also compiled for a single state: that is a quarter faster for it."""
+AVX = 4
+"""The width of vectors that have no operands broadcast from memory, nor whole literals."""
 DIRECT = 64
 """Elements of outputs, up to which each is stored as soon as it is known."""
 
@@ -133,6 +136,8 @@ class StraightCode:
     vectors: int | None = None
     """How many vectors of states `block` takes at most, its last argument being how many there
     are; None if it takes one and has no such argument."""
+    data: bytes = b""
+    """Constants that it reads."""
 
 
 def emit_program(program: Program, target: Target) -> StraightCode:
@@ -146,12 +151,16 @@ def emit_program(program: Program, target: Target) -> StraightCode:
                  direct=len(program.results) <= DIRECT)
     many = len(pieces.pieces) > 1
     vectors = pieces.vectors(target.width)
-    block, *apart = _in_pieces(program, pieces, Lanes(Function(), target.width, target.fma), many)
+    constants = Constants(target.width) if target.width == AVX else None
+    block, *apart = _in_pieces(
+        program, pieces, Lanes(Function(), target.width, target.fma, constants), many)
     scratch = 8 * target.width * pieces.size * vectors
     if len(pieces.pieces) > SCALAR:
-        return StraightCode(f"{block}\n{_one_in_lanes(program)}", tuple(apart), scratch, vectors)
-    one = _in_pieces(program, pieces, Lanes(Function(), 1, target.fma), False)
-    return StraightCode("\n".join([block, *apart, *one]), (), scratch, vectors if many else None)
+        text, apart, count = f"{block}\n{_one_in_lanes(program)}", tuple(apart), vectors
+    else:
+        one = _in_pieces(program, pieces, Lanes(Function(), 1, target.fma, constants), False)
+        text, apart, count = "\n".join([block, *apart, *one]), (), vectors if many else None
+    return StraightCode(text, apart, scratch, count, constants.to_bytes() if constants else b"")
 
 
 def _one_in_lanes(program: Program) -> str:
@@ -176,7 +185,7 @@ def _in_pieces(program: Program, pieces: Pieces, whole: Lanes, many: bool) -> li
     def function(prefix: str, body: Callable[[Lanes, Sequence[LaneRows], Columns],
                                              Sequence[str]]) -> str:
         """A function that does something for each vector."""
-        lanes = Lanes(Function(), whole.width, whole.fma)
+        lanes = Lanes(Function(), whole.width, whole.fma, whole.constants)
         f = lanes.function
 
         def vector(k: str, flags: list[str]) -> list[str]:

@@ -11,6 +11,8 @@ import functools
 import struct
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import ClassVar, ParamSpec, TypeVar
 
@@ -55,10 +57,42 @@ class Host:
                          f"llvmlite {llvmlite.__version__}", f"llvm {version}"))
 
 
+_PORTABLE: ContextVar[bool] = ContextVar("portable", default=False)
+
+
+def host() -> Host:
+    """The host of this process, or within `portable` the one that many have in common."""
+    return _common_host() if _PORTABLE.get() else _own_host()
+
+
+@contextmanager
+def portable() -> Iterator[None]:
+    """Within this, code is made for a processor that all machines of one kind contain, and so
+    gives the same bits on each: x86-64-v3 (AVX2 and fused multiply-add, vectors of four), or
+    64-bit ARM without extensions (vectors of two)."""
+    before = _PORTABLE.set(True)
+    try:
+        yield
+    finally:
+        _PORTABLE.reset(before)
+
+
+@functools.cache
+def _common_host() -> Host:
+    own = _own_host()
+    if llvm.get_default_triple().startswith(("aarch64", "arm64")):
+        return Host("generic", "", Target(2, fma=True))
+    missing = [name for name in ("avx2", "fma", "bmi2") if f"+{name}" not in
+               own.features.split(",")]
+    if missing:
+        raise ValueError(f"reproducible: the processor {own.cpu} has no {', '.join(missing)}, "
+                         "expected those of x86-64-v3")
+    return Host("x86-64-v3", "", Target(4, fma=True))
+
+
 @functools.cache
 @_alone
-def host() -> Host:
-    """The host of this process."""
+def _own_host() -> Host:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     try:

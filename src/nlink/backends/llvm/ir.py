@@ -6,6 +6,7 @@ written ten times faster, and it needs no import until it is compiled.
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass, field
 
@@ -107,6 +108,25 @@ def number(value: float) -> str:
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """Numbers in memory at `%data`, each in all lanes of a vector.
+
+    AVX cannot broadcast an operand: LLVM would broadcast each literal to a register, from an
+    absolute address of ten bytes, and spill that. A whole vector in memory is an operand itself.
+    """
+
+    width: int
+    numbers: dict[float, int] = field(default_factory=dict)
+
+    def offset(self, value: float) -> int:
+        """Where a number is, in bytes."""
+        return 8 * self.width * self.numbers.setdefault(value, len(self.numbers))
+
+    def to_bytes(self) -> bytes:
+        return b"".join(self.width * struct.pack("<d", value) for value in self.numbers)
+
+
 @dataclass(slots=True)
 class Lanes:
     """Floating-point arithmetic on `width` lanes; every lane does what one lane would do.
@@ -118,6 +138,8 @@ class Lanes:
     function: Function
     width: int
     fma: bool
+    constants: Constants | None = None
+    """Where constants are read from; None if they are literals."""
 
     @property
     def real(self) -> str:
@@ -141,7 +163,10 @@ class Lanes:
         return "<" + ", ".join([f"{kind} {text}"] * self.width) + ">"
 
     def const(self, value: float) -> str:
-        return self.splat("double", number(value))
+        # zero is a register cleared; and -0.0 would be found at its place
+        if self.constants is None or value == 0.0 or math.isnan(value):
+            return self.splat("double", number(value))
+        return self.function.load(self.real, "%data", self.constants.offset(value))
 
     def int(self, value: int) -> str:
         return self.splat("i64", str(value))

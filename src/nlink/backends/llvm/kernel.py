@@ -140,9 +140,9 @@ class Kernel:
         """The leading shape, of two dimensions or more, that all plain arrays have; else None."""
         ports = (*self.inputs, *(self.outputs if arguments[-1] is not None else ()))
         arrays = arguments if arguments[-1] is not None else arguments[:-1]
-        if len(arrays) != len(ports) or np.ndim(arrays[0]) < 2 + len(ports[0].shape) or not all(
+        if len(arrays) != len(ports) or not all(
                 type(x) is np.ndarray and x.dtype is DOUBLE and x.flags.c_contiguous
-                for x in arrays):
+                for x in arrays) or arrays[0].ndim < 2 + len(ports[0].shape):
             return None
         lead = arrays[0].shape[:arrays[0].ndim - len(ports[0].shape)]
         fits = len(lead) > 1 and all(x.shape == lead + port.shape

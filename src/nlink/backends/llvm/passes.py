@@ -7,6 +7,7 @@ test runs each of them on random code. `optimize` is the order they are applied 
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import heappop, heappush
 
 from nlink.backends.llvm.code import Code, CodeWriter, Instruction, reorder
 
@@ -139,6 +140,61 @@ def schedule(code: Code) -> Code:
             stack.extend((a, False) for a in sorted(instructions[i].args, key=need.__getitem__)
                          if not done[a])
     return reorder(code, order)
+
+
+LATENCY = {"add": 3, "sub": 3, "div": 14, "sqrt": 20, "sin": 55, "cos": 55}
+"""Cycles until a result can be used, about; of what is not here, `FUSED`."""
+FUSED = 4
+UNITS = 2
+"""Operations that begin in a cycle."""
+WINDOW = 160
+"""How far an operation may overtake those before it. A core looks ahead by about a hundred
+instructions, loads and stores included."""
+
+
+def interleave(code: Code) -> Code:
+    """The order in which a core that looks further ahead would begin the operations.
+
+    Depth first, an operation needs what was begun just before it, and waits. Here in each cycle
+    the first operations in the window begin whose arguments are known; so independent branches
+    are side by side, for a few more values that are alive.
+    """
+    instructions = code.instructions
+    operations = [i for i, x in enumerate(instructions) if x.args]
+    place = {i: k for k, i in enumerate(operations)}
+    awaited = [len({a for a in instructions[i].args if a in place}) for i in operations]
+    readers: list[list[int]] = [[] for _ in operations]
+    for k, i in enumerate(operations):
+        for a in set(instructions[i].args) & place.keys():
+            readers[place[a]].append(k)
+    known = [0] * len(operations)  # when all arguments are, as far as they have begun
+    ready = [k for k, count in enumerate(awaited) if not count]
+    later: list[tuple[int, int]] = []
+    begun = [False] * len(operations)
+    order = dict[int, None]()
+    first = now = 0
+    while ready or later:
+        while later and later[0][0] <= now:
+            heappush(ready, heappop(later)[1])
+        for _ in range(UNITS):
+            if not ready or ready[0] >= first + WINDOW:
+                break
+            k = heappop(ready)
+            begun[k] = True
+            i = operations[k]
+            # constants and inputs where they are first needed
+            order.update(dict.fromkeys([*(a for a in instructions[i].args if a not in place), i]))
+            for reader in readers[k]:
+                awaited[reader] -= 1
+                known[reader] = max(known[reader],
+                                    now + LATENCY.get(instructions[i].op, FUSED))
+                if not awaited[reader]:
+                    heappush(later, (known[reader], reader))
+        while first < len(begun) and begun[first]:
+            first += 1
+        now += 1
+    order.update(dict.fromkeys(code.results))
+    return reorder(code, list(order))
 
 
 def _rewritten(code: Code,

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nlink.backends.llvm.code import Code, Instruction
+from nlink.backends.llvm.passes import interleave
 from nlink.scalars.graph import operation
 
 PIECE = 800
@@ -174,5 +175,5 @@ def _piece(code: Code, own: Sequence[int], written: Mapping[int, int], slots: Ma
         if i not in local:
             write(i, code.instructions[i])
     results = [local[i] for i in (*written, *(i for i, ks in outputs.items() for _ in ks))]
-    return Piece(Code(tuple(instructions), tuple(results)), tuple(written.values()),
+    return Piece(interleave(Code(tuple(instructions), tuple(results))), tuple(written.values()),
                  tuple(k for ks in outputs.values() for k in ks))

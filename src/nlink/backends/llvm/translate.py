@@ -19,8 +19,8 @@ def module(program: Program | RolledProgram, target: Target) -> tuple[str, int, 
     apart: tuple[str, ...] = ()
     if isinstance(program, Program):
         straight = emit_program(program, target)
-        body, scratch, data, vectors = straight.text, straight.scratch, b"", straight.vectors
-        apart = straight.apart
+        body, scratch, vectors = straight.text, straight.scratch, straight.vectors
+        apart, data = straight.apart, straight.data
         operations = sum(n.op not in ("const", "input") for n in program.live())
     else:
         code = emit_rolled(program, target)

@@ -1,0 +1,187 @@
+"""Sweeps on a real Dask cluster: workers are processes, and are killed."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nlink
+from nlink.sweeps import ChunksFailed, SweepResult, Uniform, cluster
+from nlink.sweeps.cluster import Cluster, _Flight
+
+distributed = pytest.importorskip("distributed")
+for _package in ("zarr", "xarray", "fsspec", "scipy"):
+    pytest.importorskip(_package)
+pytestmark = pytest.mark.slow
+
+ARM = nlink.load("double_pendulum")
+
+
+@pytest.fixture(scope="module")
+def local():
+    """A scheduler, and two workers that a nanny starts again when they die."""
+    import dask
+
+    with (dask.config.set({"distributed.scheduler.allowed-failures": 10}),
+          distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None,
+                                   silence_logs=60) as cluster):
+        yield cluster
+
+
+@pytest.fixture
+def client(local):
+    with distributed.Client(local, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=60)
+        yield client
+
+
+def sample(out, client=None, **more):
+    given = {"t": 0.1, "count": 60, "chunk": 13, "seed": 3, "vary": {
+        "payload": Uniform(0.0, 1.0), "q0": Uniform([-1.0, -1.0], [1.0, 1.0])}} | more
+    return nlink.sweep(ARM, sample="latin", out=out, client=client, **given)
+
+
+def sums(result):
+    return {chunk: marker["sum"] for chunk, marker in result.markers.items()}
+
+
+def test_numbers_do_not_depend_on_who_computes(tmp_path, client):
+    def sway(t, q, qd, p):
+        return [p[0] * nlink.sin(t) - q[0], -p[1] * qd[1]]
+
+    own = {"tau": sway, "vary": {"p": Uniform([0.0, 0.0], [1.0, 2.0])}}
+    here, there = sample(tmp_path / "a.zarr", **own), sample(tmp_path / "b.zarr", client, **own)
+    assert sums(here) == sums(there)
+    assert there.open().identical(here.open())
+    for reduce in (lambda x, c: x.mean("q", client=c), lambda x, c: x.worst("q", 3, client=c)[0],
+                   lambda x, c: x.quantiles("qd", [0.1, 0.9], client=c)):
+        assert np.array_equal(reduce(there, client), reduce(here, None))
+    # a table travels in parts, and an address is as good as a client
+    table = {"sample": "table", "count": None, "vary": {"q0": np.random.default_rng(0).normal(
+        size=(40, 2))}}
+    results = [nlink.sweep(ARM, t=0.1, chunk=7, out=tmp_path / f"{k}.zarr", client=who, **{
+        name: x for name, x in table.items() if x is not None}) for k, who in enumerate(
+            (None, client.scheduler.address))]
+    assert sums(results[0]) == sums(results[1])
+
+
+def test_wrong_clusters_are_named_in_one_sentence(tmp_path, client):
+    for address in ("tcp://127.0.0.1:9", "nonsense", "tcp://[", "other://here:1"):
+        began = time.monotonic()
+        with pytest.raises(ConnectionError, match="client: no Dask scheduler answers at") as error:
+            sample(tmp_path / "a.zarr", address)
+        assert time.monotonic() - began < 3 * cluster.CONNECT
+        assert "\n" not in str(error.value)
+    with pytest.raises(TypeError, match=r"client: a int, expected a dask.distributed.Client or"):
+        sample(tmp_path / "a.zarr", 5)
+    client.run(setattr, nlink, "__version__", "0.0.9", workers=[min(client.nthreads())])
+    try:
+        with pytest.raises(ValueError, match=r"worker tcp://\S+ has nlink 0.0.9, expected .* as "):
+            sample(tmp_path / "a.zarr", client)
+    finally:
+        client.run(setattr, nlink, "__version__", nlink.__version__)
+    assert not (tmp_path / "a.zarr").exists()
+
+
+def test_chunks_that_fail_are_named_and_the_others_done(tmp_path, client):
+    """One takes too long, then no worker can write."""
+    slow = {"sample": "table", "vary": {"p": np.repeat([[1e-1], [1e5], [1e-1]], 4, axis=0)}}
+
+    def swing(t, q, qd, p):
+        return [nlink.sin(p[0] * t), 0.0]
+
+    def go(timeout):
+        return nlink.sweep(ARM, t=20.0, tau=swing, chunk=4, out=tmp_path / "s.zarr",
+                           client=client, timeout=timeout, **slow)
+
+    with pytest.raises(ChunksFailed, match=r"chunk 1 failed: TimeoutError: not done within 1 s; 1"):
+        go(1.0)
+    assert list(SweepResult(tmp_path / "s.zarr").markers) == [0, 2]
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    client.run(resource.setrlimit, resource.RLIMIT_FSIZE, (64, limit[1]))
+    try:
+        with pytest.raises(ChunksFailed, match=r"File too large.*5 chunks are left") as error:
+            sample(tmp_path / "full.zarr", client)
+    finally:
+        client.run(resource.setrlimit, resource.RLIMIT_FSIZE, limit)
+    assert sorted(error.value.failures) == [0, 1, 2, 3, 4]
+    assert sums(sample(tmp_path / "full.zarr", client)) == sums(sample(tmp_path / "here.zarr"))
+
+
+def test_a_task_that_hangs_loses_its_worker(tmp_path, client, monkeypatch):
+    """The worker that holds it is started anew, and after two of them the chunk is named."""
+    from nlink.sweeps.study_files import study_of
+
+    study = study_of(ARM, None, None, 0.1, None, vary={"payload": [0.0]}, sample="grid",
+                     count=None, seed=0, every=None, keep=("q",), chunk=None, events=None,
+                     reproducible=False, options={})
+    monkeypatch.setattr(cluster, "GRACE", 5.0)
+    flight = _Flight(Cluster(client), retries=0)
+    before = set(client.run(os.getpid).values())
+    flight.tasks[client.submit(time.sleep, 600, pure=False)] = (
+        cluster.ChunkTask(study, 0, str(tmp_path), 1e-3), time.monotonic() - 100.0, 0)
+    while not any(client.processing().values()):
+        time.sleep(0.05)
+    assert list(flight.overdue()) == [(0, None, "hangs: not done within 0.001 s")]
+    client.wait_for_workers(2, timeout=60)
+    assert len(before & set(client.run(os.getpid).values())) == 1
+
+
+STUDY = """
+robot = "double_pendulum"
+t = 3.0
+method = "dop853"
+sample = "sobol"
+count = 12800
+chunk = 64
+[vary]
+payload = [0.0, 1.0]
+q0 = [[-1.0, -1.0], [1.0, 1.0]]
+"""
+
+
+def test_workers_and_the_client_are_killed_and_nothing_is_lost(tmp_path, local):
+    """200 chunks; three workers are killed with -9 on the way, and the client once."""
+    (tmp_path / "study.toml").write_text(STUDY)
+    command = [sys.executable, "-m", "nlink", "sweep", str(tmp_path / "study.toml"), "--out"]
+    whole = subprocess.Popen([*command, str(tmp_path / "whole.zarr")])
+    out = tmp_path / "killed.zarr"
+    done = out / "chunks"
+
+    def start():
+        return subprocess.Popen([*command, str(out), "--scheduler", local.scheduler_address])
+
+    def wait_for(chunks, driver):
+        while not (done.is_dir() and len(list(done.glob("*.json"))) >= chunks):
+            assert driver.poll() is None, "the sweep ended before it could be disturbed"
+            time.sleep(0.01)
+
+    rng = np.random.default_rng(1)
+    driver = start()
+    for chunks in (20, 50):
+        wait_for(chunks, driver)
+        os.kill(local.workers[int(rng.integers(2))].pid, signal.SIGKILL)
+    wait_for(90, driver)
+    driver.send_signal(signal.SIGKILL)
+    assert driver.wait() == -signal.SIGKILL
+    driver = start()
+    wait_for(130, driver)
+    os.kill(local.workers[int(rng.integers(2))].pid, signal.SIGKILL)
+    assert driver.wait() == 0
+    assert whole.wait() == 0
+    result = SweepResult(out)
+    assert result.done == result.chunks == 200
+    assert result.status() == {"done": 12800}
+    assert sums(result) == sums(SweepResult(tmp_path / "whole.zarr"))
+    stores = [{str(file.relative_to(path)): file.read_bytes() for file in Path(path).rglob("*")
+               if file.is_file() and file.parent.name != "chunks"}
+              for path in (out, tmp_path / "whole.zarr")]
+    assert stores[0] == stores[1]
