@@ -68,9 +68,10 @@ class Reached:
 
 
 def ik(robot: Robot, target: ArrayLike | None = None, frame: int | str = -1,
-       q0: ArrayLike | None = None, *, tasks: Sequence[Task] | Task = (), posture: ArrayLike | None = None,
-       tolerance: float = 1e-6, angle_tolerance: float | None = None, limits: bool = True,
-       starts: int = 100, threads: int | None = None) -> Reached:
+       q0: ArrayLike | None = None, *, tasks: Sequence[Task] | Task = (),
+       posture: ArrayLike | None = None, tolerance: float = 1e-6,
+       angle_tolerance: float | None = None, limits: bool = True, starts: int = 100,
+       threads: int | None = None) -> Reached:
     """Configurations in which a frame is where it is wanted.
 
     `target` is a pose (..., 4, 4) or a point (..., 3) for `frame`; `tasks` may ask for more, or
