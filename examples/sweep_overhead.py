@@ -16,7 +16,7 @@ from distributed import Client, LocalCluster
 
 import nlink
 
-CHUNK, CHUNKS, REPEATS = 2**15, 12, 3
+CHUNK, CHUNKS, REPEATS = 2**15, 8, 3
 
 
 def main(workers: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -44,6 +45,7 @@ def sweep(
         _print_cost(estimate(asked), as_json=as_json)
         return
     assert out is not None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is said below
     try:
         result = run_study(asked, out, client=scheduler, timeout=timeout, verify=verify)
     except ChunksFailed as error:
