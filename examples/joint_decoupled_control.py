@@ -130,7 +130,7 @@ def plot(alone: Run, free: Run, path: Path) -> Path:
     return save(figure, path)
 
 
-def main(directory: str = "out") -> None:
+def main(directory: str = ".") -> None:
     robot = nlink.load("puma560")
     q, qd = np.array([0.3, -0.6, 0.9, 0.4, -0.5, 0.2]), np.array([1.0, -1.5, 2.0, -3.0, 2.0, 4.0])
     alone, free = simulate(robot, cancelling, q, qd), simulate(robot, passive, q, qd)

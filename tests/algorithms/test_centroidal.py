@@ -78,6 +78,7 @@ def test_center_of_mass_moves_as_its_jacobian_says(robots):
         assert difference(slow, drift[:, 3:] / mass[0, 0], 1) < 1e-10
 
 
+@pytest.mark.slow
 def test_engines_agree_and_several_frames_are_as_one_by_one(robots):
     for robot in robots[:1]:
         x = samples(robot, 2, states=2)

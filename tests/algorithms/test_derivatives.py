@@ -37,6 +37,7 @@ def by_finite_wrenches(robot: Robot, x, name: str) -> np.ndarray:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("block", range(20))
+@pytest.mark.slow
 def test_complex_steps_on_random_mechanisms(block):
     """200 chains and trees of every kind of joint, floating bases among them."""
     for seed in range(block, MECHANISMS, 20):

@@ -18,6 +18,7 @@ from nlink.testing.mechanisms import EVERY
 @pytest.mark.parametrize("engine", ["python", "numpy"])
 @given(robot=robots(), seed=st.integers(0, 99))
 @settings(deadline=None, max_examples=8)
+@pytest.mark.slow
 def test_holding_is_a_constraint(engine, robot, seed):
     """[M -E; E^T 0] [qdd; force] = [tau - bias; qdd*] with E the unit vectors of held rates."""
     x = samples(robot, seed, states=2)

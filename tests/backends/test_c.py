@@ -40,6 +40,7 @@ needs_gcc = pytest.mark.skipif(GCC is None, reason="needs gcc")
 
 
 @needs_gcc
+@pytest.mark.slow
 def test_c_equals_the_kernel(tmp_path):
     programs = [random_program(seed, size=100) for seed in range(2)]
     source, header = write_c(programs, "arm", tmp_path / "new" / "place")

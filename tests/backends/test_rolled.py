@@ -66,6 +66,7 @@ def test_what_nobody_reads_is_not_kept():
     assert layout.slots <= sum(len(s.steps[0].keeps) for s in program.sweeps[:-1])
 
 
+@pytest.mark.slow
 def test_ten_thousand_joints_compile_like_ten():
     times = []
     for n in (10, 10_000):

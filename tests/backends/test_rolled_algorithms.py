@@ -199,6 +199,7 @@ def test_short_code_need_not_be_rolled():
     np.testing.assert_array_equal(engines.prepare(request, "compiled")(q, qd), qd)
 
 
+@pytest.mark.slow
 def test_a_robots_own_zeros_decide():
     """Between short and long, straight-line code has to spare instructions."""
     link = {"joint": "revolute", "a": 0.5, "mass": 1.0, "com": (-0.2, 0, 0), "inertia": (0.1,) * 3}
@@ -211,6 +212,7 @@ def test_a_robots_own_zeros_decide():
 @pytest.mark.parametrize("entry", [entry for entries in CLOSED.values()
                                    for entry in entries.values() if entry.formulation != "object"],
                          ids=lambda entry: entry.name)
+@pytest.mark.slow
 def test_closed_chains_roll(entry, roll):
     robot = nlink.load("four_bar")
     q, qd = robot.random_state(0, (5,))

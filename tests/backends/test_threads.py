@@ -221,6 +221,7 @@ print(set(codes))
 """, NLINK_CACHE="off") == "{0}\n"
 
 
+@pytest.mark.slow
 def test_an_interrupt_is_heard_between_pieces():
     """The piece that is being compiled is finished, no other begun, and no lock left behind."""
     assert child("""
@@ -247,6 +248,7 @@ print(len(made) > 8, pieced[0](*arrays).tobytes() == kernel(*arrays).tobytes())
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
+@pytest.mark.slow
 def test_a_slow_compile_is_told_of_on_a_terminal_only():
     script = """
 import time

@@ -21,6 +21,7 @@ def run(capfd):
     return call
 
 
+@pytest.mark.slow
 def test_points_and_poses_are_reached(run, tmp_path):
     robot = nlink.load("panda")
     code, text, _ = run("ik", "panda", "--to", "0.4,0.1,0.5", "--json")

@@ -48,6 +48,7 @@ def test_a_warning_counts_states_of_a_table(run, tmp_path):
     assert "1 of 4 states are not closed" in error
 
 
+@pytest.mark.slow
 def test_closing_is_an_option(run):
     data = {}
     for how in ("project", "drift", "20"):

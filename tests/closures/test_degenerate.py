@@ -146,6 +146,7 @@ def test_the_object_form_itself_says_nan_at_a_singular_arm():
     assert np.isnan(text(q, still, still)).any()
 
 
+@pytest.mark.slow
 def test_only_singular_entries_of_a_batch_are_done_again():
     robot, q = wrist_singular()
     near = robot.loops.assemble(robot.integrate(q, np.full(robot.n, 0.05)))

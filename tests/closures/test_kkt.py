@@ -83,6 +83,7 @@ def test_armature_and_friction_agree_with_kkt():
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_the_default_agrees_with_kkt(seed):
     robot = random_closed_robot(seed, arms=2, joints=5 + seed)
     dense, q = Dense(robot), robot.neutral

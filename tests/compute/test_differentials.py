@@ -199,6 +199,7 @@ def test_what_does_not_fit_is_refused(call, message):
         call(nlink.load("planar3"))
 
 
+@pytest.mark.slow
 def test_products_agree_with_the_recursions():
     robot = random_robot(8, 3, types=EVERY, friction=False)
     rng = np.random.default_rng(5)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import io
 import re
 import sys
 import types
@@ -17,8 +19,9 @@ from nlink.cli import printing
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
-         *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+         *(page for page in sorted((ROOT / "docs").rglob("*.md"))
+           if page.name not in ("index.md", "changelog.md", "contributing.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 ANCHOR = re.compile(r"\]\(([^)#:]*)#([^)]+)\)")
 TEST = re.compile(r"(tests/[\w/]+\.py)(?:::(\w+))?")
@@ -52,7 +55,10 @@ def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
     for block in BLOCK.finditer(text):
         line = text.count("\n", 0, block.start()) + 1
         code = compile("\n" * line + block[1], str(page), "exec")  # errors name the page's line
-        exec(code, module.__dict__)
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(code, module.__dict__)
+        assert block[2] is None or printed.getvalue() == block[2]
 
 
 @pages

@@ -88,6 +88,7 @@ def scaled(**factors: float) -> nlink.Robot:
     ({"inertia": 1e6}, "inertia is much too large"),
     ({"gravity": 1e3}, "mm/s"),
     ({}, None)])
+@pytest.mark.slow
 def test_a_slip_of_units_is_noticed(factors, words):
     report = nlink.check(scaled(**factors), states=2, engine="numpy")
     assert report.ok  # the laws hold in any units

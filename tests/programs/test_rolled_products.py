@@ -26,6 +26,7 @@ from nlink.testing.samples import coordinate_rates
     ("gravity_torque_vjp", "ridim", False),
     ("jacobian_jvp", "recursive", False),
 ])
+@pytest.mark.slow
 def test_rolled_products_are_straight_ones(name, formulation, wrenches):
     robot = random_robot(3, 9, types=EVERY)
     request = robot.request(name, algorithm=formulation, wrenches=wrenches)

@@ -90,6 +90,7 @@ def by_dense_equations(q0, qd0):
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", ADAPTIVE)
 @pytest.mark.parametrize(("q0", "qd0"), [((1.0, 0.5), (0.0, 0.0)), ((2.0, -0.5), (1.0, -3.0))])
+@pytest.mark.slow
 def test_an_arm_stops_joint_by_joint_as_by_dense_equations(q0, qd0, method):
     run = nlink.simulate(TWO, q0, qd0, t=2.5, every=0.01, method=method, **EXACT)
     times, modes, y = by_dense_equations(q0, qd0)
@@ -191,6 +192,7 @@ def test_an_interrupted_run_is_continued_bit_for_bit(tmp_path, monkeypatch):
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", ["dopri5", "abm"])
+@pytest.mark.slow
 def test_compiled_is_on_floats(method):
     one, other = (nlink.simulate(TWO, [1.0, 0.5], t=2.0, every=0.5, method=method, traced=traced,
                                  rtol=1e-10) for traced in (True, False))
@@ -296,6 +298,7 @@ def test_bounces_end_on_a_limit_that_holds():
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("traced", [True, False])
+@pytest.mark.slow
 def test_limits_and_friction_hold_together(traced):
     """A chain falls into its limits, joint by joint; impulses in the one move the others."""
     rod = {"joint": "revolute", "a": 1.0, "mass": 1.0, "com": (-0.5, 0, 0),

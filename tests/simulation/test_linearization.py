@@ -39,6 +39,7 @@ def differences(robot, q, qd, tau, h, method):
 
 
 @pytest.mark.parametrize("method", ["semi_implicit", "rk4"])
+@pytest.mark.slow
 def test_steps_change_as_their_linear_models_say(falling, method):
     robot, q, qd, tau = falling
     A, B = nlink.linearize(robot, q, qd, tau, step=0.02, method=method)

@@ -31,6 +31,7 @@ MJCF = """<mujoco><option gravity="0 -9.81 0"/><compiler angle="radian"/>
 
 
 @pytest.mark.parametrize("traced", [True, False])
+@pytest.mark.slow
 def test_effort_limits_saturate(traced):
     pd = PD(ARM, GOAL, 100.0, 10.0)
     how = {"t": 0.3, "every": 0.05, "traced": traced}

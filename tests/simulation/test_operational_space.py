@@ -97,6 +97,7 @@ def test_motion_the_task_does_not_see_is_damped():
     assert left[1] < 0.01
 
 
+@pytest.mark.slow
 def test_it_is_khatibs_law():
     robot = ROBOTS["panda"]
     rng = np.random.default_rng(0)

@@ -87,6 +87,7 @@ def test_joint_forces_are_those_of_joint_rates(puma, velocity, kind):
 
 
 @quasi
+@pytest.mark.slow
 def test_free_and_spherical_joints(velocity):
     links = tuple(Link(f"l{k}", 1.0 + k, (0.1, 0.2, -0.3),
                        ((0.1, 0.01, 0.0), (0.01, 0.2, 0.02), (0.0, 0.02, 0.25)))

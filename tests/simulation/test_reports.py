@@ -93,6 +93,7 @@ def test_simulate_controls_and_plots(capfd, tmp_path):
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("name", "begins"), [
     ("q.svg", b"<?xml"), ("q.PDF", b"%PDF"), ("q.png", b"\x89PNG")])
+@pytest.mark.slow
 def test_a_picture_is_what_its_name_says(tmp_path, name, begins):
     pytest.importorskip("matplotlib")
     run = nlink.simulate(nlink.load("planar3"), t=0.1)

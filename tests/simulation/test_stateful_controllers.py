@@ -160,6 +160,7 @@ def test_untraced_controllers_are_asked_at_samples_for_all_trajectories_at_once(
     assert np.array_equal(asked.stats.steps, traced.stats.steps)
 
 
+@pytest.mark.slow
 def test_wrappers_and_bundled_controllers_are_asked_too():
     how = {"t": 0.1, "every": 0.02}
     for each in (pid(), PDGravity(ARM, GOAL, 80.0, 20.0), ComputedTorque(ARM, GOAL, 80.0, 20.0)):
@@ -212,6 +213,7 @@ def test_integral_action_balances_what_pd_does_not():
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.slow
 def test_controllers_act_on_motors_of_joints_of_every_kind(seed):
     robot = random_robot(seed, 4, types=EVERY, friction=False)
     rng = np.random.default_rng(seed)

@@ -59,6 +59,7 @@ def test_a_grid_is_the_ensemble_of_all_combinations(tmp_path):
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["latin", "sobol", "random"])
+@pytest.mark.slow
 def test_chunks_are_functions_of_their_numbers(tmp_path, kind):
     """In any order, and twice, they give the same store; trajectories are those of simulate."""
     result = sample(tmp_path / "a.zarr", kind, every=0.05, keep=("q", "tau", "energy"))

@@ -46,6 +46,7 @@ def assert_places(robot: nlink.Robot, scene: Scene, count: int = 10) -> None:
 
 
 @pytest.mark.parametrize("name", nlink.robots())
+@pytest.mark.slow
 def test_bundled_robots_are_drawn_where_they_are(name):
     robot = nlink.load(name, physical="ignore")
     scene = Scene.of(robot)
@@ -68,6 +69,7 @@ def test_every_joint_type_moves_its_link(seed):
 @pytest.mark.skipif(not FILES, reason="example-robot-data is not installed")
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.slow
 def test_shipped_robots_are_drawn(name):
     pytest.importorskip("trimesh")
     robot = nlink.load(FILES[name], physical="ignore")
@@ -79,6 +81,7 @@ def test_shipped_robots_are_drawn(name):
 
 
 @pytest.mark.skipif(not FILES, reason="example-robot-data is not installed")
+@pytest.mark.slow
 def test_meshes_of_every_shipped_robot_are_found():
     for name, path in FILES.items():
         for visual in nlink.load(path, physical="ignore").description.visuals:
@@ -162,3 +165,5 @@ def test_pictures_say_what_is_wrong(tmp_path):
         robot.png(tmp_path / "x.gif", width=32, height=24)
     with pytest.raises(ValueError, match="pixels, expected 16 to 4096"):
         robot.png(width=100_000)
+    with pytest.raises(ValueError, match=r"100\.5 x 720 pixels"):
+        robot.png(width=100.5)

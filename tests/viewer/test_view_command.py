@@ -15,6 +15,7 @@ def test_a_picture(tmp_path, capsys):
     assert f"{path} written" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.slow
 def test_a_page_of_a_run(tmp_path):
     kept, page = tmp_path / "run.npz", tmp_path / "fall.html"
     assert run(["simulate", "planar3", "--t", "0.5", "--out", str(kept), "--html",

@@ -162,13 +162,14 @@ def _outward(joint: MovingJoint, parent: Motion, q: Coordinates, qd: Coordinates
     w2, parent2 = motion.w + motion.w, parent.w + parent.w
     frame = MovingFrame(X, w2, w2.cross(X.r) + s.linear + s.linear, parent2.cross(X.p), ())
     f = joint.inertia.newton_euler(motion.E, motion.a)
-    return motion, VariedBody(frame, f, joint.subspace(q),
-                              *_changes(joint, X, parent, motion, q, qd, qdd),
+    by_q, by_qd = _changes(joint, X, parent, motion, q, qd, qdd)
+    return motion, VariedBody(frame, f, joint.subspace(q), by_q, by_qd,
                               _subspace_changes(joint, q))
 
 
 def _changes(joint: MovingJoint, X: Transform, parent: Motion, motion: Motion, q: Coordinates,
-             qd: Coordinates, qdd: Coordinates) -> tuple[tuple[MotionChange, ...], ...]:
+             qd: Coordinates, qdd: Coordinates,
+             ) -> tuple[tuple[MotionChange, ...], tuple[MotionChange, ...]]:
     """The changes of a body's motion by each of its joint's q and qd."""
     s = joint.rate(q, qd)
     w0, wd0 = X.R.to_child(parent.w), X.R.to_child(parent.wd)

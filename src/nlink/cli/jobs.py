@@ -258,6 +258,24 @@ def reproduce(
         terminal.say(f"report: {path}")
 
 
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the page goes.")] = Path("out"),
+    as_json: AsJson = False,
+) -> None:
+    """Show the library in a minute: one HTML page with motions, control and speed."""
+    from nlink.bench.showcase import showcase
+    from nlink.reports import terminal
+    from nlink.reports.progress import bar
+
+    with bar("computing") as tell:
+        path = showcase(out, progress=tell if sys.stderr.isatty() else lambda _share, _what: None)
+    if as_json:
+        terminal.print_json({"report": str(path)})
+    else:
+        terminal.say(f"report: {path}")
+
+
 @cache_app.command("info")
 def cache_info(as_json: AsJson = False) -> None:
     """Say where compiled kernels are kept, and how many."""

@@ -47,6 +47,7 @@ class Computations:
 
     @property
     def name(self) -> str:
+        """The name of the robot, as its file gives it."""
         return self.description.name
 
     @property

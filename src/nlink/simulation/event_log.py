@@ -107,14 +107,18 @@ class EventLog:
         if repair and len(data) != self.rows.nbytes:
             write_bytes(file, self.rows.tobytes())
 
+    def in_order(self) -> Array:
+        """All rows, by trajectory and time."""
+        self._gather()
+        return self.rows[np.lexsort((self.rows["ordinal"], self.rows["trajectory"]))]
+
     def events(self, robot: Robot, names: Sequence[str], velocity: str,
                variation: Variation | None = None, modes: int = 0) -> Events | None:
         """All of it, as users see it; None if nothing is watched. States end with so many
         modes."""
         if not names:
             return None
-        self._gather()
-        rows = self.rows[np.lexsort((self.rows["ordinal"], self.rows["trajectory"]))]
+        rows = self.in_order()
         which = rows["which"].astype(int)
         if modes:
             these, which = spread_switches(names, rows["trajectory"], which,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -179,6 +179,15 @@ class Margin:
         return self.sign * (q[self.at] - self.bound)
 
 
+class EventSensitivity(NamedTuple):
+    """How events change with some numbers: their times, (events, numbers), and the coordinates
+    and rates at them (before an impact), (events, n, numbers)."""
+
+    t: Array
+    q: Array
+    qd: Array
+
+
 @dataclass(frozen=True)
 class Events:
     """What happened, one row an event, ordered by trajectory and time.
@@ -193,6 +202,8 @@ class Events:
     which: Array
     q: Array
     qd: Array
+    sensitivities: Mapping[str, EventSensitivity] = field(default_factory=dict)
+    """By the names given to `simulate(sensitivities=...)`; files do not have them."""
 
     @staticmethod
     def none(robot: Robot) -> Events:
@@ -203,8 +214,10 @@ class Events:
         return len(self.t)
 
     def _only(self, rows: Array) -> Events:
-        return Events(self.names, *(x[rows] for x in (
-            self.trajectory, self.t, self.which, self.q, self.qd)))
+        changes = {name: EventSensitivity(*(x[rows] for x in each))
+                   for name, each in self.sensitivities.items()}
+        return Events(self.names, self.trajectory[rows], self.t[rows], self.which[rows],
+                      self.q[rows], self.qd[rows], changes)
 
     def __getitem__(self, name: str) -> Events:
         """Those of one name."""

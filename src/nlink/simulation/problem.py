@@ -129,6 +129,16 @@ class Problem:
         each = self.variation.taken(slice(None))
         return each.compute(self.robot, name, *(x[:, None] for x in columns))[:, 0]
 
+    def inputs(self, trajectory: Array, t: Array) -> Array:
+        """What the programs of a simulation have as inputs at some times of trajectories."""
+        own = self.own[trajectory]
+        if self.table is None:
+            return own
+        k = np.clip(np.searchsorted(self.times, t) - 1, 0, len(self.times) - 2)
+        row = trajectory if len(self.table) > 1 else np.zeros_like(trajectory)
+        return np.concatenate([self.times[k, None], self.times[k + 1, None], self.table[row, k],
+                               self.table[row, k + 1], own], axis=1)
+
     def forces(self) -> Any:
         """What `Run.tau` is computed from."""
         if self.table is not None:

@@ -14,6 +14,7 @@ from nlink.scalars.lazy import lazy
 from nlink.scalars.notebook import html_table
 from nlink.simulation.events import Events
 from nlink.simulation.following import Target, on_times
+from nlink.simulation.sensitivity import Sensitivity, sensitivity_of
 from nlink.simulation.system import Closing
 from nlink.simulation.variation import Variation
 from nlink.simulation.velocities import VELOCITIES
@@ -102,6 +103,12 @@ class Run:
         size 0 where there is no dry friction."""
         found = self.parts.get("mode")
         return np.empty((*self.rates.shape[:-1], 0)) if found is None else found
+
+    def sensitivity(self, name: str) -> Sensitivity:
+        """How q, (..., times, n, numbers), qd and the state of the controller change with the
+        initial values "q0" or "qd0" or with numbers that vary, of a simulation that was asked
+        for these `sensitivities`. Changes of q and q0 are in the tangent space."""
+        return sensitivity_of(self.robot, np.asarray(self.q), self.parts, name)
 
     @property
     def events(self) -> Events:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from hashlib import sha256
@@ -26,6 +26,7 @@ from nlink.simulation.following import target_of
 from nlink.simulation.problem import Problem, limited, rubbing, whole_number
 from nlink.simulation.run import Run
 from nlink.simulation.run_files import PART, write_run
+from nlink.simulation.sensitivity import SensitiveSystem, sensitive
 from nlink.simulation.store import Store, create
 from nlink.simulation.system import Closing, Controller, System, kernel_of
 from nlink.simulation.writing import one_writer, uninterrupted
@@ -60,7 +61,7 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
              threads: int | None = None, max_steps: int = 10_000_000,
              save: str | Path | None = None,
              progress: bool | Callable[[float], None] | None = None,
-             closing: Closing = "project") -> Run:
+             closing: Closing = "project", sensitivities: str | Sequence[str] = ()) -> Run:
     """Integrate the motion of a robot from states q0, qd0 over the time t.
 
     A batch of states is an ensemble: any leading shape, each trajectory with its own steps and
@@ -113,6 +114,10 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     to the closed states, a number is the rate (1/s) of Baumgarte's stabilization, "drift" does
     nothing. Such runs stop at every output.
 
+    `sensitivities` names what the states are differentiated by: "q0", "qd0", and whatever `vary`
+    gives values for (`Run.sensitivity`, `Run.events.sensitivities`, docs/derivatives.md). The
+    derivatives are integrated beside the states, and rtol and atol apply to them as well.
+
     >>> import nlink
     >>> run = nlink.simulate(nlink.load("double_pendulum"), [0.1, 0.0], t=1.0)
     >>> run.q.shape, run.status, bool(abs(run.energy - run.energy[0]).max() < 1e-8)
@@ -123,6 +128,10 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
         algorithm=algorithm, velocity=velocity, events=events, limits=limits,
         restitution=restitution, friction=friction, width=width, effort=effort, traced=traced,
         max_steps=max_steps, closing=closing)
+    if sensitivities:
+        if not traced:
+            raise ValueError("sensitivities: not with traced=False, expected a traced controller")
+        system = sensitive(system, sensitivities, problem.method)
     if not (problem.method.compiles and (traced or system.asks)):
         from nlink.simulation.interpreted import integrate_in_python
 
@@ -237,6 +246,10 @@ def _compiled(problem: Problem, system: System, limits: dict[str, Any], threads:
         _advance(kernel, store, problem, limits, threads, progress, forces, asking)
         run = replace(store.run(problem.robot, forces),
                       target=target_of(problem.controller, problem.robot))
+        if isinstance(system, SensitiveSystem) and run.log is not None:
+            rows = store.log.in_order()
+            run = replace(run, log=replace(run.log, sensitivities=system.at_events(
+                rows, problem.inputs(rows["trajectory"], rows["t"]))))
         if place is not None and target is not None and place != target:
             run = run.in_memory()  # Windows removes no file that is mapped
             write_run(run, place)

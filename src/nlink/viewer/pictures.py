@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nlink.formats.files import write_bytes
 from nlink.model.joints import AxialJoint
@@ -119,7 +120,7 @@ def picture(scene: Scene, places: Array, *, width: int = 960, height: int = 720,
     unknown = [layer for layer in layers if layer not in LAYERS]
     if unknown:
         raise ValueError(f"layers: {unknown[0]!r}, expected some of {', '.join(LAYERS)}")
-    if not (16 <= width <= LARGEST and 16 <= height <= LARGEST):
+    if not all(hasattr(size, "__index__") and 16 <= size <= LARGEST for size in (width, height)):
         raise ValueError(f"size: {width} x {height} pixels, expected 16 to {LARGEST}")
     corners = scene.corners(places)
     camera = camera or Camera.around(scene, corners, width / height)
@@ -294,7 +295,7 @@ def png(image: Array) -> bytes:
             + chunk(b"IDAT", zlib.compress(rows.tobytes(), 9)) + chunk(b"IEND", b""))
 
 
-def robot_png(robot: Robot, path: str | Path | None, q: Array | None = None, *,
+def robot_png(robot: Robot, path: str | Path | None, q: ArrayLike | None = None, *,
               width: int = 960, height: int = 720, theme: str = "light",
               layers: Iterable[str] = (), packages: Sequence[str | Path] = (),
               scene: Scene | None = None) -> bytes:

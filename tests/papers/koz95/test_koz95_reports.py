@@ -27,6 +27,7 @@ def test_table_2_rows_add_up_to_the_printed_totals(form, column):
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", koz_tables.ENTRIES)
 @pytest.mark.parametrize("axes", koz_tables.AXES)
+@pytest.mark.slow
 def test_counted_operations_are_below_the_published_ones(form, axes):
     ours = koz_tables.counted(form, axes).total
     theirs = koz_tables.published(form, koz_tables.AXES[axes][1]).total

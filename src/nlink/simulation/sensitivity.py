@@ -1,0 +1,288 @@
+"""Derivatives of a whole simulation, integrated beside it: forward sensitivities.
+
+Let y' = f(t, y, p), y(t0) = y0. How y(t) changes with a number that y0 or p depends on is a
+column s, and
+
+    s' = (df/dy) s + df/dp,        s(t0) = dy0,
+
+is integrated in the same steps of the same compiled iteration: the state is (y, s_1, ..., s_m),
+and its rates are the traced rates and their derivatives. Every method but the canonical ones
+then gives what its own steps, their sizes held, have as derivative.
+
+At an impact the time te depends on the number, too. There g(y) = 0, and y jumps to R(y). From
+g_y (s + f dte) = 0 and y(t) = phi(t - te, R(y(te))) follows the saltation matrix,
+
+    s+ = R_y s + (f(R(y)) - R_y f(y)) (g_y s) / (g_y f(y)),
+
+and the state at an event, wherever that is, changes by s + f dte. Both want g to cross zero; of
+a grazing motion there is no derivative, and the quotient is not finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from nlink.backends.llvm.rates import RolledRates
+from nlink.programs.program import Port, Program
+from nlink.scalars.differentiation import fewest_operations, pushforward
+from nlink.scalars.functions import Scalars
+from nlink.scalars.graph import Graph, Node, reachable, substitute
+from nlink.scalars.lazy import lazy
+from nlink.simulation.control_scheme import StatePart
+from nlink.simulation.events import EventSensitivity
+from nlink.simulation.system import System
+
+if TYPE_CHECKING:
+    from nlink.iterations.integration import Method
+    from nlink.robot import Robot
+
+Array = np.ndarray
+INITIAL = ("q0", "qd0")
+"""What can be differentiated by besides what varies."""
+PREFIX = "d_"
+"""How the names begin of the parts of a state that are derivatives."""
+MOST_DERIVATIVES = 1024
+"""Elements of the state that may be derivatives: each is a part of the machine code."""
+
+JUMPS = ("sign", "floor")
+"""Operations that jump."""
+
+
+class Sensitivity(NamedTuple):
+    """How the states of trajectories change with some numbers: q and qd, (..., n, numbers), and
+    the state of a controller, (..., size, numbers). Changes of q are in the tangent space."""
+
+    q: Array
+    qd: Array
+    x: Array
+
+
+@dataclass(frozen=True)
+class SensitiveSystem(System):
+    """A system whose state also holds its derivatives, by the numbers that `by` names."""
+
+    by: tuple[str, ...] = ()
+
+    @lazy
+    def plain(self) -> System:
+        """The same without derivatives."""
+        return System(**{each.name: getattr(self, each.name) for each in fields(System)})
+
+    @lazy
+    def widths(self) -> dict[str, int]:
+        """How many numbers there are under each name."""
+        known = dict.fromkeys(INITIAL, self.robot.n) | dict(self.varied.columns)
+        return {name: known[name] for name in self.by}
+
+    @lazy
+    def parts(self) -> tuple[StatePart, ...]:
+        size = self.plain.shape.size
+        return (*self.plain.parts, *(StatePart(PREFIX + name, width * size)
+                                     for name, width in self.widths.items()))
+
+    def start(self, initial: Array, own: Array, begin: float) -> Array:
+        """The states to start from, with units for what they are differentiated by."""
+        y, space, n = super().start(initial, own, begin), self.robot.mechanism.space, self.robot.n
+        nq, at = self.robot.nq, self.plain.shape.size
+        q = [y[:, k] for k in range(nq)]
+        for name, width in self.widths.items():
+            units = y[:, at:at + width * self.plain.shape.size].reshape(len(y), width, -1)
+            if name == "q0":
+                for j, unit in enumerate(np.eye(n)):
+                    units[:, j, :nq] = np.stack([
+                        np.broadcast_to(x, len(y)) for x in space.tangent(q, unit.tolist())], 1)
+            elif name == "qd0":
+                units[:, :, nq:nq + n] = np.eye(n)
+            y[:, at:at + units[0].size] = units.reshape(len(y), -1)
+            at += units[0].size
+        return y
+
+    def program(self) -> Program:
+        """The rates of the state and of its derivatives."""
+        return self._with_derivatives(self._rates())
+
+    def restore_program(self) -> Program:
+        return self._with_derivatives(self.plain.restore_program())
+
+    def impact_program(self) -> Program:
+        """The state after an impact, its derivatives by the saltation matrix."""
+        impact = self.plain.impact_program()
+        graph, after = impact.results[0].graph, list(impact.results)
+        y = self._inputs(graph)
+        before = substitute(self._rates().results, graph, {})
+        # the same nodes are the rates after the impact, of the state that it leaves
+        known = {x.index: value for x, value in zip(y, after, strict=True)}
+        behind = substitute(before, graph, known)
+        acts = [graph.input(f"u[{self.shape.inputs + k}]") for k in range(len(self.watched))]
+        margins = substitute(self.plain.watch_program().results, graph, {})
+        g = sum((act * x for act, x in zip(acts, margins, strict=True)), graph.const(0))
+        along = dict(zip(y, before, strict=True))
+        g_f, R_f = pushforward([g], along)[0], pushforward(after, along)
+        jump = [a - b for a, b in zip(behind, R_f, strict=True)]
+        columns = []
+        for moved in self._moved(graph):
+            late = pushforward([g], moved)[0] / g_f
+            columns.append([s + x * late for s, x in zip(
+                pushforward(after, moved), jump, strict=True)])
+        return self._joined(impact, columns)
+
+    def event_program(self) -> Program:
+        """dte/dp of each function watched, a row for each, and then f."""
+        rates = self._rates()
+        graph = rates.results[0].graph
+        f = list(rates.results)
+        watch = substitute(self.plain.watch_program().results, graph, {})
+        along = dict(zip(self._inputs(graph), f, strict=True)) | {
+            graph.input("t[0]"): graph.const(1)}
+        slopes = pushforward(watch, along)
+        columns = [pushforward(watch, moved) for moved in self._moved(graph)]
+        times = [[-(change / slope) for change in row] for slope, row in zip(
+            slopes, zip(*columns, strict=True), strict=True)]
+        outputs = Port("times", (len(watch), len(columns))), Port("rates", (len(f),))
+        return Program("event_times", self._ports(rates), outputs, (*chain(*times), *f))
+
+    def at_events(self, rows: Array, inputs: Array) -> dict[str, EventSensitivity]:
+        """How events change, whose log has these rows, and the programs then these inputs."""
+        from nlink.backends.llvm.loading import load_kernel
+
+        nq, n, size = self.robot.nq, self.robot.n, self.plain.shape.size
+        y = np.ascontiguousarray(rows["y"])
+        times, f = load_kernel(self.event_program())(rows["t"][:, None].copy(), y, inputs)
+        times = times[np.arange(len(rows)), rows["which"].astype(int)]
+        found, at, first = {}, size, 0
+        for name, width in self.widths.items():
+            dt = times[:, first:first + width]
+            s = y[:, at:at + width * size].reshape(len(rows), width, size).swapaxes(1, 2)
+            s = s + f[:, :, None] * dt[:, None, :]
+            found[name] = EventSensitivity(dt, in_tangent_space(self.robot, y[:, :nq], s[:, :nq]),
+                                           s[:, nq:nq + n])
+            at, first = at + width * size, first + width
+        return found
+
+    def _rates(self) -> Program:
+        """The rates of the plain system."""
+        program = self.plain.program()
+        if isinstance(program, RolledRates):
+            raise ValueError(f"sensitivities: {self.robot.name} has {self.robot.n} rates, too "
+                             "many for derivatives beside them, expected a smaller robot; "
+                             "nlink.jvp gives products")
+        self._check_jumps(program)
+        return program
+
+    def _check_jumps(self, program: Program) -> None:
+        """Refuse rates that jump where no event is: their derivatives would miss that."""
+        moving = {x.index for moved in self._moved(program.results[0].graph) for x in moved}
+        for node in reachable(program.results):
+            if any(a.index in moving for a in node.args):
+                moving.add(node.index)
+                if node.op in JUMPS:
+                    raise ValueError(f"sensitivities: the forces have the {node.op} of the state, "
+                                     "which has no derivative where it jumps, expected something "
+                                     "continuous such as nlink.tanh")
+
+    def _inputs(self, graph: Graph) -> list[Node]:
+        """The elements of the plain state."""
+        return [graph.input(f"y[{k}]") for k in range(self.plain.shape.size)]
+
+    def _moved(self, graph: Graph) -> list[dict[Node, Node]]:
+        """How the inputs of programs change with each number."""
+        y, at, found = self._inputs(graph), self.plain.shape.size, []
+        own, firsts = self.shape.timed, {}
+        for name, width in self.varied.columns:
+            firsts[name], own = own, own + width
+        for name, width in self.widths.items():
+            for j in range(width):
+                moved = {x: graph.input(f"y[{at + k}]") for k, x in enumerate(y)}
+                if name in firsts:
+                    moved[graph.input(f"u[{firsts[name] + j}]")] = graph.const(1)
+                found.append(moved)
+                at += len(y)
+        return found
+
+    def _with_derivatives(self, program: Program) -> Program:
+        """What a program gives, and how that changes: along every number, or by the whole
+        matrix first, whichever are fewer operations."""
+        results, graph = list(program.results), program.results[0].graph
+        directions = self._moved(graph)
+        sources = list(dict.fromkeys(chain(*directions)))
+        matrix = [pushforward(results, {x: graph.const(1)}) for x in sources]
+        by_matrix = [[graph.lift(sum(
+            (d[k] * moved[x] for x, d in zip(sources, matrix, strict=True) if x in moved
+             and not (d[k].op == "const" and d[k].value == 0)), 0.0))
+            for k in range(len(results))] for moved in directions]
+        return self._joined(program, fewest_operations(
+            [[pushforward(results, moved) for moved in directions], by_matrix]))
+
+    def _ports(self, program: Program) -> tuple[Port, ...]:
+        return tuple(Port("y", (self.shape.size,)) if port.name == "y" else port
+                     for port in program.inputs)
+
+    def _joined(self, program: Program, columns: Sequence[Scalars]) -> Program:
+        """A program that gives derivatives, too."""
+        graph, (output,) = program.results[0].graph, program.outputs
+        values = tuple(graph.lift(x) for x in chain(program.results, *columns))
+        return Program(program.name, self._ports(program),
+                       (Port(output.name, (len(values),)),), values)
+
+
+def sensitive(system: System, by: Sequence[str], method: Method) -> SensitiveSystem:
+    """A system with derivatives; what has none is refused."""
+    names = (by,) if isinstance(by, str) else tuple(by)
+    known = (*INITIAL, *(name for name, _ in system.varied.columns))
+    for k, name in enumerate(names):
+        if name not in known:
+            raise ValueError(f"sensitivities: {name!r}, expected some of {', '.join(known)}; what "
+                             "`vary` gives values for can be differentiated by")
+        if name in names[:k]:
+            raise ValueError(f"sensitivities: {name!r} twice, expected each name once")
+    robot = system.robot
+    for wrong, why, other in (
+            (not method.compiles or method.canonical or method.stepwise,
+             f"method={method.name!r}", "a Runge-Kutta method or abm"),
+            (system.velocity.name != "qd", f"velocity={system.velocity.name!r}", "'qd'"),
+            (robot.mechanism.closures, "a mechanism with loops", "a tree"),
+            (system.holds, "limits='hold'", "'bounce', 'stop' or 'ignore': where a joint comes to "
+             "rest on its limit the motion has no derivative"),
+            (system.modes, "friction='dry'", "'smooth': where rates stick the motion has no "
+             "derivative"),
+            (system.sampling is not None, "a controller with a period", "one that acts at all "
+             "times")):
+        if wrong:
+            raise ValueError(f"sensitivities do not go with {why}, expected {other}")
+    found = SensitiveSystem(**{each.name: getattr(system, each.name) for each in fields(System)},
+                            by=names)
+    derivatives = found.shape.size - found.plain.shape.size
+    if derivatives > MOST_DERIVATIVES:
+        raise ValueError(f"sensitivities: {derivatives} derivatives ({found.plain.shape.size} "
+                         f"elements of the state by {sum(found.widths.values())} numbers), "
+                         f"expected at most {MOST_DERIVATIVES}; several runs can share them")
+    return found
+
+
+def sensitivity_of(robot: Robot, q: Array, parts: Mapping[str, Array], name: str) -> Sensitivity:
+    """What the parts of states say about one name."""
+    if PREFIX + name not in parts:
+        known = [part.removeprefix(PREFIX) for part in parts if part.startswith(PREFIX)]
+        raise ValueError(f"name: {name!r}, expected one of {', '.join(known)}" if known else
+                         f"name: {name!r}, but this run has no sensitivities, expected one of "
+                         "nlink.simulate(..., sensitivities=...)")
+    nq, n = robot.nq, robot.n
+    size = nq + n + (parts["x"].shape[-1] if "x" in parts else 0)
+    s = np.asarray(parts[PREFIX + name])
+    s = s.reshape(*s.shape[:-1], -1, size).swapaxes(-1, -2)
+    return Sensitivity(in_tangent_space(robot, q, s[..., :nq, :]), s[..., nq:nq + n, :],
+                       s[..., nq + n:, :])
+
+
+def in_tangent_space(robot: Robot, q: Array, dq: Array) -> Array:
+    """Changes of coordinates, (..., nq, numbers), as rates, (..., n, numbers)."""
+    space = robot.mechanism.space
+    if space.flat:
+        return np.array(dq)
+    found = space.rates(np.moveaxis(q[..., None], -2, 0), np.moveaxis(dq, -2, 0))
+    return np.stack([np.broadcast_to(x, (*q.shape[:-1], dq.shape[-1])) for x in found], axis=-2)

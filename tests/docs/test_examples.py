@@ -1,0 +1,38 @@
+"""Every example runs by itself and draws a picture, and stands on the page of examples."""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
+STEPS_IN_PYTHON = "joint_decoupled_control"
+"""Its integrator is written out in Python, so the test takes fewer steps."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_example_draws_its_picture(script, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    text = script.read_text("utf-8")
+    if script.stem == STEPS_IN_PYTHON:
+        text, found = re.subn(r"STEPS = 5e-3, 300", "STEPS = 5e-3, 10", text)
+        assert found
+    module = types.ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", module)
+    exec(compile(text, str(script), "exec"), module.__dict__)
+    drawn = list(tmp_path.rglob("*.png"))
+    assert drawn
+    assert all(picture.stat().st_size > 5000 for picture in drawn)
+
+
+def test_page_has_every_example():
+    page = (ROOT / "docs" / "examples.md").read_text("utf-8")
+    assert [script.name for script in SCRIPTS if f"examples/{script.name}" not in page] == []
