@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "reaching": "algorithms backends compute iterations model programs robot scalars simulation "
                 "spatial",
     "testing": "algorithms compute formats model programs robot scalars",
-    "bench": "backends compute formats model reaching robot simulation reports viewer",
+    "bench": "backends compute formats model programs reaching reports robot simulation viewer",
     "sweeps": "backends formats iterations model programs reports robot simulation",
     "cli": "algorithms backends bench compute formats model papers reports robot scalars "
            "simulation sweeps viewer",
@@ -52,6 +52,7 @@ MAY_IMPORT = {
 
 MAY_WAIT = (
     ("", "backends.llvm"),     # LLVM is loaded when something is compiled
+    ("bench.dynamics", "bench.machine_limits"),
     ("bench.dynamics", "bench.peak"),
     ("", "reports.terminal"),  # rich is loaded when something is printed
     ("cli", ""),               # a command loads what it needs

@@ -258,6 +258,13 @@ def test_followers_are_locked_where_they_follow_to():
         robot.lock({"joint2": 0.3})
 
 
+def test_a_follower_of_the_joint_that_is_cut_is_left_to_itself():
+    tip = chain_of_followers().sub("link1")
+    assert tip.q_names == ("joint2", "joint3")
+    assert "mimic of a joint left out: joint2 of joint1" in tip.report
+    assert [joint.mimic and joint.mimic.joint for joint in tip.joints] == [None, None, "joint2"]
+
+
 def test_loops_close_again_or_are_left_out():
     bar = nlink.load("four_bar")
     half = bar.lock({"crank": 0.4})
@@ -287,6 +294,8 @@ WRONG = {
         lambda r: r.with_payload(1, frame="link9"),
     "viscous: shape (2,), expected (3,): one for each joint that moves":
         lambda r: r.with_friction(viscous=[1, 2]),
+    "dry: shape (2,), expected (3,): one for each joint that moves":
+        lambda r: r.with_friction(dry=[1, 2]),
     "friction: unknown 'sticky', expected some of": lambda r: r.with_friction(sticky=1.0),
     "sub: 'link3' does not carry 'link1', expected a link on its way to the base":
         lambda r: r.sub("link3", "link1"),

@@ -64,3 +64,19 @@ def test_arrays_of_any_shape():
         product.gradient(A, x, 2.0)
     with pytest.raises(ValueError, match=r"A: shape \(3,\), expected \(..., 2, 3\)"):
         product(x, x, 2.0)
+
+
+@pytest.mark.parametrize(("f", "shapes", "message"), [
+    (lambda x: "no number", (1,), "gives a str, expected a number"),
+    (lambda x: (x[0], x), (2,), "gives a ndarray, expected a number"),
+    (lambda x: x, (-1,), "shapes: -1, expected"),
+    (lambda x: x, ("ab",), "shapes: 'ab', expected"),
+    (lambda: 1.0, (), "shapes: none, expected one for each argument"),
+])
+def test_what_is_no_function_of_arrays_is_refused(f, shapes, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        nlink.function(f, *shapes)
+
+
+def test_a_function_says_what_it_takes():
+    assert repr(nlink.function(lambda x, A: A @ x, 2, (3, 2))).endswith("x (2,), A (3, 2) -> (3,)>")

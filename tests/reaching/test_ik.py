@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import pytest
 import nlink
 from nlink.iterations.descent import OUTCOME, Descent
 from nlink.iterations.driver import drive
+from nlink.model.joints import Revolute, Spherical
+from nlink.model.mimics import Mimic
 from nlink.reaching.steps import Reaching
 from nlink.testing import random_robot
 from nlink.testing.mechanisms import EVERY
@@ -169,7 +172,48 @@ def test_a_posture_moves_what_the_task_leaves_free():
     assert abs(free @ (moved - other.q)).max() < 1e-4
 
 
-def test_loops_stay_closed_and_followers_follow():
+def test_a_posture_beyond_the_limits_is_come_as_close_to_as_they_allow():
+    """z - J^T l = mu, which pushes outward at bounds and is zero elsewhere, also from a start that
+    has the target already."""
+    robot = nlink.load("panda")
+    lower, upper = robot.limits.lower, robot.limits.upper
+    rng = np.random.default_rng(0)
+    q0 = rng.uniform(lower, upper, (60, 7))
+    wanted = rng.uniform(lower - 0.5, upper + 0.5, (60, 7))
+    found = nlink.ik(robot, robot.pose(q0)[:, :3, 3], posture=wanted, q0=q0)
+    assert found.error.max() < 1e-6
+    assert found.solved.mean() > 0.7
+    held = 0
+    for q, posture in zip(found.q[found.solved], wanted[found.solved], strict=True):
+        z, J, free = posture - q, robot.jacobian(q)[3:], (lower < q) & (q < upper)
+        mu = z - J.T @ np.linalg.lstsq(J[:, free].T, z[free])[0]
+        assert np.abs(mu[free]).max() < 1e-5
+        assert (mu[~free] * np.where(q >= upper, 1, -1)[~free] > -1e-5).all()
+        held += int((~free).any())
+    assert held > 10
+
+
+@pytest.mark.parametrize("first", [Revolute(), Spherical()])
+def test_joints_that_mimic_follow(first):
+    """Also where coordinates and rates of the joints before are not as many."""
+    robot = random_robot(3, 4, types=("revolute",), fixed=False, tree=False)
+    joints = list(robot.joints)
+    joints[0] = replace(joints[0], type=first)
+    joints[2] = replace(joints[2], mimic=Mimic("joint2", 0.5, 0.1))
+    robot = nlink.Robot(replace(robot.description, joints=tuple(joints)))
+    q, _ = robot.random_state(1)
+    lead, own = (robot.q_index(name) for name in ("joint2", "joint3"))
+    q[own] = 0.5 * q[lead] + 0.1
+    found = nlink.ik(robot, robot.pose(q), q0=q + 0.01)
+    assert found.solved
+    assert np.isclose(found.q[own], 0.5 * found.q[lead] + 0.1, atol=1e-8)
+    qd = robot.velocity_ik(q, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    lead, own = (robot.qd_index(name) for name in ("joint2", "joint3"))
+    assert abs(qd[lead]) > 1e-3
+    assert abs(qd[own] - 0.5 * qd[lead]) < 1e-5
+
+
+def test_loops_stay_closed():
     bar = nlink.load("four_bar")
     q = bar.loops.assemble(bar.neutral)
     frame = bar.links[1].name
@@ -187,6 +231,39 @@ def test_a_guess_is_where_the_search_begins():
     assert np.abs(found.q - q).max() < 1e-4
 
 
+@pytest.mark.parametrize("target", [np.empty((0, 4, 4)), np.empty((2, 0, 3))])
+def test_no_targets_are_no_results(target):
+    lead = target.shape[:target.shape.index(0) + 1]
+    found = nlink.ik(nlink.load("planar3"), target)
+    assert found.q.shape == (*lead, 3)
+    assert found.status.shape == found.error.shape == lead
+
+
+def test_a_rotation_is_one_solution():
+    """A quaternion and its opposite are one configuration."""
+    ball = random_robot(3, 1, types=("spherical",), fixed=False)
+    q, _ = ball.random_state(1)
+    ways = nlink.ik_all(ball, ball.pose(q), starts=20)
+    assert len(ways) == 1
+    assert np.isclose(abs(ways[0] @ q), 1.0)
+
+
+@pytest.mark.parametrize(("wrong", "message"), [
+    (lambda: nlink.ReachMassCenter([0, 0, 1], weight=-1), "weight: -1"),
+    (lambda: nlink.ReachPosition([0, 0, 1], weight="heavy"), "weight: 'heavy'"),
+    (lambda: nlink.AlignAxis([0, 0, 1], axis=np.eye(3)), "axis: shape"),
+    (lambda: nlink.AlignAxis([0, 0, 0]), "target: a vector of length zero"),
+    (lambda: nlink.ik_all(nlink.load("planar3"), None), "target: shape"),
+    (lambda: nlink.ik(nlink.load("planar3").lock(["joint1", "joint2", "joint3"]), [1, 0, 0]),
+     "no joint of planar3 moves"),
+    (lambda: nlink.ik_all(nlink.load("planar3"), [1, 0, 0], starts=-1), "starts: -1"),
+    (lambda: nlink.ik_all(nlink.load("planar3"), [1, 0, 0], apart=math.nan), "apart: nan"),
+])
+def test_wrong_tasks_are_named(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        wrong()
+
+
 @pytest.mark.parametrize(("arguments", "message"), [
     ({"target": np.eye(2)}, "expected poses"),
     ({"target": None}, "expected a pose"),
@@ -195,6 +272,7 @@ def test_a_guess_is_where_the_search_begins():
     ({"target": np.eye(4), "frame": "nothing"}, "frame: 'nothing'"),
     ({"target": np.eye(4), "tolerance": 0.0}, "tolerance: 0.0"),
     ({"target": np.eye(4), "starts": 0}, "starts: 0"),
+    ({"target": np.eye(4), "threads": -3}, "threads: -3"),
     ({"target": np.zeros((2, 4, 4)) + np.eye(4), "q0": np.zeros((3, 6))}, "do not broadcast"),
 ])
 def test_wrong_arguments_are_named(arguments, message):

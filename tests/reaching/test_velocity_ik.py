@@ -51,6 +51,14 @@ def test_a_posture_does_not_disturb_the_twist(panda):
     assert np.abs(qd - panda.velocity_ik(Q, twist, damping=1e-4)).max() > 0.05
 
 
+def test_loops_stay_closed():
+    bar = nlink.load("four_bar")
+    q = bar.loops.assemble(bar.neutral)
+    along = bar.velocity_ik(q, [0, 0, 0.3, 0, 0, 0], frame=bar.links[0].name)
+    assert np.abs(along).max() > 0.1
+    assert np.abs(bar.compute("closure_jacobian", q) @ along).max() < 1e-5
+
+
 def test_an_ik_loop_reaches_its_target(panda):
     T = panda.pose(Q + 0.1)
     q = Q.copy()
@@ -67,3 +75,5 @@ def test_wrong_arguments_are_named(panda):
         panda.velocity_ik(Q, np.zeros(6), damping=0)
     with pytest.raises(ValueError, match="twist"):
         panda.velocity_ik(Q, np.zeros(5))
+    with pytest.raises(ValueError, match=r"out .qd.: shape \(2, 7\), expected \(7,\)"):
+        panda.velocity_ik(Q, np.zeros(6), out=np.empty((2, 7)))

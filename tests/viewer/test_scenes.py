@@ -165,3 +165,5 @@ def test_pictures_say_what_is_wrong(tmp_path):
         robot.png(tmp_path / "x.gif", width=32, height=24)
     with pytest.raises(ValueError, match="pixels, expected 16 to 4096"):
         robot.png(width=100_000)
+    with pytest.raises(ValueError, match=r"100\.5 x 720 pixels"):
+        robot.png(width=100.5)

@@ -1,4 +1,4 @@
-"""What a bench says: rows for a terminal, Markdown for the README."""
+"""What a bench says: rows for a terminal, Markdown for the page of benchmarks."""
 
 from __future__ import annotations
 
@@ -120,7 +120,33 @@ def limits(bench: Bench) -> list[str]:
         if seconds and what in ("inverse_dynamics", "forward_dynamics"):
             found.append(f"{robot} {what}: {operations} operations in {seconds * 1e9:.1f} ns, "
                          f"{operations / seconds / bench.peak:.0%} of the peak")
+    for each in bench.limits:
+        found.append(f"{each.kernel}: {each.strictest} alone would take "
+                     f"{each.bounds[each.strictest] * 1e9:.1f} ns")
     return found
+
+
+def _limit_lines(bench: Bench) -> list[str]:
+    """What bounds forward dynamics: instructions by kind, and the least time for each of them."""
+    if not bench.limits:
+        return []
+    kinds = list(bench.limits[0].bounds)
+    lines = ["", "## What bounds forward dynamics", "", "Vector instructions by kind, counted in "
+             "the machine code, and the time of one state if they alone took time, at the rate at "
+             "which this core does them. Products include fused multiply-adds; spills are stores "
+             "to the stack. See [the compiler](compiler.md#what-bounds-a-kernel).",
+             "", _line(["robot", "measured", *kinds, "spills", "all instructions", "code",
+                        "scratch"]), "|---|---:|" + "---:|" * (len(kinds) + 4)]
+    for limits in bench.limits:
+        robot, what = limits.kernel.rsplit(maxsplit=1)
+        seconds = bench.seconds(robot, what, "nlink batch")
+        lines.append(_line([
+            robot, _cell(seconds, None), *(
+                f"{limits.instructions.get(kind, 0)}: {limits.bounds[kind] * 1e9:.1f} ns"
+                for kind in kinds),
+            *(str(limits.instructions.get(kind, 0)) for kind in ("spills", "all")),
+            f"{limits.code / 1024:.0f} kB", f"{limits.scratch / 1024:.0f} kB"]))
+    return lines
 
 
 def conditions(bench: Bench) -> str:
@@ -144,11 +170,53 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def markdown(bench: Bench) -> str:
-    """The tables the README shows: times for one state, and ratios to Pinocchio's."""
+    """The page of benchmarks: what a call costs first, then batches and kernels."""
     arms = list(dict.fromkeys(
         t.robot for t in bench.timings if t.method == "nlink batch" and t.what == "mass_matrix"))
+    return "\n".join([
+        "# Benchmarks", "", "Written by `nlink bench --markdown FILE` on the machine named; run it "
+        "on yours. Times are the best of many repeats, all in one run on the same states, and only "
+        "the ratios mean something.", "", conditions(bench),
+        *_call_lines(bench, arms), *_urdf_peer_lines(bench, arms), *_kernel_lines(bench, arms),
+        *_loop_lines(bench), *_chain_lines(bench), "", "## Of the core's FMA peak", "",
+        *(f"- {line}" for line in limits(bench)), *_limit_lines(bench), ""])
+
+
+def _call_lines(bench: Bench, arms: Sequence[str]) -> list[str]:
+    """What users call: the method for one state, for many, and by two threads."""
+    lines = ["", "## A call from Python", "", "One state: `robot.inverse_dynamics(q, qd, qdd)` "
+             "and `robot.forward_dynamics(q, qd, tau)` with the result allocated, with `out=`, and "
+             "the bare kernel of `robot.compile`; ratios of the peers to the method.", "",
+             _line(["robot", "computation", "method", "out=", "bare", "Pinocchio", "MuJoCo"]),
+             "|---|---|---:|---:|---:|---:|---:|"]
+    for robot in arms:
+        for what, _ in PLAIN[:2]:
+            ours = [_cell(bench.seconds(robot, what, f"nlink {way}"), None)
+                    for way in ("call", "call, out=", "bare kernel")]
+            peers = [_cell(bench.seconds(robot, what, f"{peer} call"), None)
+                     + (f" ({r:.1f}x)" if (r := bench.ratio(robot, what, "nlink call",
+                                                            f"{peer} call")) else "")
+                     for peer in ("Pinocchio", "MuJoCo")]
+            lines.append(_line([robot, what.replace("_", " "), *ours, *peers]))
+    lines += ["", "The method with arrays of so many states, time for one of them, as many threads "
+              "as `nlink` chooses.", "",
+              _line(["robot", "computation", *map(str, BATCHES)]),
+              "|---|---|" + "---:|" * len(BATCHES)]
+    for robot in arms:
+        for what, _ in PLAIN[:2]:
+            lines.append(_line([robot, what.replace("_", " "), *(
+                _cell(bench.seconds(robot, what, f"nlink call of {size}"), None)
+                for size in BATCHES)]))
+    large = f"inverse_dynamics of {LARGE_BATCH}"
+    gains = [f"{robot} {r:.2f}x" for robot in arms
+             if (r := bench.ratio(robot, large, "nlink 2 threads", "nlink 1 thread"))]
+    return [*lines, "", f"Two threads against one, {LARGE_BATCH} states: {', '.join(gains)}."]
+
+
+def _kernel_lines(bench: Bench, arms: Sequence[str]) -> list[str]:
+    """Batches on one core, and ratios to Pinocchio's."""
     words = [what.replace("_", " ") for what, _ in PLAIN]
-    lines = [conditions(bench), "",
+    lines = ["", "## Kernels", "",
              f"In a batch of {BATCH} states ({BATCH // 4} for {HUMANOID}), one core; ratios to "
              "Pinocchio's C++ batch on one thread (`rneaInParallel`, `abaInParallel`). For the "
              "matrices it has no batch: its call from Python, less what a call of inverse "
@@ -166,58 +234,7 @@ def markdown(bench: Bench) -> str:
         lines += [_line([HUMANOID, *cells, "", "", ""]), "",
                   f"J M^-1 J^T of one frame of {HUMANOID}: {mobility} its Jacobian, M^-1 and two "
                   "products from Python."]
-    lines += _derivative_lines(bench, [*arms, HUMANOID])
-    lines += _loop_lines(bench)
-    lines += ["", "One call from Python, one state: the method, the method with `out=`, the bare "
-              "kernel of `robot.compile`; ratios of the peers to the method.", "",
-              _line(["robot", "computation", "method", "out=", "bare", "Pinocchio", "MuJoCo"]),
-              "|---|---|---:|---:|---:|---:|---:|"]
-    for robot in arms:
-        for what, _ in PLAIN[:2]:
-            ours = [_cell(bench.seconds(robot, what, f"nlink {way}"), None)
-                    for way in ("call", "call, out=", "bare kernel")]
-            peers = [_cell(bench.seconds(robot, what, f"{peer} call"), None)
-                     + (f" ({r:.1f}x)" if (r := bench.ratio(robot, what, "nlink call",
-                                                            f"{peer} call")) else "")
-                     for peer in ("Pinocchio", "MuJoCo")]
-            lines.append(_line([robot, what.replace("_", " "), *ours, *peers]))
-    lines += _urdf_peer_lines(bench, arms)
-    lines += ["", "The method with arrays of so many states, time for one of them, as many threads "
-              "as `nlink` chooses.", "",
-              _line(["robot", "computation", *map(str, BATCHES)]),
-              "|---|---|" + "---:|" * len(BATCHES)]
-    for robot in arms:
-        for what, _ in PLAIN[:2]:
-            lines.append(_line([robot, what.replace("_", " "), *(
-                _cell(bench.seconds(robot, what, f"nlink call of {size}"), None)
-                for size in BATCHES)]))
-    large = f"inverse_dynamics of {LARGE_BATCH}"
-    gains = [f"{robot} {r:.2f}x" for robot in arms
-             if (r := bench.ratio(robot, large, "nlink 2 threads", "nlink 1 thread"))]
-    lines += ["", f"Two threads against one, {LARGE_BATCH} states: {', '.join(gains)}."]
-    share = ["", "Of the core's FMA peak:", "", *(f"- {line}" for line in limits(bench))]
-    return "\n".join([*lines, *_chain_lines(bench), *share, ""])
-
-
-def _derivative_lines(bench: Bench, robots: Sequence[str]) -> list[str]:
-    """Derivatives of the dynamics: time for one state, and what compiling costs once."""
-    cells = []
-    for robot in robots:
-        row = []
-        for what, _ in DERIVATIVES:
-            compilation = bench.seconds(robot, what, "cold compilation")
-            row += [_cell(bench.seconds(robot, what, "nlink batch"), bench.in_cpp(robot, what)),
-                    f"{compilation:.1f} s" if compilation else ""]
-        cells.append([robot, *row])
-    cells = [row for row in cells if any(row[1:])]
-    if not cells:
-        return []
-    return ["", "Derivatives of the dynamics (all matrices), beside Pinocchio's "
-            "`computeRNEADerivatives` and `computeABADerivatives` (calls less Python's part, as "
-            "above), and the time of a first compilation. CasADi's generated code is not "
-            "compared.", "",
-            _line(["robot", "inverse dynamics", "compiled in", "forward dynamics", "compiled in"]),
-            "|---|" + "---:|" * 4, *map(_line, cells)]
+    return lines
 
 
 def _urdf_peer_lines(bench: Bench, arms: Sequence[str]) -> list[str]:

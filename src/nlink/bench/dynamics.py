@@ -7,7 +7,7 @@ machines differ and are noisy. Per-call times cycle through different states.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import metadata
@@ -27,6 +27,7 @@ from nlink.formats.load import load_description
 from nlink.model.description import Description, Joint, Link
 from nlink.model.names import plain
 from nlink.model.pose import DH
+from nlink.programs.program import Program
 from nlink.robot import Robot, load
 
 BATCH = 4096
@@ -55,14 +56,16 @@ def run_bench(robots: Sequence[str] | None = None, *,
 
     progress("the limit of this core")
     bench = Bench(cpu_name(), versions(), missing(), fma_peak())
+    rates = _rates()
     for name in robots or ARMS:
         robot = random_arm(7) if name == "random7" else load(name, physical="ignore")
         robot = Robot(replace(robot.description, name=plain(robot.name)))  # for Markdown, too
         progress(robot.name)
         _bench_robot(bench, robot, seconds)
+        _bench_limits(bench, robot, rates)
     if not robots:  # nothing was asked for in particular
         progress("humanoid with a floating base")
-        _bench_humanoid(bench, seconds)
+        _bench_humanoid(bench, seconds, rates)
         bench_loops(bench, seconds, progress)
     for n in chains:
         progress(f"chain of {n} joints")
@@ -117,7 +120,23 @@ def _bench_robot(bench: Bench, robot: Robot, seconds: float) -> None:
             best(lambda t=threads: code.run(inputs, out, LARGE_BATCH, t), seconds) / LARGE_BATCH)
 
 
-def _bench_humanoid(bench: Bench, seconds: float) -> None:
+def _rates() -> dict[str, float]:
+    """What this core does of each kind of instruction; nothing where they are not known."""
+    from nlink.bench.machine_limits import measured_rates
+
+    return measured_rates() if platform.machine().lower() in ("x86_64", "amd64") else {}
+
+
+def _bench_limits(bench: Bench, robot: Robot, rates: Mapping[str, float]) -> None:
+    """What bounds forward dynamics."""
+    from nlink.bench.machine_limits import machine_limits
+
+    program = robot.request("forward_dynamics").program()
+    if rates and isinstance(program, Program):
+        bench.limits.append(machine_limits(f"{robot.name} forward_dynamics", program, rates))
+
+
+def _bench_humanoid(bench: Bench, seconds: float, rates: Mapping[str, float]) -> None:
     """A floating base and dozens of rates, as legged robots have."""
     path = humanoid_path()
     if path is None:
@@ -142,6 +161,7 @@ def _bench_humanoid(bench: Bench, seconds: float) -> None:
             bench_pinocchio(add, model, what, swapped, seconds)
         elif model is not None:
             bench_mobility(add, model, states["q"][:, order.coordinates], seconds)
+    _bench_limits(bench, robot, rates)
     bench_derivatives(bench, robot, states, model, seconds, DERIVATIVES[:1])
 
 

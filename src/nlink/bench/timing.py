@@ -6,9 +6,12 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from nlink.bench.machine_limits import MachineLimits
 
 CPP = "Pinocchio C++ batch, 1 thread"
 
@@ -35,6 +38,8 @@ class Bench:
     timings: list[Timing] = field(default_factory=list)
     operations: dict[str, int] = field(default_factory=dict)
     """Arithmetic operations for one state, by "robot what"."""
+    limits: list[MachineLimits] = field(default_factory=list)
+    """What bounds some kernels, by "robot what"."""
 
     def seconds(self, robot: str, what: str, method: str) -> float | None:
         for timing in self.timings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from itertools import accumulate, chain, pairwise
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,9 @@ class TracedFunction:
     """
 
     def __init__(self, f: Callable[..., Any], shapes: Sequence[int | tuple[int, ...]]) -> None:
-        given = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes]
+        given = [_shape(shape) for shape in shapes]
+        if not given:
+            raise ValueError("shapes: none, expected one for each argument of f")
         names = _names(f, len(given))
         self.inputs = tuple(map(Port, names, given))
         self._graph, self._functions = Graph(), dict[Any, Function]()
@@ -49,9 +52,17 @@ class TracedFunction:
         result = np.asarray(f(*(np.array(x, dtype=object).reshape(port.shape)[()]
                                 for x, port in zip(self._x, self.inputs, strict=True))),
                             dtype=object)
+        self.name = getattr(f, "__name__", "function")
+        for y in result.ravel():
+            if not isinstance(y, Node | Real):
+                raise TypeError(f"f: {self.name} gives a {type(y).__name__}, expected a number, or "
+                                "numbers in one array")
         self._y = [self._graph.lift(y) for y in result.ravel()]
         self.output = Port("result", result.shape)
-        self.name = getattr(f, "__name__", "function")
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{port.name} {port.shape}" for port in self.inputs)
+        return f"<TracedFunction {self.name}: {given} -> {self.output.shape}>"
 
     def _named(self, port: Port) -> Nodes:
         return [self._graph.input(f"{port.name}[{k}]") for k in range(port.size)]
@@ -135,6 +146,15 @@ class TracedFunction:
         bounds = list(accumulate((port.size for port in self.inputs), initial=0))
         ports = tuple(Port(f"by_{port.name}", (*shape, *port.shape)) for port in self.inputs)
         return ports, [x for a, b in pairwise(bounds) for row in rows for x in row[a:b]]
+
+
+def _shape(given: Any) -> tuple[int, ...]:
+    sizes = (given,) if hasattr(given, "__index__") else given
+    if not isinstance(sizes, Sequence) or not all(
+            hasattr(size, "__index__") and size >= 0 for size in sizes):
+        raise ValueError(f"shapes: {given!r:.80}, expected a number of elements, or a tuple of "
+                         "them")
+    return tuple(map(int, sizes))
 
 
 def _names(f: Callable[..., Any], count: int) -> list[str]:

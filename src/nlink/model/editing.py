@@ -120,7 +120,10 @@ def with_friction(description: Description, **values: PerJoint | None) -> Descri
     for name, given in values.items():
         if name not in known:
             raise TypeError(f"friction: unknown {name!r}, expected some of {', '.join(known)}")
-        for k, value in {} if given is None else per_joint(description, name, given).items():
+        if given is None:
+            continue
+        called = "dry" if name == "coulomb" else name  # as users call it
+        for k, value in per_joint(description, called, given).items():
             joints[k] = replace(joints[k], friction=replace(joints[k].friction, **{name: value}))
     return _with_joints(description, joints)
 
@@ -321,7 +324,7 @@ def sub(description: Description, start: int | str, end: int | str | None, stand
     kept = _carried(description, first) if end is None else _chain(
         description, first, link_number(description, end), start, end)
     numbers = {link: k for k, link in enumerate(kept, 1)} | ({0: 0} if first == 0 else {})
-    names = {description.joints[link - 1].name for link in kept}
+    names = {description.joints[link - 1].name for link in kept if link != first}
     joints, report = [], list(description.report)
     for link in kept:
         joint = description.joints[link - 1]

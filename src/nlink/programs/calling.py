@@ -34,7 +34,7 @@ def call(inputs: Sequence[Port], outputs: Sequence[Port], arrays: Sequence[Any],
     given = [batch(port.name, x, port.shape) for port, x in zip(inputs, arrays, strict=True)]
     lead = _broadcast(inputs, given)
     count = math.prod(lead)
-    results = [np.empty(lead + port.shape) if x is None else _checked_out(port, x, lead)
+    results = [np.empty(lead + port.shape) if x is None else checked_out(port, x, lead)
                for port, x in zip(outputs, _outs(outputs, out), strict=True)]
     if count:
         flat_in = [_flat_input(port, x, lead, count)
@@ -75,7 +75,8 @@ def _outs(outputs: Sequence[Port], out: Any) -> Sequence[Any]:
     return outs
 
 
-def _checked_out(port: Port, x: Any, lead: tuple[int, ...]) -> np.ndarray:
+def checked_out(port: Port, x: Any, lead: tuple[int, ...]) -> np.ndarray:
+    """The array given to write a result into, if it fits."""
     if not isinstance(x, np.ndarray):
         raise TypeError(f"out ({port.name}): a {type(x).__name__}, expected a NumPy array")
     if x.dtype != DOUBLE or not x.dtype.isnative:

@@ -13,6 +13,8 @@ J^T (x - J v) - lambda (v - z) pushes the others against theirs. A wrong one is 
 rates at once, and should that go round in circles, for the last wrong rate alone, which ends
 [Murty; Judice and Pires 1994]. The kernel mends it TOGETHER times, which nearly always is enough;
 states for which it is not are finished on floats, by the same text.
+
+Closed loops and joints that mimic others are rows of J, too, with x = 0 and HOLD times the weight.
 """
 
 from __future__ import annotations
@@ -25,8 +27,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.algorithms.matrices import Factors
+from nlink.programs.calling import checked_out
 from nlink.programs.program import Port, Program
 from nlink.reaching.steps import Reaching, dot
+from nlink.reaching.tasks import couplings, expect_positive
 from nlink.scalars.arrays import batch
 from nlink.scalars.functions import Scalar, Scalars, less, where
 from nlink.scalars.graph import Graph
@@ -40,6 +44,10 @@ TOGETHER = 3
 """How often the choice of free rates is mended for all rates at once."""
 MOST = 1000
 """How often in all; 2^n is what it cannot exceed, a few times n what it takes."""
+
+HOLD = 1e3
+"""The weight of loops and joints that follow: J v - x being the twist that is not reached, they
+are left by 1/HOLD^2 of it."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +126,10 @@ def _kernel(robot: Robot, frame: int | str) -> Kernel:
     scale = _scale(robot)
     flat = apply(robot, "jacobian", q, frame=frame)
     J = [[a * s for a in flat[i * n:(i + 1) * n]] for i, s in enumerate(scale)]
-    v, right = BoxedRates(J, damping * damping).solve(
-        [a * s for a, s in zip(twist, scale, strict=True)], z, lower, upper, TOGETHER)
+    held = _held_rows(robot, q)
+    v, right = BoxedRates(J + held, damping * damping).solve(
+        [*(a * s for a, s in zip(twist, scale, strict=True)), *[0.0] * len(held)],
+        z, lower, upper, TOGETHER)
     return load_kernel(Program(
         "velocity_ik", tuple(Port(name, (size,)) for name, size in sizes.items()),
         (Port("qd", (n,)), Port("right", (1,))),
@@ -131,6 +141,12 @@ def _scale(robot: Robot) -> list[float]:
     return [1.0] * 3 + [1 / Reaching(robot, (), posture=False).length] * 3
 
 
+def _held_rows(robot: Robot, q: Scalars) -> list[list[Scalar]]:
+    """The rows of J that loops and joints that follow add."""
+    return [[HOLD * x for x in row] for task in couplings(robot)
+            for row in task.residual(robot, q, (), 1.0).J]
+
+
 def velocity_ik(robot: Robot, q: ArrayLike, twist: ArrayLike, frame: int | str = -1, *,
                 damping: float = 1e-3, posture: ArrayLike | None = None, gain: float = 1.0,
                 limits: bool = True, dt: float | None = None, out: Any = None) -> np.ndarray:
@@ -140,7 +156,7 @@ def velocity_ik(robot: Robot, q: ArrayLike, twist: ArrayLike, frame: int | str =
     coordinate past its position limits in that time. `damping` bounds rates near singular
     configurations (lengths are measured by a quarter of the robot's own). Motion that the
     twist leaves free goes towards `posture` at `gain` (1/s) times the difference, or is not
-    there.
+    there. Closed loops stay closed and joints that mimic others follow.
 
     >>> import nlink
     >>> robot, q = nlink.load("panda"), [0, -0.3, 0, -2.2, 0, 2.0, 0.8]
@@ -150,8 +166,8 @@ def velocity_ik(robot: Robot, q: ArrayLike, twist: ArrayLike, frame: int | str =
     """
     q = batch("q", q, (robot.nq,))
     for name, value in (("damping", damping), ("gain", gain), ("dt", dt)):
-        if value is not None and not (np.isfinite(value) and value > 0):
-            raise ValueError(f"{name}: {value}, expected a positive number")
+        if value is not None:
+            expect_positive(name, value)
     bounds = Reaching(robot, (), posture=False)
     fast = np.array([joint.limits.velocity for joint in robot.joints
                      for _ in range(joint.type.nv)])
@@ -182,11 +198,12 @@ def velocity_ik(robot: Robot, q: ArrayLike, twist: ArrayLike, frame: int | str =
         found = []
         for at, x, wish, low, high in zip(*rows[:5], strict=True):
             J = (robot.jacobian(at, frame) * scale[:, None]).tolist()
-            found.append(BoxedRates(J, np.float64(damping ** 2)).solve(
-                (x * scale).tolist(), wish, low, high, MOST)[0])
+            held = _held_rows(robot, at.tolist())
+            found.append(BoxedRates(J + held, np.float64(damping ** 2)).solve(
+                [*(x * scale).tolist(), *[0.0] * len(held)], wish, low, high, MOST)[0])
         qd[wrong] = found
     qd = np.clip(qd, lower, upper)  # a bound is met but for rounding
     if out is None:
         return qd
-    out[...] = qd
+    checked_out(Port("qd", (robot.n,)), out, qd.shape[:-1])[...] = qd
     return out

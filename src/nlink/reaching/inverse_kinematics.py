@@ -16,10 +16,15 @@ from nlink.iterations.descent import OUTCOME, REPORTED, Descent
 from nlink.iterations.recording import record
 from nlink.iterations.text import Shape
 from nlink.model.joints import Revolute
-from nlink.model.mimics import leads
 from nlink.programs.keys import key
 from nlink.reaching.steps import Reaching
-from nlink.reaching.tasks import FollowLeads, KeepClosed, ReachPose, ReachPosition, Task
+from nlink.reaching.tasks import (
+    ReachPose,
+    ReachPosition,
+    Task,
+    couplings,
+    expect_positive,
+)
 from nlink.scalars.arrays import batch
 
 if TYPE_CHECKING:
@@ -63,9 +68,10 @@ class Reached:
 
 
 def ik(robot: Robot, target: ArrayLike | None = None, frame: int | str = -1,
-       q0: ArrayLike | None = None, *, tasks: Sequence[Task] = (), posture: ArrayLike | None = None,
-       tolerance: float = 1e-6, angle_tolerance: float | None = None, limits: bool = True,
-       starts: int = 100, threads: int | None = None) -> Reached:
+       q0: ArrayLike | None = None, *, tasks: Sequence[Task] | Task = (),
+       posture: ArrayLike | None = None, tolerance: float = 1e-6,
+       angle_tolerance: float | None = None, limits: bool = True, starts: int = 100,
+       threads: int | None = None) -> Reached:
     """Configurations in which a frame is where it is wanted.
 
     `target` is a pose (..., 4, 4) or a point (..., 3) for `frame`; `tasks` may ask for more, or
@@ -87,7 +93,7 @@ def ik(robot: Robot, target: ArrayLike | None = None, frame: int | str = -1,
     >>> bool(np.allclose(robot.pose(found.q), T, atol=2e-6))
     True
     """
-    wanted = [*_main_task(target, frame), *tasks]
+    wanted = [*_main_task(target, frame), *([tasks] if isinstance(tasks, Task) else tasks)]
     if not wanted:
         raise ValueError("target: None and no tasks, expected a pose (..., 4, 4), a point "
                          "(..., 3), or tasks")
@@ -95,15 +101,15 @@ def ik(robot: Robot, target: ArrayLike | None = None, frame: int | str = -1,
         if not isinstance(task, Task):
             raise TypeError(f"tasks: a {type(task).__name__}, expected tasks such as "
                             "nlink.ReachPose")
-    if robot.mechanism.closures:
-        wanted.append(KeepClosed())
-    if leads(robot.joints):
-        wanted.append(FollowLeads())
+    wanted += couplings(robot)
+    if not robot.n:
+        raise ValueError(f"robot: no joint of {robot.name} moves, expected one that does")
     for name, value in (("tolerance", tolerance), ("angle_tolerance", angle_tolerance)):
-        if value is not None and not (np.isfinite(value) and value > 0):
-            raise ValueError(f"{name}: {value}, expected a positive number")
-    if not (isinstance(starts, int | np.integer) and starts >= 1):
-        raise ValueError(f"starts: {starts!r}, expected a whole number from 1")
+        if value is not None:
+            expect_positive(name, value)
+    expect_count("starts", starts)
+    if threads is not None:
+        expect_count("threads", threads)
     problem = Reaching(robot, tuple(wanted), posture is not None, bool(limits))
     turned = tolerance if angle_tolerance is None else angle_tolerance
     numbers = [task.numbers for task in wanted]
@@ -135,9 +141,11 @@ def ik_all(robot: Robot, target: ArrayLike, frame: int | str = -1, *, starts: in
     >>> len(nlink.ik_all(robot, robot.pose([0.3, -0.5, 0.2, 0.4, 0.6, 0.5])))
     8
     """
-    task = _main_task(target, frame)[0]
-    if task.numbers.ndim != 1:
+    task = next(iter(_main_task(target, frame)), None)
+    if task is None or task.numbers.ndim != 1:
         raise ValueError(f"target: shape {np.shape(target)}, expected one pose or point")
+    expect_count("starts", starts)
+    expect_positive("apart", apart)
     problem = Reaching(robot, (task,), posture=False, limited=bool(limits))
     lower, upper = problem.ranges()
     spread = np.random.default_rng(0).random((starts, robot.n))
@@ -149,18 +157,17 @@ def ik_all(robot: Robot, target: ArrayLike, frame: int | str = -1, *, starts: in
                        for _ in range(joint.type.nv)])
     kept: list[Array] = []
     for q in found.q[found.solved]:
-        if not any(_close(q, other, apart, angles) for other in kept):
+        if not (kept and _close(robot, q, np.array(kept), apart, angles).any()):
             kept.append(q)
     return np.array(kept).reshape(-1, robot.nq)
 
 
-def _close(a: Array, b: Array, apart: float, angles: Array) -> bool:
-    """Whether two configurations are one, whole turns not counted."""
-    d = np.abs(a - b)
-    if len(d) == len(angles):
-        turns = np.abs((d + np.pi) % (2 * np.pi) - np.pi)
-        d = np.where(angles, turns, d)
-    return bool(d.max(initial=0.0) <= apart)
+def _close(robot: Robot, q: Array, others: Array, apart: float, angles: Array) -> Array:
+    """Which configurations (k, nq) are q, whole turns not counted; q and -q are one rotation."""
+    away = robot.mechanism.space.difference(tuple(q), tuple(others.T))
+    d = np.abs(np.stack(np.broadcast_arrays(*away), axis=-1))
+    d = np.where(angles, np.abs((d + np.pi) % (2 * np.pi) - np.pi), d)
+    return d.max(axis=-1, initial=0.0) <= apart
 
 
 def _main_task(target: ArrayLike | None, frame: int | str) -> list[Task]:
@@ -172,6 +179,12 @@ def _main_task(target: ArrayLike | None, frame: int | str) -> list[Task]:
     if array.shape[-1:] == (3,):
         return [ReachPosition(target, frame)]
     raise ValueError(f"target: shape {array.shape}, expected poses (..., 4, 4) or points (..., 3)")
+
+
+def expect_count(name: str, number: object) -> None:
+    """Refuse what is no whole number from 1."""
+    if isinstance(number, bool) or not (isinstance(number, int | np.integer) and number >= 1):
+        raise ValueError(f"{name}: {number!r:.80}, expected a whole number from 1")
 
 
 def _solve(problem: Reaching, own: Array, first: Array | None, lead: tuple[int, ...], starts: int,

@@ -7,6 +7,7 @@ metres or radians, by which a solution is judged.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import numpy as np
 
 from nlink.model.mimics import leads
 from nlink.model.quaternions import length
-from nlink.scalars.arrays import batch
+from nlink.scalars.arrays import batch, single
 from nlink.scalars.functions import Scalar, Scalars, atan2
 from nlink.simulation.system import apply
 from nlink.spatial import Matrix, Vector
@@ -80,13 +81,13 @@ class _FrameTask(Task):
     shape = (3,)
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.weight) and self.weight > 0):
-            raise ValueError(f"weight: {self.weight}, expected a positive number")
+        expect_positive("weight", self.weight)
         object.__setattr__(self, "target", batch("target", self.target, self.shape))
 
     @property
     def numbers(self) -> np.ndarray:
-        return self.target.reshape(*self.target.shape[:self.target.ndim - len(self.shape)], -1)
+        lead = self.target.shape[:self.target.ndim - len(self.shape)]
+        return self.target.reshape(*lead, math.prod(self.shape))
 
     @property
     def kind(self) -> tuple[Any, ...]:
@@ -154,8 +155,8 @@ class AlignAxis(_FrameTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "axis", _unit("axis", self.axis))
-        _unit("target", self.target)
+        object.__setattr__(self, "axis", _axis(self.axis))
+        _expect_directions("target", self.target)
 
     @property
     def kind(self) -> tuple[Any, ...]:
@@ -173,7 +174,7 @@ class LookAt(AlignAxis):
 
     def __post_init__(self) -> None:
         _FrameTask.__post_init__(self)
-        object.__setattr__(self, "axis", _unit("axis", self.axis))
+        object.__setattr__(self, "axis", _axis(self.axis))
 
     def _compare(self, R: Matrix, p: Vector, J: list[Row], numbers: Scalars,
                  size: float) -> Residual:
@@ -196,6 +197,7 @@ class ReachMassCenter(Task):
     weight: float = 1.0
 
     def __post_init__(self) -> None:
+        expect_positive("weight", self.weight)
         object.__setattr__(self, "target", batch("target", self.target, (3,)))
 
     @property
@@ -243,17 +245,20 @@ class FollowLeads(Task):
         return (type(self).__name__,)
 
     def residual(self, robot: Robot, q: Scalars, numbers: Scalars, size: float) -> Residual:
-        place, at = {}, 0
-        for joint in robot.joints:
-            place[joint.name], at = at, at + joint.type.nv
+        names, rates = robot.q_names, robot.qd_names  # joints that follow have one of each
         rows, J = [], []
         for follower, (lead, factor, offset) in leads(robot.joints).items():
-            a, b = place[follower], place[lead.name]
             row = [0.0] * robot.n
-            row[a], row[b] = 1.0, -factor
-            rows.append(q[b] * factor + offset - q[a])
+            row[rates.index(follower)], row[rates.index(lead.name)] = 1.0, -factor
+            rows.append(q[names.index(lead.name)] * factor + offset - q[names.index(follower)])
             J.append(row)
         return Residual(rows, J, [], [x * CLOSER for x in rows])
+
+
+def couplings(robot: Robot) -> list[Task]:
+    """What holds in every configuration of a robot, wanted or not."""
+    found: list[Task] = [KeepClosed()] if robot.mechanism.closures else []
+    return [*found, FollowLeads()] if leads(robot.joints) else found
 
 
 def _position(p: Vector, J: list[Row], target: Vector, size: float) -> Residual:
@@ -309,10 +314,20 @@ def expect_poses(name: str, T: np.ndarray) -> None:
     expect_rotations(name, T[..., :3, :3])
 
 
-def _unit(name: str, vector: Any) -> tuple[float, ...]:
-    """A direction, of length 1."""
-    v = batch(name, vector, (3,))
-    size = np.linalg.norm(v, axis=-1)
-    if not (size > 0).all():
+def expect_positive(name: str, number: Any) -> None:
+    """Refuse what is no finite number above zero."""
+    if not (isinstance(number, int | float | np.number) and 0 < number < math.inf):
+        raise ValueError(f"{name}: {number!r:.80}, expected a positive number")
+
+
+def _expect_directions(name: str, vectors: np.ndarray) -> None:
+    """Refuse vectors without a direction; what is not finite is left to the search to report."""
+    if (vectors == 0).all(axis=-1).any():
         raise ValueError(f"{name}: a vector of length zero, expected a direction")
-    return tuple((v / size[..., None]).tolist()) if v.ndim == 1 else ()
+
+
+def _axis(given: Any) -> tuple[float, ...]:
+    """A direction of a frame, of length 1."""
+    axis = single("axis", given, (3,))
+    _expect_directions("axis", axis)
+    return tuple((axis / np.linalg.norm(axis)).tolist())

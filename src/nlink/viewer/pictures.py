@@ -120,7 +120,7 @@ def picture(scene: Scene, places: Array, *, width: int = 960, height: int = 720,
     unknown = [layer for layer in layers if layer not in LAYERS]
     if unknown:
         raise ValueError(f"layers: {unknown[0]!r}, expected some of {', '.join(LAYERS)}")
-    if not (16 <= width <= LARGEST and 16 <= height <= LARGEST):
+    if not all(hasattr(size, "__index__") and 16 <= size <= LARGEST for size in (width, height)):
         raise ValueError(f"size: {width} x {height} pixels, expected 16 to {LARGEST}")
     corners = scene.corners(places)
     camera = camera or Camera.around(scene, corners, width / height)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nlink.backends.llvm.code import Code, Instruction, lower, rename
-from nlink.backends.llvm.passes import optimize
+from nlink.backends.llvm.passes import interleave, optimize
 from nlink.programs.program import Port
 from nlink.programs.rolled_program import (
     At,
@@ -243,7 +243,7 @@ class _LiveValues:
                               name=leaf.name)
             for name, leaf in leaves.items()})
         return StepCode(
-            optimize(code, fma=fma), tuple(self.kept(number, step)),
+            interleave(optimize(code, fma=fma)), tuple(self.kept(number, step)),
             tuple(k for k in range(len(step.passes)) if (number, k) in self.sums), step.writes)
 
 

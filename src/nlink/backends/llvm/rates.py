@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from nlink.backends.llvm.code import lower
 from nlink.backends.llvm.emit import emit, split_name
 from nlink.backends.llvm.ir import Function, Lanes, Target
-from nlink.backends.llvm.passes import optimize
+from nlink.backends.llvm.passes import interleave, optimize
 from nlink.backends.llvm.repetition import repeat
 from nlink.backends.llvm.rolled import emit_in_columns
 from nlink.programs.program import Program
@@ -72,7 +72,7 @@ def straight(program: Program, name: str, target: Target) -> str:
     copied = {k for k, node in enumerate(results) if node.name == f"y[{k}]"}
     copied = copied if 2 * len(copied) > len(results) else set()
     computed = [k for k in range(len(results)) if k not in copied]
-    code = optimize(lower([results[k] for k in computed]), fma=target.fma)
+    code = interleave(optimize(lower([results[k] for k in computed]), fma=target.fma))
     functions = []
     for width in dict.fromkeys((target.width, 1)):
         lanes = Lanes(Function(), width, target.fma)
