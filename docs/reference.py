@@ -17,6 +17,7 @@ TITLES = {
     "compute": "Derivatives, counts, closed forms, C",
     "reaching": "Reaching: inverse kinematics and paths",
     "simulation": "Simulation and controllers",
+    "sweeps": "Sweeps",
     "closures": "Mimic joints",
     "scalars": "Functions for controllers and events",
     "testing": "Checks",

@@ -40,6 +40,7 @@ _HOMES = {
     "nlink.scalars.functions": (
         "abs", "atan2", "clip", "cos", "exp", "floor", "less", "less_equal", "log", "maximum",
         "minimum", "pow", "sign", "sin", "sqrt", "tanh", "where"),
+    "nlink.simulation.adjoint": ("adjoint",),
     "nlink.simulation.events": ("Event",),
     "nlink.simulation.linearization": ("linearize",),
     "nlink.simulation.run_files": ("load_run",),
@@ -125,6 +126,7 @@ if TYPE_CHECKING:
     from nlink.scalars.functions import sqrt as sqrt
     from nlink.scalars.functions import tanh as tanh
     from nlink.scalars.functions import where as where
+    from nlink.simulation.adjoint import adjoint as adjoint
     from nlink.simulation.events import Event as Event
     from nlink.simulation.linearization import linearize as linearize
     from nlink.simulation.run_files import load_run as load_run

@@ -172,6 +172,27 @@ def test_a_posture_moves_what_the_task_leaves_free():
     assert abs(free @ (moved - other.q)).max() < 1e-4
 
 
+def test_a_posture_beyond_the_limits_is_come_as_close_to_as_they_allow():
+    """z - J^T l = mu, which pushes outward at bounds and is zero elsewhere, also from a start that
+    has the target already."""
+    robot = nlink.load("panda")
+    lower, upper = robot.limits.lower, robot.limits.upper
+    rng = np.random.default_rng(0)
+    q0 = rng.uniform(lower, upper, (60, 7))
+    wanted = rng.uniform(lower - 0.5, upper + 0.5, (60, 7))
+    found = nlink.ik(robot, robot.pose(q0)[:, :3, 3], posture=wanted, q0=q0)
+    assert found.error.max() < 1e-6
+    assert found.solved.mean() > 0.7
+    held = 0
+    for q, posture in zip(found.q[found.solved], wanted[found.solved], strict=True):
+        z, J, free = posture - q, robot.jacobian(q)[3:], (lower < q) & (q < upper)
+        mu = z - J.T @ np.linalg.lstsq(J[:, free].T, z[free])[0]
+        assert np.abs(mu[free]).max() < 1e-5
+        assert (mu[~free] * np.where(q >= upper, 1, -1)[~free] > -1e-5).all()
+        held += int((~free).any())
+    assert held > 10
+
+
 @pytest.mark.parametrize("first", [Revolute(), Spherical()])
 def test_joints_that_mimic_follow(first):
     """Also where coordinates and rates of the joints before are not as many."""

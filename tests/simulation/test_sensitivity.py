@@ -210,7 +210,7 @@ def test_runs_with_sensitivities_are_kept_in_files(tmp_path):
     ({"tau": lambda t, q, qd: -nlink.sign(qd)}, "the forces have the sign of the state"),
     ({"traced": False}, "not with traced=False")])
 def test_what_has_no_derivative_is_refused(how, sentence):
-    with pytest.raises(ValueError, match=f"^sensitivities.*{sentence}"):
+    with pytest.raises(ValueError, match=f"^sensitivities:.*{sentence}"):
         nlink.simulate(slider(0.0, 1.0), [0.5], t=0.1, **{"sensitivities": "q0"} | how)
 
 

@@ -23,12 +23,14 @@ import math
 from typing import Any
 
 from nlink.iterations.text import Layout, State, equal, kept, totals, when
-from nlink.scalars.functions import less, less_equal, where
+from nlink.scalars.functions import less, less_equal, minimum, where
 
 DAMPING, FLOOR = 0.03, 1e-8
 """Of the damping: what multiplies |r|^2, and what is left of it at a solution."""
 LONG = 25
 """Steps that a start may take."""
+SETTLING = 8
+"""How many times as many, where something else is wanted beside."""
 WINDOW, FALL = 4, 0.5
 """After so many steps |r|^2 must have fallen by this factor, else another start is tried."""
 STILL = 1e-10
@@ -37,8 +39,8 @@ ROUNDING = 1e-13
 """A step of the last descent that lowers |r|^2 by no more is the last one."""
 PATIENCE = 3000
 """Steps of the last descent, to a stationary point."""
-HARDER, EASIER = 4.0, 0.5
-"""How d changes in it."""
+HARDER, EASIER, HARDEST = 4.0, 0.5, 1e30
+"""How d changes in it, and what it does not exceed."""
 
 OUTCOME = {"running": 0, "solved": 1, "stationary": 2, "not converged": 3, "not finite": 4}
 """How a process ended."""
@@ -56,6 +58,7 @@ class Descent:
 
     def __init__(self, coordinates: int, *, settles: bool = False) -> None:
         self.coordinates, self.settles = coordinates, settles
+        self.long = float(LONG * SETTLING if settles else LONG)
         self.layout = Layout(
             ("y", "best"),
             {"t": 0.0, "starts": 0.0, "fresh": 1.0, "tried": 0.0, "steps": 0.0, "window": 0.0,
@@ -84,7 +87,7 @@ class Descent:
         s = s.replace(window=where(looked, 0.0, s.window), before=where(looked, cost, s.before))
         still, last = less_equal(moved, STILL), less(0.0, s.last)
         worse = last & ~better & ~less(0.0, s.home)
-        given_up = (slow | still | less_equal(float(LONG), s.tried)) & ~solved & ~last
+        given_up = (slow | still | less_equal(self.long, s.tried)) & ~solved & ~last
         over = given_up & less_equal(given.most, s.starts + 1.0)
         again = given_up & ~over
         # `home` says that y is the best point, to be left by a shorter step
@@ -95,7 +98,7 @@ class Descent:
         status = where(finite, status, OUTCOME["not finite"])
         return s.replace(
             y=where(over | worse, s.best, new), home=where(over | worse, 1.0, 0.0), status=status,
-            damping=where(worse, HARDER * s.damping,
+            damping=where(worse, minimum(HARDER * s.damping, HARDEST),
                           where(better & last, EASIER * s.damping, s.damping)),
             last=where(over, 1.0, s.last),
             starts=s.starts + where(again, 1.0, 0.0), fresh=where(again, 1.0, 0.0),

@@ -4,7 +4,7 @@ With more rates than rows the step is taken from the smaller system,
 
     d = J^T (J J^T + lambda)^-1 r,
 
-and a posture q_p that is preferred moves what the tasks leave free, z = q_p - q:
+and a posture q_p that is preferred moves what the tasks leave free, z = TOWARDS (q_p - q):
 
     d + z - J^T (J J^T + lambda)^-1 J z.
 
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 LARGEST = 1.0
 """No coordinate moves further in one step (rad, or metres)."""
+TOWARDS = 0.3
+"""Of the way to a posture, what one step goes: whole steps overshoot where the tasks curve."""
 CANDIDATES = 4
 """Points that are looked at before one of them is started from."""
 
@@ -126,6 +128,13 @@ class Reaching:
             free.append(where(held, 0.0, 1.0))
         J = [[x * f for x, f in zip(row, free, strict=True)] for row in here.J]
         step = self._solve(J, here.r, cost * t + FLOOR, q, u)
+        if self.posture:  # it pushes against bounds, too: others are not to make up for that
+            for k, (place, low, high) in bounded.items():
+                held = (less_equal(q[place], low) & less(step[k], 0.0)
+                        | less_equal(high, q[place]) & less(0.0, step[k]))
+                free[k] = where(held, 0.0, free[k])
+            J = [[x * f for x, f in zip(row, free, strict=True)] for row in J]
+            step = self._solve(J, here.r, cost * t + FLOOR, q, u)
         most = largest(step)
         short = where(less(LARGEST, most), LARGEST / most, 1.0)
         step = [x * short for x in step]
@@ -145,7 +154,7 @@ class Reaching:
             z = [0.0] * n
             if self.posture:
                 wanted = u[len(u) - self.robot.nq:]
-                z = list(self.robot.mechanism.space.difference(q, wanted))
+                z = [TOWARDS * x for x in self.robot.mechanism.space.difference(q, wanted)]
                 r = [x - dot(row, z) for x, row in zip(r, J, strict=True)]
             force = factors.solve(r)
             return [a + dot(column, force) for a, column in zip(z, columns, strict=True)]

@@ -245,11 +245,12 @@ class FollowLeads(Task):
         return (type(self).__name__,)
 
     def residual(self, robot: Robot, q: Scalars, numbers: Scalars, size: float) -> Residual:
+        names, rates = robot.q_names, robot.qd_names  # joints that follow have one of each
         rows, J = [], []
         for follower, (lead, factor, offset) in leads(robot.joints).items():
             row = [0.0] * robot.n
-            row[robot.qd_index(follower)], row[robot.qd_index(lead.name)] = 1.0, -factor
-            rows.append(q[robot.q_index(lead.name)] * factor + offset - q[robot.q_index(follower)])
+            row[rates.index(follower)], row[rates.index(lead.name)] = 1.0, -factor
+            rows.append(q[names.index(lead.name)] * factor + offset - q[names.index(follower)])
             J.append(row)
         return Residual(rows, J, [], [x * CLOSER for x in rows])
 

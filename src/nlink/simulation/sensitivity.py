@@ -171,19 +171,9 @@ class SensitiveSystem(System):
             raise ValueError(f"sensitivities: {self.robot.name} has {self.robot.n} rates, too "
                              "many for derivatives beside them, expected a smaller robot; "
                              "nlink.jvp gives products")
-        self._check_jumps(program)
+        expect_continuous(program, list(chain(*self._moved(program.results[0].graph))),
+                          "sensitivities")
         return program
-
-    def _check_jumps(self, program: Program) -> None:
-        """Refuse rates that jump where no event is: their derivatives would miss that."""
-        moving = {x.index for moved in self._moved(program.results[0].graph) for x in moved}
-        for node in reachable(program.results):
-            if any(a.index in moving for a in node.args):
-                moving.add(node.index)
-                if node.op in JUMPS:
-                    raise ValueError(f"sensitivities: the forces have the {node.op} of the state, "
-                                     "which has no derivative where it jumps, expected something "
-                                     "continuous such as nlink.tanh")
 
     def _inputs(self, graph: Graph) -> list[Node]:
         """The elements of the plain state."""
@@ -240,20 +230,7 @@ def sensitive(system: System, by: Sequence[str], method: Method) -> SensitiveSys
                              "`vary` gives values for can be differentiated by")
         if name in names[:k]:
             raise ValueError(f"sensitivities: {name!r} twice, expected each name once")
-    robot = system.robot
-    for wrong, why, other in (
-            (not method.compiles or method.canonical or method.stepwise,
-             f"method={method.name!r}", "a Runge-Kutta method or abm"),
-            (system.velocity.name != "qd", f"velocity={system.velocity.name!r}", "'qd'"),
-            (robot.mechanism.closures, "a mechanism with loops", "a tree"),
-            (system.holds, "limits='hold'", "'bounce', 'stop' or 'ignore': where a joint comes to "
-             "rest on its limit the motion has no derivative"),
-            (system.modes, "friction='dry'", "'smooth': where rates stick the motion has no "
-             "derivative"),
-            (system.sampling is not None, "a controller with a period", "one that acts at all "
-             "times")):
-        if wrong:
-            raise ValueError(f"sensitivities do not go with {why}, expected {other}")
+    expect_derivatives(system, method, "sensitivities")
     found = SensitiveSystem(**{each.name: getattr(system, each.name) for each in fields(System)},
                             by=names)
     derivatives = found.shape.size - found.plain.shape.size
@@ -262,6 +239,35 @@ def sensitive(system: System, by: Sequence[str], method: Method) -> SensitiveSys
                          f"elements of the state by {sum(found.widths.values())} numbers), "
                          f"expected at most {MOST_DERIVATIVES}; several runs can share them")
     return found
+
+
+def expect_derivatives(system: System, method: Method, what: str) -> None:
+    """Refuse motions that have no derivatives, or none that are known here."""
+    for wrong, why, other in (
+            (not method.compiles or method.canonical or method.stepwise,
+             f"method={method.name!r}", "a Runge-Kutta method or abm"),
+            (system.velocity.name != "qd", f"velocity={system.velocity.name!r}", "'qd'"),
+            (system.robot.mechanism.closures, "a mechanism with loops", "a tree"),
+            (system.holds, "limits='hold'", "'bounce', 'stop' or 'ignore': where a joint comes to "
+             "rest on its limit the motion has no derivative"),
+            (system.modes, "friction='dry'", "'smooth': where rates stick the motion has no "
+             "derivative"),
+            (system.sampling is not None, "a controller with a period", "one that acts at all "
+             "times")):
+        if wrong:
+            raise ValueError(f"{what}: not with {why}, expected {other}")
+
+
+def expect_continuous(program: Program, sources: Sequence[Node], what: str) -> None:
+    """Refuse rates that jump where no event is: their derivatives would miss that."""
+    moving = {x.index for x in sources}
+    for node in reachable(program.results):
+        if any(a.index in moving for a in node.args):
+            moving.add(node.index)
+            if node.op in JUMPS:
+                raise ValueError(f"{what}: the forces have the {node.op} of the state, which has "
+                                 "no derivative where it jumps, expected something continuous "
+                                 "such as nlink.tanh")
 
 
 def sensitivity_of(robot: Robot, q: Array, parts: Mapping[str, Array], name: str) -> Sensitivity:

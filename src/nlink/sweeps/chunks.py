@@ -45,7 +45,7 @@ class ChunkTask:
                                "than the one that started the sweep")
         begin = time.monotonic()
         with portable() if self.study.reproducible else nullcontext():
-            run, drawn = _simulate(self.study, self.chunk, threads, self._watch(tell))
+            run, drawn = simulate_chunk(self.study, self.chunk, threads, self._watch(tell))
             arrays = _arrays(self.study, self.chunk, run, drawn)
             here = host()
         store = SweepStore(self.path)
@@ -75,15 +75,15 @@ class ChunkTask:
         return look
 
 
-def _simulate(study: Study, chunk: int, threads: int | None, look: Callable[[float], None],
-              ) -> tuple[Run, dict[str, Array]]:
+def simulate_chunk(study: Study, chunk: int, threads: int | None,
+                   look: Callable[[float], None] | None = None) -> tuple[Run, dict[str, Array]]:
     """The simulations of a chunk, and what varied in them."""
     _, robot, controller = study.robot_of(chunk)
     drawn = study.drawn(chunk)
     rows = int(np.prod([s.stop - s.start for s in study.region(chunk)]))
     q0, qd0, vary = initial(study, drawn, rows)
     run = simulate(robot, q0, qd0, study.times, controller, vary=vary, events=study.events,
-                   threads=threads, progress=look, **study.options)
+                   threads=threads, progress=look or False, **study.options)
     return run, drawn
 
 

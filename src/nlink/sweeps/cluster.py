@@ -13,6 +13,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -111,6 +112,14 @@ class Cluster:
             flight.cancel()
         return failures
 
+    def expect_scheduler(self) -> None:
+        """Wait for a scheduler that is being restarted, but not for long."""
+        end = time.monotonic() + CONNECT
+        while self.client.status == "connecting" and time.monotonic() < end:
+            time.sleep(0.05)
+        if self.client.status != "running":
+            raise self.lost()
+
     def lost(self) -> ConnectionError:
         return ConnectionError(f"client: the scheduler {self.name} was lost; chunks that are done "
                                "are kept, and the same call computes the others")
@@ -140,10 +149,9 @@ class _Flight:
         """Chunks that have come back within a while: their markers, or why there is none."""
         from distributed import wait
 
-        with suppress(TimeoutError), self.cluster.client.as_current():
+        with suppress(TimeoutError, CancelledError), self.cluster.client.as_current():
             wait(list(self.tasks), timeout=LOOK, return_when="FIRST_COMPLETED")
-        if self.cluster.client.status != "running":
-            raise self.cluster.lost()
+        self.cluster.expect_scheduler()
         for future in [future for future in self.tasks if future.done()]:
             task, _, taken = self.tasks.pop(future)
             if future.status == "finished":
