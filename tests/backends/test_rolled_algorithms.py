@@ -89,9 +89,14 @@ def long(shape: str) -> Robot:
     return Robot(replace(description, joints=joints))
 
 
+DENSE = {"forward_dynamics_derivatives", "regressor"}
+"""Results that couple every joint with every other: their texts take matrices apart."""
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("name", "shape"), [
-    ("inverse_dynamics", "chain"), *((name, "tree") for name in ALGORITHMS)])
+    ("inverse_dynamics", "chain"),
+    *((name, "tree") for name in ALGORITHMS if name not in DENSE)])
 def test_engines_agree_on_long_mechanisms(name, shape, roll):
     roll()
     robot = long(shape)

@@ -202,9 +202,10 @@ def _digest(study: Study, robots: Mapping[str, Robot]) -> tuple[tuple[str, ...],
                 Variation.of(robot, controller, {column: given if column != "payload" else
                                                  given[:, 0]})
         q0, qd0, vary = initial(study, {key: x[:1] for key, x in study.drawn(0).items()}, 1)
+        options: dict[str, Any] = {**o, "step": _step(o)}
         problem, system, _ = posed(robot, q0, qd0, study.times, controller, vary=vary, traced=True,
                                    every=float(study.times[-1]), events=study.events,
-                                   **dict(o) | {"step": _step(o)})
+                                   **options)
         method = (key(system.recorded(problem.method).parts()) if problem.method.compiles
                   else problem.method.name)
         systems.append((name, study.robots[name], system.recipe(), method))
