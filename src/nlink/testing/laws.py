@@ -193,7 +193,8 @@ def forward_dynamics_is_differentiated(robot: Robot, x: Samples, engine: Engine 
     expected = robot.inverse_dynamics_derivatives(x.q, x.qd, x.qdd, engine="numpy")
     M = robot.mass_matrix(x.q, engine="numpy")
     return worst((difference(inverse @ M, np.eye(robot.n), *_largest(np.abs(inverse) @ np.abs(M))),
-                  *(difference(M @ a, -b, *_largest(np.abs(M) @ np.abs(a)), torque_scale(robot))
+                  *(difference(M @ a, -b, *_largest(np.abs(M) @ np.abs(a)), *_largest(tau),
+                               torque_scale(robot))  # qdd is known as well as tau is
                     for a, b in zip(found, expected, strict=True))))
 
 
