@@ -26,7 +26,7 @@ def main(workers: int) -> None:
     states = np.random.default_rng(0).uniform(*bounds, (CHUNK * CHUNKS, 6))
     rates: dict[str, list[float]] = {"simulate": [], "sweep": []}
     with (tempfile.TemporaryDirectory() as folder,
-          LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
+          LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0") as cluster,
           Client(cluster) as client):
         def sweep(name: str, count: int, chunk: int) -> None:
             nlink.sweep(robot, t=1.0, vary={"q0": bounds}, sample="random", count=count,

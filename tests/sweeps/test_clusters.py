@@ -31,7 +31,7 @@ def local():
     import dask
 
     with (dask.config.set({"distributed.scheduler.allowed-failures": 10}),
-          distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None,
+          distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0",
                                    silence_logs=60) as cluster):
         yield cluster
 
