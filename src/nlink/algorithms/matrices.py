@@ -18,7 +18,7 @@ from nlink.algorithms.forward_dynamics import (
 from nlink.algorithms.inverse_dynamics import bias
 from nlink.algorithms.sweep import Column, Driver, Pairs, Unrolled
 from nlink.model.mechanism import MovingJoint
-from nlink.scalars.functions import Scalar, divide
+from nlink.scalars.functions import Scalar, Scalars, divide
 from nlink.spatial import RigidInertia, Transform, Twist, Wrench
 
 Dense = list[list[Scalar]]
@@ -237,6 +237,11 @@ class TreeFactors:
 
     def solve(self, b: Sequence[Scalar]) -> list[Scalar]:
         return self.flipped.solve(b[::-1])[::-1]
+
+
+def dot(a: Scalars, b: Scalars) -> Scalar:
+    """The sum of products."""
+    return sum((x * y for x, y in zip(a, b, strict=True)), 0.0)
 
 
 def zeros(n: int) -> Dense:

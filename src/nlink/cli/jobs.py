@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -247,15 +248,8 @@ def reproduce(
 ) -> None:
     """Run the papers' experiments and write one HTML page with figures and tables."""
     from nlink.papers.reproduce import reproduce as run_all
-    from nlink.reports import terminal
-    from nlink.reports.progress import bar
 
-    with bar("reproducing") as tell:
-        path = run_all(out, progress=tell if sys.stderr.isatty() else lambda _share, _what: None)
-    if as_json:
-        terminal.print_json({"report": str(path)})
-    else:
-        terminal.say(f"report: {path}")
+    _write_page(run_all, "reproducing", out, as_json=as_json)
 
 
 @app.command()
@@ -265,11 +259,17 @@ def demo(
 ) -> None:
     """Show the library in a minute: one HTML page with motions, control and speed."""
     from nlink.bench.showcase import showcase
+
+    _write_page(showcase, "computing", out, as_json=as_json)
+
+
+def _write_page(make: Callable[..., Path], doing: str, out: Path, *, as_json: bool) -> None:
+    """Write a page with a progress bar, and say where it is."""
     from nlink.reports import terminal
     from nlink.reports.progress import bar
 
-    with bar("computing") as tell:
-        path = showcase(out, progress=tell if sys.stderr.isatty() else lambda _share, _what: None)
+    with bar(doing) as tell:
+        path = make(out, progress=tell if sys.stderr.isatty() else lambda _share, _what: None)
     if as_json:
         terminal.print_json({"report": str(path)})
     else:

@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nlink.algorithms.matrices import Factors
+from nlink.algorithms.matrices import Factors, dot
 from nlink.programs.calling import checked_out
 from nlink.programs.program import Port, Program
-from nlink.reaching.steps import Reaching, dot
+from nlink.reaching.steps import Reaching
 from nlink.reaching.tasks import couplings, expect_positive
 from nlink.scalars.arrays import batch
 from nlink.scalars.functions import Scalar, Scalars, less, where
@@ -169,10 +169,7 @@ def velocity_ik(robot: Robot, q: ArrayLike, twist: ArrayLike, frame: int | str =
         if value is not None:
             expect_positive(name, value)
     bounds = Reaching(robot, (), posture=False)
-    fast = np.array([joint.limits.velocity for joint in robot.joints
-                     for _ in range(joint.type.nv)])
-    if not limits:
-        fast = np.full(robot.n, np.inf)
+    fast = robot.limits.velocity if limits else np.full(robot.n, np.inf)
     fast = np.minimum(fast, 1e300)  # no bound is a number, so that sums of them are
     lower, upper = np.broadcast_to(-fast, (*q.shape[:-1], robot.n)).copy(), np.broadcast_to(
         fast, (*q.shape[:-1], robot.n)).copy()

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nlink.algorithms.kinematics import forward_kinematics
-from nlink.algorithms.matrices import Factors
+from nlink.algorithms.matrices import Factors, dot
 from nlink.algorithms.sweep import Unrolled
 from nlink.iterations.descent import FLOOR, REPORTED
 from nlink.programs.program import Port, Program
@@ -227,8 +227,3 @@ def largest(values: Sequence[Scalar]) -> Scalar:
     for x in values:
         most = maximum(most, abs(x))
     return most
-
-
-def dot(a: Scalars, b: Scalars) -> Scalar:
-    """The sum of products."""
-    return sum((x * y for x, y in zip(a, b, strict=True)), 0.0)

@@ -214,9 +214,8 @@ class ReachMassCenter(Task):
         return _position(Vector(*c), [[]] * 3 + J, Vector(*numbers), size).weighted(self.weight)
 
 
-@dataclass(frozen=True)
-class KeepClosed(Task):
-    """The loops of a mechanism stay closed: g(q) = 0."""
+class Coupling(Task):
+    """What holds whatever the target: there are no numbers."""
 
     @property
     def numbers(self) -> np.ndarray:
@@ -225,6 +224,10 @@ class KeepClosed(Task):
     @property
     def kind(self) -> tuple[Any, ...]:
         return (type(self).__name__,)
+
+
+class KeepClosed(Coupling):
+    """The loops of a mechanism stay closed: g(q) = 0."""
 
     def residual(self, robot: Robot, q: Scalars, numbers: Scalars, size: float) -> Residual:
         g, flat, n = apply(robot, "closure_error", q), apply(robot, "closure_jacobian", q), robot.n
@@ -232,17 +235,8 @@ class KeepClosed(Task):
         return Residual([-x for x in g], J, [x * CLOSER for x in g], [])
 
 
-@dataclass(frozen=True)
-class FollowLeads(Task):
+class FollowLeads(Coupling):
     """Joints that mimic others follow them."""
-
-    @property
-    def numbers(self) -> np.ndarray:
-        return np.zeros(0)
-
-    @property
-    def kind(self) -> tuple[Any, ...]:
-        return (type(self).__name__,)
 
     def residual(self, robot: Robot, q: Scalars, numbers: Scalars, size: float) -> Residual:
         names, rates = robot.q_names, robot.qd_names  # joints that follow have one of each

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nlink.algorithms.matrices import dense_solve
+from nlink.algorithms.matrices import dense_solve, dot
 from nlink.scalars.functions import Scalar
 from nlink.simulation.control_scheme import OnScalars
 from nlink.simulation.controllers import Desired, expect_motors, gains
@@ -87,14 +87,14 @@ class OperationalSpace(OnScalars):
         W = apply(robot, "operational_mobility", q, frame=self.frame)
         W = [W[6 * i + first:6 * i + 6] for i in range(first, 6)]
         drift = apply(robot, "jacobian_dot_qd", q, qd, frame=self.frame)[first:]
-        xd = [_dot(row, qd) for row in J]
+        xd = [dot(row, qd) for row in J]
         e, rates, forward = self._task(t, apply(robot, "pose", q, frame=self.frame))
         wanted = [a + d * (r - v) + p * error - c + self.damping * v
                   for a, d, r, v, p, error, c in zip(
                       forward, self.kd, rates, xd, self.kp, e, drift, strict=True)]
         f = dense_solve(W, wanted)
         slow = apply(robot, "inverse_dynamics", q, qd, [-self.damping * v for v in qd])
-        return [tau + _dot([row[k] for row in J], f) for k, tau in enumerate(slow)]
+        return [tau + dot([row[k] for row in J], f) for k, tau in enumerate(slow)]
 
     def _task(self, t: Scalar, pose: list[Scalar]) -> tuple[list[Scalar], ...]:
         """The error of the frame, and the rates and accelerations wanted of it."""
@@ -127,7 +127,3 @@ class _Held:
 
     def __call__(self, t: Scalar) -> Turning:
         return self.R, (0.0,) * 3, (0.0,) * 3
-
-
-def _dot(a: Sequence[Scalar], b: Sequence[Scalar]) -> Scalar:
-    return sum((x * y for x, y in zip(a, b, strict=True)), 0.0)
