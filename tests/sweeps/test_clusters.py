@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ import pytest
 import nlink
 from nlink.sweeps import ChunksFailed, SweepResult, Uniform, cluster
 from nlink.sweeps.cluster import Cluster, _Flight
+from nlink.sweeps.study_files import study_of
 
 distributed = pytest.importorskip("distributed")
 for _package in ("zarr", "xarray", "fsspec", "scipy"):
@@ -51,6 +54,12 @@ def sample(out, client=None, **more):
 
 def sums(result):
     return {chunk: marker["sum"] for chunk, marker in result.markers.items()}
+
+
+def tiny_study():
+    return study_of(ARM, None, None, 0.1, None, vary={"payload": [0.0]}, sample="grid",
+                    count=None, seed=0, every=None, keep=("q",), chunk=None, events=None,
+                    reproducible=False, options={})
 
 
 def test_numbers_do_not_depend_on_who_computes(tmp_path, client):
@@ -118,11 +127,7 @@ def test_chunks_that_fail_are_named_and_the_others_done(tmp_path, client):
 
 def test_a_task_that_hangs_loses_its_worker(tmp_path, client, monkeypatch):
     """The worker that holds it is started anew, and after two of them the chunk is named."""
-    from nlink.sweeps.study_files import study_of
-
-    study = study_of(ARM, None, None, 0.1, None, vary={"payload": [0.0]}, sample="grid",
-                     count=None, seed=0, every=None, keep=("q",), chunk=None, events=None,
-                     reproducible=False, options={})
+    study = tiny_study()
     monkeypatch.setattr(cluster, "GRACE", 5.0)
     flight = _Flight(Cluster(client), retries=0)
     before = set(client.run(os.getpid).values())
@@ -130,9 +135,47 @@ def test_a_task_that_hangs_loses_its_worker(tmp_path, client, monkeypatch):
         cluster.ChunkTask(study, 0, str(tmp_path), 1e-3), time.monotonic() - 100.0, 0)
     while not any(client.processing().values()):
         time.sleep(0.05)
-    assert list(flight.overdue()) == [(0, None, "hangs: not done within 0.001 s")]
+    assert [(task.chunk, *rest) for task, *rest in flight.overdue()] == [(0, None, "hangs: not done within 0.001 s")]
     client.wait_for_workers(2, timeout=60)
     assert len(before & set(client.run(os.getpid).values())) == 1
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_scheduler_that_restarts_is_waited_for(tmp_path, monkeypatch):
+    """It goes away when some chunks are done, its workers with it, and others come in its place."""
+    def start(port=0):
+        return distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False,
+                                        dashboard_address=None, scheduler_port=port, protocol="tcp",
+                                        silence_logs=60)
+
+    out, study = tmp_path / "a.zarr", {"count": 60, "chunk": 2, "t": 2.0}
+    first, after = start(), []
+
+    def restart():
+        while not (out / "chunks").is_dir() or len(list((out / "chunks").glob("*.json"))) < 3:
+            time.sleep(0.001)
+        port = int(first.scheduler_address.rpartition(":")[2])
+        first.close()
+        after.append(len(list((out / "chunks").glob("*.json"))))
+        after.append(start(port))
+
+    with ThreadPoolExecutor(1) as pool:
+        restarted = pool.submit(restart)
+        try:
+            result = sample(out, first.scheduler_address, **study)
+            restarted.result()
+        finally:
+            after[1].close()
+    assert 3 <= after[0] < result.chunks
+    assert sums(result) == sums(sample(tmp_path / "b.zarr", **study))
+    # one that does not come back is named
+    monkeypatch.setattr(cluster, "RESTART", 1.0)
+    gone = start()
+    with Cluster.of(gone.scheduler_address) as lost:
+        gone.close()
+        with pytest.raises(ConnectionError, match="was lost; chunks that are done are kept"):
+            lost.rejoin(tiny_study())
+    gc.collect()  # Dask leaves a socket of a scheduler that is gone: it is to warn here
 
 
 STUDY = """

@@ -28,6 +28,9 @@ OPTIONS: dict[str, Any] = {
 """Arguments of `simulate` that a study may have."""
 CHUNK, BYTES = 2**15, 2**24
 """The most trajectories of a chunk, and bytes of its states, if not given."""
+SHARE, FEWEST = 32, 2**9
+"""Chunks that a study has at least, if not given and if they have so many trajectories: several
+workers want some each."""
 LARGEST_CHUNK = 2**30
 """Bytes of the states of a chunk that are refused: a worker holds them in memory."""
 FORMAT = 1
@@ -56,7 +59,10 @@ def study_of(robot: Any, q0: ArrayLike | None, qd0: ArrayLike | None, t: float |
     times = _times(t, every)
     state = sum({"q": first.nq, "energy": 1}.get(name, first.n) for name in keep)
     each = 8 * max(1, state) * (1 if final else len(times))
-    most = max(1, min(CHUNK, BYTES // each)) if chunk is None else whole_number("chunk", chunk)
+    places = (int(np.prod([len(values) for values in varied.values()])) if sample == "grid" else
+              count)
+    most = whole_number("chunk", chunk) if chunk is not None else max(
+        1, min(CHUNK, BYTES // each, max(FEWEST, places // SHARE)))
     study = Study(
         {name: each.to_toml() for name, each in robots.items()}, _controllers(robots, tau),
         _state("q0", q0, first.neutral, varied), _state("qd0", qd0, np.zeros(first.n), varied),

@@ -8,6 +8,7 @@ write the same bytes.
 
 from __future__ import annotations
 
+import logging
 import secrets
 import socket
 import sys
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
+from itertools import chain
 from typing import Any
 
 import nlink
@@ -23,6 +25,8 @@ from nlink.sweeps.study import Study
 
 CONNECT = 5.0
 """Seconds in which a scheduler must answer."""
+RESTART = 60.0
+"""Seconds in which a scheduler that went away must be back."""
 WORKERS = 30.0
 """Seconds in which a worker must come, if there is none."""
 LOOK = 1.0
@@ -34,8 +38,8 @@ GRACE = 30.0
 class Cluster:
     """A client of a scheduler, and chunks in flight."""
 
-    def __init__(self, client: Any) -> None:
-        self.client = client
+    def __init__(self, client: Any, *, own: bool = False) -> None:
+        self.client, self.own = client, own
         self.name = client.scheduler.address if client.scheduler else "the scheduler"
 
     @classmethod
@@ -50,17 +54,18 @@ class Cluster:
             raise TypeError(f"client: a {type(given).__name__}, expected a dask.distributed.Client "
                             "or the address of a scheduler")
         try:
-            _knock(given)
-            client = distributed.Client(given, timeout=CONNECT, set_as_default=False)
+            client = _connected(given)
         except Exception as error:  # addresses fail in many ways
             raise ConnectionError(f"client: no Dask scheduler answers at {given!r} within "
                                   f"{CONNECT:g} s ({_reason(error)}), expected an address "
                                   "such as tcp://host:8786") from None
+        cluster = cls(client, own=True)
         try:
-            yield cls(client)
+            with _silent("distributed.client"):  # what it would log of a lost scheduler is raised
+                yield cluster
         finally:
             with suppress(Exception):
-                client.close(timeout=CONNECT)
+                cluster.client.close(timeout=CONNECT)
 
     def check(self, study: Study) -> None:
         """Refuse workers that would compute something else, in one sentence."""
@@ -96,29 +101,45 @@ class Cluster:
     def compute(self, tasks: Iterable[ChunkTask], told: Callable[..., None], *, retries: int,
                 most: int) -> dict[int, str]:
         """Compute chunks; what failed, and why, at most so many before the rest is left."""
-        flight = _Flight(self, retries)
         waiting = iter(tasks)
         failures: dict[int, str] = {}
-        try:
-            while flight.fill(waiting) and len(failures) < most:
-                for chunk, marker, why in flight.landed():
-                    if marker is None:
-                        failures[chunk] = why
-                    else:
-                        told(marker["trajectories"], done=True)
-        except _distributed().comm.CommClosedError:
-            raise self.lost() from None
-        finally:
-            flight.cancel()
-        return failures
+        while True:
+            flight = _Flight(self, retries)
+            try:
+                while flight.fill(waiting) and len(failures) < most:
+                    for task, marker, why in flight.landed():
+                        if marker is None:
+                            failures[task.chunk] = why
+                        else:
+                            told(marker["trajectories"], done=True)
+                return failures
+            except _distributed().comm.CommClosedError:
+                waiting = chain([task for task, _, _ in flight.tasks.values()], waiting)
+                flight.tasks.clear()
+                task = next(waiting, None)
+                if task is None:
+                    return failures
+                waiting = chain([task], waiting)
+                self.rejoin(task.study)
+            finally:
+                flight.cancel()
 
-    def expect_scheduler(self) -> None:
-        """Wait for a scheduler that is being restarted, but not for long."""
-        end = time.monotonic() + CONNECT
-        while self.client.status == "connecting" and time.monotonic() < end:
-            time.sleep(0.05)
-        if self.client.status != "running":
-            raise self.lost()
+    def rejoin(self, study: Study) -> None:
+        """Wait for a scheduler that is being restarted, and for its workers, but not for long."""
+        end = time.monotonic() + RESTART
+        while time.monotonic() < end:
+            if self.client.status == "running":
+                return self.check(study)
+            if self.own:  # a client of Dask's gives up sooner
+                with suppress(Exception):
+                    self.client.close(timeout=CONNECT)
+                with suppress(Exception):
+                    self.client = _connected(self.name)
+                    continue
+            elif self.client.status != "connecting":
+                break
+            time.sleep(0.2)
+        raise self.lost()
 
     def lost(self) -> ConnectionError:
         return ConnectionError(f"client: the scheduler {self.name} was lost; chunks that are done "
@@ -145,29 +166,30 @@ class _Flight:
         future = self.cluster.client.submit(task, key=key, retries=self.retries, pure=False)
         self.tasks[future] = (task, time.monotonic(), taken)
 
-    def landed(self) -> Iterator[tuple[int, dict[str, Any] | None, str]]:
+    def landed(self) -> Iterator[tuple[ChunkTask, dict[str, Any] | None, str]]:
         """Chunks that have come back within a while: their markers, or why there is none."""
-        from distributed import wait
-
+        distributed = _distributed()
         with suppress(TimeoutError, CancelledError), self.cluster.client.as_current():
-            wait(list(self.tasks), timeout=LOOK, return_when="FIRST_COMPLETED")
-        self.cluster.expect_scheduler()
+            distributed.wait(list(self.tasks), timeout=LOOK, return_when="FIRST_COMPLETED")
+        if self.cluster.client.status != "running":
+            raise distributed.comm.CommClosedError("the scheduler went away")
         for future in [future for future in self.tasks if future.done()]:
-            task, _, taken = self.tasks.pop(future)
-            if future.status == "finished":
-                yield task.chunk, future.result(), ""
-            elif future.status == "error":
-                yield task.chunk, None, _reason(future.exception())
-            elif taken < self.retries:  # cancelled: a scheduler that was restarted knows it no more
-                self.send(task, taken + 1)
-            else:
-                yield task.chunk, None, f"{future.status} by the scheduler"
+            task, _, taken = self.tasks[future]
+            marker = future.result() if future.status == "finished" else None
+            why = _reason(future.exception()) if future.status == "error" else (
+                f"{future.status} by the scheduler")
+            if future.status == "cancelled" and taken < self.retries:  # a restarted scheduler
+                self.send(task, taken + 1)                             # knows it no more
+                del self.tasks[future]
+                continue
+            del self.tasks[future]
+            yield task, marker, why
         if time.monotonic() - self.looked > LOOK:
             self.looked = time.monotonic()
             self.room = max(self.room, 2 * self.cluster.workers() + 1)
             yield from self.overdue()
 
-    def overdue(self) -> Iterator[tuple[int, dict[str, Any] | None, str]]:
+    def overdue(self) -> Iterator[tuple[ChunkTask, dict[str, Any] | None, str]]:
         """Tasks that do not end by themselves: their workers are started anew, twice at most."""
         now = time.monotonic()
         for future, (task, since, taken) in list(self.tasks.items()):
@@ -177,14 +199,14 @@ class _Flight:
             client = self.cluster.client
             holders = [worker for worker, keys in client.processing().items()
                        if future.key in map(str, keys)]
-            del self.tasks[future]
             client.cancel([future], force=True)
             with suppress(Exception):
                 client.restart_workers(holders, timeout=GRACE, raise_for_error=False)
             if taken < self.retries:
                 self.send(task, taken + 1)
-            else:
-                yield task.chunk, None, f"hangs: not done within {task.timeout:g} s"
+            del self.tasks[future]
+            if taken >= self.retries:
+                yield task, None, f"hangs: not done within {task.timeout:g} s"
 
     def cancel(self) -> None:
         with suppress(Exception):
@@ -217,6 +239,24 @@ def _knock(address: str) -> None:
     scheme, place = parse_address(address)
     if scheme in ("tcp", "tls"):
         socket.create_connection(parse_host_port(place), timeout=CONNECT).close()
+
+
+def _connected(address: str) -> Any:
+    """A client of the scheduler at an address."""
+    _knock(address)
+    return _distributed().Client(address, timeout=CONNECT, set_as_default=False)
+
+
+@contextmanager
+def _silent(name: str) -> Iterator[None]:
+    """No messages of a logger within, but for critical ones."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _distributed() -> Any:
