@@ -74,6 +74,11 @@ def test_several_leading_dimensions(kernel, lead):
     shared[...] = arrays[0]
     kernel(shared, *arrays[1:], out=shared[..., :4])
     assert (shared[..., :4] == expected).all()
+    if np.prod(lead):  # broadcast against each other
+        some = [arrays[0][:1], arrays[1].reshape(-1, 2, 3)[0], arrays[2][0]]
+        full = [np.broadcast_to(x, (*lead, *port.shape)).copy()
+                for x, port in zip(some, PROGRAM.inputs, strict=True)]
+        assert kernel(*some).tobytes() == kernel(*full)[:1].tobytes()
 
 
 def test_batches_of_different_sizes_or_overlapping(bare, kernel):
@@ -89,6 +94,73 @@ def test_batches_of_different_sizes_or_overlapping(bare, kernel):
         room[:21 * 6] = arrays[0].ravel()
         bare(room[:21 * 6].reshape(21, 6), *arrays[1:], room[begin:begin + 84].reshape(21, 4))
         assert (room[begin:begin + 84].reshape(21, 4) == expected).all()
+
+
+ROWS = {"plain": lambda x: x, "one": lambda x: x[3:4], "no dimension": lambda x: np.array(x[3]),
+        "reversed": lambda x: x[::-1], "repeated": lambda x: np.broadcast_to(x[0], x.shape),
+        "apart": lambda x: np.pad(x.reshape(len(x), -1), [(0, 0), (0, 3)])[:, :x[0].size].reshape(
+            x.shape), "every other": lambda x: np.repeat(x, 2, axis=0)[::2]}
+
+
+def native_only(kernel):
+    if not native.supported():
+        pytest.skip("no native call on this interpreter")
+
+    def refuse(*_):
+        raise AssertionError("left to Python")
+
+    return kernel._builtin(refuse, absent=True)
+
+
+@pytest.mark.parametrize("layout", ROWS)
+@pytest.mark.parametrize("where", [0, 1, 2])
+def test_rows_any_number_of_bytes_apart_and_broadcasts_are_native(kernel, layout, where):
+    take, arrays = native_only(kernel), random_arrays(PROGRAM, 21)
+    arrays[where] = ROWS[layout](arrays[where])
+    expected = kernel._by_convention(*arrays, None)
+    assert take(*arrays, None).tobytes() == expected.tobytes()
+    for out in (np.zeros((42, 4))[::-2], np.zeros((21, 9))[:, 3:7], np.zeros((21, 4))):
+        assert take(*arrays, out) is out
+        assert (out == expected).all()
+
+
+def test_one_state_or_none_in_a_batch_is_broadcast(kernel):
+    take, arrays = native_only(kernel), random_arrays(PROGRAM, 5)
+    for count in (0, 1):
+        some = [arrays[0][:count], arrays[1][0], arrays[2][:1]]
+        found = take(*some, None)
+        assert found.shape == (count, 4)
+        assert (found == kernel._by_convention(*some, None)).all()
+    with pytest.raises(ValueError, match="broadcast"):
+        kernel(arrays[0][:0], arrays[1][:3], arrays[2][:1])
+
+
+def test_rows_that_share_memory_are_written_apart(kernel):
+    arrays = random_arrays(PROGRAM, 21)
+    expected, room = kernel(*arrays), np.zeros((42, 6))
+    for out in (room[::2, :4], room[1::2, 2:], room[21:, :4][::-1], room[:21, 1:5]):
+        room[::2] = arrays[0]
+        kernel(room[::2], *arrays[1:], out=out)
+        assert (out == expected).all()
+    with pytest.raises(ValueError, match="read-only"):
+        kernel(*arrays, out=np.broadcast_to(0.0, (21, 4)))
+    rolling = np.lib.stride_tricks.as_strided(np.zeros(99), (21, 4), (8, 8))
+    kernel(*arrays, out=rolling)  # rows overlap: the last one is whole
+    assert (rolling[-1] == expected[-1]).all()
+
+
+def test_what_is_no_row_is_left_to_python(kernel):
+    take, arrays = native_only(kernel), random_arrays(PROGRAM, 21)
+    for where, bad in ((0, np.asfortranarray(arrays[0])), (0, arrays[0][:, ::-1]),
+                       (1, arrays[1].swapaxes(1, 2).copy().swapaxes(1, 2)),
+                       (0, arrays[0].astype(np.float32)), (0, arrays[0][:20]), (2, arrays[2][:2]),
+                       (1, arrays[1][None]), (0, unaligned((21, 6))), (2, unaligned((21,)))):
+        some = [*arrays]
+        some[where] = bad
+        with pytest.raises(AssertionError, match="left to Python"):
+            take(*some, None)
+        if len(bad) == 21:
+            assert (kernel(*some) == kernel._by_convention(*some, None)).all()
 
 
 def unaligned(shape):
@@ -177,9 +249,9 @@ def test_several_python_threads(bare, kernel, state):
 
 def test_the_layout_check_notices_a_difference(monkeypatch):
     assert native._layout_agrees(np.zeros((2, 3)))
-    for name in ("DATA", "NDIM", "SHAPE", "DESCR", "FLAGS"):
+    for name in ("DATA", "NDIM", "SHAPE", "STRIDES", "DESCR", "FLAGS"):
         with monkeypatch.context() as patch:
-            patch.setattr(native, name, 40)  # the strides
+            patch.setattr(native, name, 48)  # the array whose memory it is
             assert not native._layout_agrees(np.arange(12.0).reshape(3, 4)[::-1, ::2])
 
 

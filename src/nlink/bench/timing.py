@@ -93,13 +93,28 @@ def adder(bench: Bench, robot: str, what: str) -> Callable[[str, float], None]:
 
 
 def caller(function: Callable[..., Any], arguments: list[list[Any]]) -> Callable[[int], Any]:
-    """A call with the k-th arguments; one lambda more than the function, for us and the peers."""
-    return lambda k: function(*arguments[k])
+    """A call with the k-th arguments, one lambda more than the function, for us and the peers.
+
+    Arguments are written out as users do: a star makes a tuple and costs Python functions more
+    than builtin ones.
+    """
+    match [*zip(*arguments, strict=True)]:
+        case [a]:
+            return lambda k: function(a[k])
+        case [a, b]:
+            return lambda k: function(a[k], b[k])
+        case [a, b, c]:
+            return lambda k: function(a[k], b[k], c[k])
+        case [a, b, c, d]:
+            return lambda k: function(a[k], b[k], c[k], d[k])
+        case [a, b, c, d, e]:
+            return lambda k: function(a[k], b[k], c[k], d[k], e[k])
+        case _:
+            return lambda k: function(*arguments[k])
 
 
 def filler(function: Callable[..., Any], arguments: list[list[Any]],
            out: np.ndarray) -> Callable[[int], Any]:
-    """A call with the k-th three arguments and `out`, written out as users do: a star and a
-    keyword together would make a dict."""
+    """A call with the k-th three arguments and `out`."""
     a, b, c = zip(*arguments, strict=True)
     return lambda k: function(a[k], b[k], c[k], out=out)

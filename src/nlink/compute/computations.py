@@ -88,6 +88,8 @@ class Computations:
                  f_ext: ArrayLike | None = None,
                  frame: int | str | tuple[int | str, ...] = -1) -> Any:
         """Call the function of a name and its options with the arrays and, last, `out`."""
+        if f_ext is None and frame == -1 and not how and (known := self._functions.get(name)):
+            return known(*arguments)
         if f_ext is not None:
             if (split_name(name) or ("", "derivatives"))[1] != "derivatives":
                 raise ValueError(f"f_ext: {name} takes its tangents too: give both to nlink.jvp, "

@@ -97,17 +97,25 @@ def _flat_input(port: Port, x: np.ndarray, lead: tuple[int, ...], count: int) ->
         if math.prod(own) == 1:
             # what np.broadcast_to gives, in a quarter of its time
             return np.ndarray((count, port.size), DOUBLE, x, 0, (0, DOUBLE.itemsize))
-    if not _rows_contiguous(port, x):
-        x = np.ascontiguousarray(x)
+    if not rows_contiguous(port, x):
+        x = x.copy()
     whole = x if own == lead else np.broadcast_to(x, lead + port.shape)
     view = _flat_view(port, whole, count)
     return np.ascontiguousarray(whole).reshape(count, port.size) if view is None else view
 
 
-def _rows_contiguous(port: Port, x: np.ndarray) -> bool:
-    core = len(port.shape)
+def contiguous_rows(port: Port, given: Any) -> np.ndarray:
+    """An array of float64 that ends with the port's dimensions, which are contiguous."""
+    x = batch(port.name, given, port.shape)
+    return x if rows_contiguous(port, x) else x.copy()
+
+
+def rows_contiguous(port: Port, x: np.ndarray) -> bool:
+    """Whether the numbers of each state lie side by side."""
+    if x.flags.c_contiguous:
+        return x.flags.aligned
     step = DOUBLE.itemsize
-    for n, stride in zip(reversed(port.shape), reversed(x.strides[x.ndim - core:]), strict=True):
+    for n, stride in zip(reversed(port.shape), reversed(x.strides), strict=False):
         if n != 1 and stride != step:
             return False
         step *= n
@@ -118,7 +126,7 @@ def _flat_view(port: Port, x: np.ndarray, count: int) -> np.ndarray | None:
     """An array of shape (count, size) on the same memory, if one stride leads to each row."""
     if x.flags.c_contiguous and x.flags.aligned:
         return x.reshape(count, port.size)
-    if not _rows_contiguous(port, x):
+    if not rows_contiguous(port, x):
         return None
     stride: int | None = None
     reach = 0

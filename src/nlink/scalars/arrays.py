@@ -17,6 +17,10 @@ def batch(name: str, given: Any, shape: tuple[int, ...], note: str = "") -> np.n
     Traceback (most recent call last):
     ValueError: q: shape (3, 2), expected (..., 3); did you mean q.T?
     """
+    core = len(shape)
+    if (type(given) is np.ndarray and given.dtype is DOUBLE
+            and given.shape[given.ndim - core:] == shape):
+        return given
     try:
         array = np.asarray(given)
     except ValueError:
@@ -26,7 +30,6 @@ def batch(name: str, given: Any, shape: tuple[int, ...], note: str = "") -> np.n
         if not np.can_cast(array.dtype, DOUBLE, "safe"):
             raise TypeError(f"{name}: dtype {array.dtype} does not convert to float64 safely")
         array = array.astype(DOUBLE)
-    core = len(shape)
     if array.ndim < core or array.shape[array.ndim - core:] != shape:
         hint = ""
         if array.ndim > 1 and array.T.shape[array.ndim - core:] == shape:

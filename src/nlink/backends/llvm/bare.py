@@ -4,31 +4,35 @@
 
 It is called without a tuple or any conversion (METH_FASTCALL), checks every argument by
 the layout of NumPy's array object, and calls the kernel on the data pointers; outputs that
-are left out it allocates. Batches that take longer are computed without the GIL. Whatever
-it does not recognise it passes on to the fallback, a Python function that either knows
-how to do it or raises an error that says what is wrong.
+are left out it allocates. In a batch, rows have to be contiguous but may be any number of
+bytes apart, and an input without the leading dimension, or with one of size 1, is the same for
+all states. Batches that take longer are computed without the GIL. Whatever it does not
+recognise it passes on to the fallback, a Python function that either knows how to do it or
+raises an error that says what is wrong.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nlink.backends.llvm.ir import Function
 from nlink.backends.llvm.kernel import BATCH
 from nlink.backends.llvm.native import (
+    ALIGNED,
     BARE,
+    CONTIGUOUS,
     DATA,
     DESCR,
     DOUBLE_NUMBER,
     FLAGS,
-    INPUT_FLAGS,
     NDIM,
-    OUTPUT_FLAGS,
     SHAPE,
+    STRIDES,
     TABLE,
     TYPE,
+    WRITEABLE,
 )
 from nlink.programs.program import Port
 
@@ -36,7 +40,7 @@ ALIGNMENT = 64  # of scratch memory: that of a vector register
 
 
 def emit_bare(inputs: Sequence[Port], outputs: Sequence[Port]) -> str:
-    """The native entry: contiguous float64, one state or a batch.
+    """The native entry: float64 with contiguous rows, one state or a batch.
 
     Arguments are (inputs..., outputs...), the inputs alone, or (inputs..., None).
     """
@@ -45,6 +49,9 @@ def emit_bare(inputs: Sequence[Port], outputs: Sequence[Port]) -> str:
     checks = _Checks(f, table)
     objects, places, strides = (f.let(f"alloca [{len(ports)} x i64]") for _ in range(3))
     sizes = f.let(f"alloca [{1 + max(len(port.shape) for port in outputs)} x i64]")
+    one = f.let("alloca [2 x i64]")  # size and stride of a dimension that is not there
+    f.store("i64", "1", one)
+    f.store("i64", "0", one, 8)
 
     # were outputs given?
     checks.require(f.let(f"icmp uge i64 %nargs, {n}"))
@@ -56,14 +63,15 @@ def emit_bare(inputs: Sequence[Port], outputs: Sequence[Port]) -> str:
     given = [f.load("ptr", "%args", 8 * k) for k in range(n)]
     for array in given:
         checks.is_array(array)
-    first = f.load("i32", given[0], NDIM)
-    f.branch(f.let(f"icmp eq i32 {first}, {len(ports[0].shape)}"), "single", "batch")
+    alone = [f.let(f"icmp eq i32 {f.load('i32', array, NDIM)}, {len(port.shape)}")
+             for array, port in zip(given, inputs, strict=True)]
+    f.branch(functools.reduce(lambda a, b: f.let(f"and i1 {a}, {b}"), alone), "single", "batch")
 
-    def gather(kind: str, count: str) -> None:
-        """Leave all output objects and all data pointers in memory; go on in a block "run"."""
-        data = checks.pointers(given, inputs, INPUT_FLAGS, count)
-        for k, pointer in enumerate(data):
-            f.store("ptr", pointer, places, 8 * k)
+    def gather(kind: str, rows: list[_Rows], count: str) -> None:
+        """Leave output objects, data pointers and strides in memory; go on in a block "run"."""
+        for k, row in enumerate(rows):
+            f.store("ptr", row.data, places, 8 * k)
+            f.store("i64", row.stride, strides, 8 * k)
         f.branch(fresh, f"{kind}_fresh", f"{kind}_given")
         # allocated here
         f.begin(f"{kind}_fresh")
@@ -71,27 +79,31 @@ def emit_bare(inputs: Sequence[Port], outputs: Sequence[Port]) -> str:
         made: list[str] = []
         for port in outputs:
             made.append(_new_array(checks, port, count, sizes, made))
-        for k, x in enumerate(made):
+        for k, (x, port) in enumerate(zip(made, outputs, strict=True)):
             f.store("ptr", x, objects, 8 * k)
             f.store("ptr", f.load("ptr", x, DATA), places, 8 * (n + k))
+            f.store("i64", str(8 * port.size), strides, 8 * (n + k))
         f.go(f"{kind}_run")
         # given by the caller
         f.begin(f"{kind}_given")
         outs = [f.load("ptr", "%args", 8 * k) for k in range(n, len(ports))]
         for array in outs:
             checks.is_array(array)
-        found = checks.pointers(outs, outputs, OUTPUT_FLAGS, count)
-        checks.separate([*data, *found], ports, n, count)
-        for k, (x, pointer) in enumerate(zip(outs, found, strict=True)):
+        found = [checks.output(array, port, count)
+                 for array, port in zip(outs, outputs, strict=True)]
+        checks.separate([*rows, *found], n, count)
+        for k, (x, row) in enumerate(zip(outs, found, strict=True)):
             f.store("ptr", x, objects, 8 * k)
-            f.store("ptr", pointer, places, 8 * (n + k))
+            f.store("ptr", row.data, places, 8 * (n + k))
+            f.store("i64", row.stride, strides, 8 * (n + k))
         f.go(f"{kind}_run")
         f.begin(f"{kind}_run")
 
     f.begin("single")
     if len(outputs) > 1 and not all(port.shape for port in outputs):
         checks.require(f.let(f"xor i1 {fresh}, true"))  # a tuple of scalars: no such kernel
-    gather("single", "")
+    gather("single", [checks.state(array, port, CONTIGUOUS | ALIGNED)
+                      for array, port in zip(given, inputs, strict=True)], "")
     arguments = "".join(f"ptr {f.load('ptr', places, 8 * k)}, " for k in range(len(ports)))
     f.do(f"call void @one({arguments}ptr {checks.word('data')}, ptr {checks.word('scratch')})")
     if len(outputs) == 1 and not outputs[0].shape:
@@ -103,13 +115,10 @@ def emit_bare(inputs: Sequence[Port], outputs: Sequence[Port]) -> str:
         f.go("done")
 
     f.begin("batch")
-    checks.require(f.let(f"icmp eq i32 {first}, {len(ports[0].shape) + 1}"))
-    count = f.load("i64", f.load("ptr", given[0], SHAPE))
+    rows, count = checks.batch(given, inputs, one)
     limits = checks.word("limits")
     checks.require(f.let(f"icmp sle i64 {count}, {f.load('i64', limits, 8)}"))
-    gather("batch", count)
-    for k, port in enumerate(ports):
-        f.store("i64", str(8 * port.size), strides, 8 * k)
+    gather("batch", rows, count)
 
     def run(scratch: str) -> None:
         f.do(f"call void @{BATCH}(ptr {places}, ptr {strides}, i64 {count}, "
@@ -175,6 +184,16 @@ def _new_array(checks: _Checks, port: Port, count: str, sizes: str, before: Sequ
     return x
 
 
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Where an array has the first state, and how many bytes further each next one."""
+
+    data: str
+    stride: str
+    size: int
+    """Bytes of a row."""
+
+
 @dataclass(slots=True)
 class _Checks:
     """Conditions that send a call to the fallback when they do not hold."""
@@ -204,33 +223,81 @@ class _Checks:
             self.f.do(f"call void {self.word('decref')}(ptr {x})")
         self.f.do("ret ptr null")
 
-    def pointers(self, arrays: Sequence[str], ports: Sequence[Port], wanted: int,
-                 count: str) -> list[str]:
-        """The data of arrays of the ports' shapes, after a dimension of `count` if not ""."""
-        f, found = self.f, list[str]()
-        for array, port in zip(arrays, ports, strict=True):
-            flags = f.let(f"and i32 {f.load('i32', array, FLAGS)}, {wanted}")
-            sizes = [*([count] if count else []), *map(str, port.shape)]
-            self.require(
-                f.let(f"icmp eq ptr {f.load('ptr', array, DESCR)}, {self.word('float64')}"),
-                f.let(f"icmp eq i32 {f.load('i32', array, NDIM)}, {len(sizes)}"),
-                f.let(f"icmp eq i32 {flags}, {wanted}"))
-            if sizes:
-                shape = f.load("ptr", array, SHAPE)
-                self.require(*(f.let(f"icmp eq i64 {f.load('i64', shape, 8 * d)}, {n}")
-                               for d, n in enumerate(sizes)))
-            found.append(f.load("ptr", array, DATA))
-        return found
-
-    def separate(self, pointers: Sequence[str], ports: Sequence[Port], inputs: int,
-                 count: str) -> None:
-        """Outputs share no byte with anything before them."""
+    def state(self, array: str, port: Port, flags: int, dimension: str = "0") -> _Rows:
+        """An array of numbers with these flags whose shape, from a dimension on, is the port's."""
         f = self.f
-        lengths = [f.let(f"mul i64 {count}, {8 * p.size}") if count else str(8 * p.size)
-                   for p in ports]
-        ends = [f.offset(p, n) for p, n in zip(pointers, lengths, strict=True)]
-        for k in range(inputs, len(ports)):
+        known = f.let(f"and i32 {f.load('i32', array, FLAGS)}, {flags}")
+        self.require(
+            f.let(f"icmp eq ptr {f.load('ptr', array, DESCR)}, {self.word('float64')}"),
+            f.let(f"icmp eq i32 {known}, {flags}"))
+        if port.shape:
+            begin = f.let(f"shl i64 {dimension}, 3")
+            shape = f.offset(f.load("ptr", array, SHAPE), begin)
+            fits = [f.let(f"icmp eq i64 {f.load('i64', shape, 8 * d)}, {n}")
+                    for d, n in enumerate(port.shape)]
+            if not flags & CONTIGUOUS and port.size:
+                apart = f.offset(f.load("ptr", array, STRIDES), begin)
+                fits += [f.let(f"icmp eq i64 {f.load('i64', apart, 8 * d)}, {8 * port.stride(d)}")
+                         for d, n in enumerate(port.shape) if n > 1]
+            self.require(*fits)
+        return _Rows(f.load("ptr", array, DATA), "0", 8 * port.size)
+
+    def batch(self, arrays: Sequence[str], ports: Sequence[Port],
+              one: str) -> tuple[list[_Rows], str]:
+        """The rows of inputs that may have a leading dimension, and its size.
+
+        `one` points to the size and the stride of a dimension that is not there.
+        """
+        f, rows, leads, count = self.f, list[_Rows](), list[str](), "1"
+        for array, port in zip(arrays, ports, strict=True):
+            more = f.let(f"sub i32 {f.load('i32', array, NDIM)}, {len(port.shape)}")
+            self.require(f.let(f"icmp ule i32 {more}, 1"))
+            rows.append(self.state(array, port, ALIGNED, f.let(f"zext i32 {more} to i64")))
+            leading = f.let(f"icmp ne i32 {more}, 0")
+            lead, stride = (f.load("i64", f.let(
+                f"select i1 {leading}, ptr {f.load('ptr', array, field)}, "
+                f"ptr {f.offset(one, place)}")) for field, place in ((SHAPE, 0), (STRIDES, 8)))
+            same = f.let(f"icmp eq i64 {lead}, 1")
+            stride = f.let(f"select i1 {same}, i64 0, i64 {stride}")
+            count = f.let(f"select i1 {same}, i64 {count}, i64 {lead}")
+            rows[-1] = replace(rows[-1], stride=stride)
+            leads.append(f.let(f"select i1 {same}, i64 -1, i64 {lead}"))
+        for lead in leads:
+            self.require(f.let(f"or i1 {f.let(f'icmp eq i64 {lead}, -1')}, "
+                               f"{f.let(f'icmp eq i64 {lead}, {count}')}"))
+        return rows, count
+
+    def output(self, array: str, port: Port, count: str) -> _Rows:
+        """An array to write to, with a leading dimension of `count` if not "", whose rows are
+        apart."""
+        f, more = self.f, bool(count)
+        self.require(f.let(f"icmp eq i32 {f.load('i32', array, NDIM)}, {len(port.shape) + more}"))
+        if not more:
+            return self.state(array, port, CONTIGUOUS | ALIGNED | WRITEABLE)
+        row = self.state(array, port, ALIGNED | WRITEABLE, "1")
+        stride = f.load("i64", f.load("ptr", array, STRIDES))
+        length = f.let(f"call i64 @llvm.abs.i64(i64 {stride}, i1 false)")
+        few = f.let(f"icmp sle i64 {count}, 1")
+        self.require(
+            f.let(f"icmp eq i64 {f.load('i64', f.load('ptr', array, SHAPE))}, {count}"),
+            f.let(f"or i1 {few}, {f.let(f'icmp sge i64 {length}, {row.size}')}"))
+        return replace(row, stride=stride)
+
+    def separate(self, rows: Sequence[_Rows], inputs: int, count: str) -> None:
+        """Outputs share no byte with anything before them."""
+        f, spans = self.f, list[tuple[str, str]]()
+        steps = ""
+        if count:
+            steps = f.let(f"call i64 @llvm.smax.i64(i64 {f.let(f'sub i64 {count}, 1')}, i64 0)")
+        for row in rows:
+            first = last = row.data
+            if count:
+                reach = f.let(f"mul i64 {steps}, {row.stride}")
+                first = f.offset(first, f.let(f"call i64 @llvm.smin.i64(i64 {reach}, i64 0)"))
+                last = f.offset(last, f.let(f"call i64 @llvm.smax.i64(i64 {reach}, i64 0)"))
+            spans.append((first, f.offset(last, row.size)))
+        for k in range(inputs, len(rows)):
             for i in range(k):
-                before = f.let(f"icmp ule ptr {ends[i]}, {pointers[k]}")
-                after = f.let(f"icmp ule ptr {ends[k]}, {pointers[i]}")
+                before = f.let(f"icmp ule ptr {spans[i][1]}, {spans[k][0]}")
+                after = f.let(f"icmp ule ptr {spans[k][1]}, {spans[i][0]}")
                 self.require(f.let(f"or i1 {before}, {after}"))

@@ -13,7 +13,7 @@ import json
 import math
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from nlink.backends.llvm import native
 from nlink.backends.llvm import threads as team
-from nlink.programs.calling import Flat, call
+from nlink.programs.calling import Flat, call, contiguous_rows, rows_contiguous
 from nlink.programs.program import Port
 from nlink.scalars.arrays import DOUBLE
 from nlink.scalars.lazy import lazy
@@ -120,13 +120,37 @@ class Kernel:
         return self.plain(*arrays, out)
 
     def _general(self, *arguments: Any) -> Any:
-        """`plain` in Python: for what native code does not take, and where there is none."""
-        lead = self._several_dimensions(arguments)
-        if lead is None:
-            return call(self.inputs, self.outputs, arguments[:-1], arguments[-1], self.run)
-        count = math.prod(lead)
+        """`plain` in Python: what native code does not take is made plain first, if it can be."""
         *arrays, out = arguments
-        flat = [x.reshape(count, *port.shape) for x, port in zip(arrays, self.inputs, strict=True)]
+        if len(arrays) != len(self.inputs) or isinstance(out, tuple):
+            return self._by_convention(*arguments)
+        rows = [contiguous_rows(port, x) for port, x in zip(self.inputs, arrays, strict=True)]
+        leads = {x.shape[:x.ndim - len(port.shape)]
+                 for port, x in zip(self.inputs, rows, strict=True)}
+        lead = max(leads, key=len)
+        if len(lead) > 1:
+            return self._several_dimensions(rows, out, leads)
+        if len(leads) == len(lead) == 1 and lead[0] > self._limits[1] and out is None:
+            made = [np.empty(lead + port.shape) for port in self.outputs]
+            self.run(rows, made, lead[0])
+            return made[0] if len(made) == 1 else tuple(made)
+        return self._plain_rows(*rows, out)
+
+    def _several_dimensions(self, rows: Sequence[np.ndarray], out: Any,
+                            leads: Collection[tuple[int, ...]]) -> Any:
+        """Several leading dimensions as one."""
+        try:
+            lead = np.broadcast_shapes(*leads) if len(leads) > 1 else next(iter(leads))
+        except ValueError:
+            return self._by_convention(*rows, out)
+        if out is not None and not (type(out) is np.ndarray and out.flags.c_contiguous
+                                    and out.shape == lead + self.outputs[0].shape):
+            return self._by_convention(*rows, out)
+        count, flat = math.prod(lead), list[np.ndarray]()
+        for port, x in zip(self.inputs, rows, strict=True):
+            own = x.shape[:x.ndim - len(port.shape)]
+            whole = x if own in (lead, ()) else np.broadcast_to(x, lead + port.shape)
+            flat.append(whole.reshape(count, *port.shape) if own else x)
         found = self.plain(*flat, None if out is None else out.reshape(
             count, *self.outputs[0].shape))
         if out is not None:
@@ -136,18 +160,14 @@ class Kernel:
         return tuple(x.reshape(*lead, *port.shape)
                      for x, port in zip(found, self.outputs, strict=True))
 
-    def _several_dimensions(self, arguments: Sequence[Any]) -> tuple[int, ...] | None:
-        """The leading shape, of two dimensions or more, that all plain arrays have; else None."""
-        ports = (*self.inputs, *(self.outputs if arguments[-1] is not None else ()))
-        arrays = arguments if arguments[-1] is not None else arguments[:-1]
-        if len(arrays) != len(ports) or not all(
-                type(x) is np.ndarray and x.dtype is DOUBLE and x.flags.c_contiguous
-                for x in arrays) or arrays[0].ndim < 2 + len(ports[0].shape):
-            return None
-        lead = arrays[0].shape[:arrays[0].ndim - len(ports[0].shape)]
-        fits = len(lead) > 1 and all(x.shape == lead + port.shape
-                                     for x, port in zip(arrays, ports, strict=True))
-        return lead if fits else None
+    @lazy
+    def _plain_rows(self) -> Callable[..., Any]:
+        """`plain` for batches of any length, in this thread."""
+        return self._builtin(self._by_convention, absent=True, limits=_UNLIMITED)
+
+    def _by_convention(self, *arguments: Any) -> Any:
+        """`plain` for everything there is, or an error that says what is wrong."""
+        return call(self.inputs, self.outputs, arguments[:-1], arguments[-1], self.run)
 
     def run(self, inputs: Flat, outputs: Flat, count: int, threads: int | None = None) -> None:
         """Compute flat arrays as `calling.call` prepares them, without the GIL.
@@ -218,8 +238,8 @@ class Kernel:
     def bare(self) -> Callable[..., Any]:
         """The call with the least overhead: one state, (inputs..., outputs...).
 
-        All arguments are contiguous float64 arrays of exactly the ports' shapes, or all of
-        them have one leading dimension more. Outputs are written; the only output, or
+        All arguments are float64 arrays of exactly the ports' shapes, or have one leading
+        dimension more, and their rows are contiguous. Outputs are written; the only output, or
         None, is returned. Where outputs are left out they are allocated, at the usual price
         of a call. Anything else raises TypeError or ValueError.
         """
@@ -259,8 +279,8 @@ class Kernel:
                 raise TypeError(f"{where}: a {type(x).__name__}, expected a NumPy array")
             if x.dtype != DOUBLE or not x.dtype.isnative:
                 raise TypeError(f"{where}: dtype {x.dtype}, expected float64")
-            if not (x.flags.c_contiguous and x.flags.aligned):
-                raise ValueError(f"{where}: the array is not contiguous and aligned")
+            if not rows_contiguous(port, x):
+                raise ValueError(f"{where}: its rows are not contiguous and aligned")
         outs = arguments[n:]
         result = self(*arguments[:n], out=outs or None)
         return None if outs and len(self.outputs) > 1 else result

@@ -19,9 +19,8 @@ import numpy as np
 BARE = "nlink_bare"
 
 # offsets in PyObject and NumPy's PyArrayObject_fields on a 64-bit build
-TYPE, DATA, NDIM, SHAPE, DESCR, FLAGS = 8, 16, 24, 32, 56, 64
-INPUT_FLAGS = 0x1 | 0x100  # C-contiguous, aligned
-OUTPUT_FLAGS = INPUT_FLAGS | 0x400  # writeable
+TYPE, DATA, NDIM, SHAPE, STRIDES, DESCR, FLAGS = 8, 16, 24, 32, 40, 56, 64
+CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 
 NEW_ARRAY, SCALAR_OF = 93, 76  # PyArray_New and PyArray_Return in NumPy's table of functions
 NUMPY_ABIS = (0x1000009, 0x2000000)  # of NumPy 1 and 2
@@ -58,13 +57,15 @@ def _layout_agrees(x: np.ndarray) -> bool:
     here = id(x)
     if object.__sizeof__(x) < FLAGS + 4 or type(x).__basicsize__ < FLAGS + 4:
         return False
-    shape = word(here + SHAPE)
+    shape, strides = word(here + SHAPE), word(here + STRIDES)
     return (word(here + TYPE) == id(np.ndarray)
             and word(here + DATA) == x.__array_interface__["data"][0]
             and word(here + NDIM, ctypes.c_int) == x.ndim
             and word(here + DESCR) == id(x.dtype)
             and word(here + FLAGS, ctypes.c_int) == x.flags.num
-            and all(word(shape + 8 * k) == n for k, n in enumerate(x.shape)))
+            and all(word(shape + 8 * k) == n for k, n in enumerate(x.shape))
+            and all(word(strides + 8 * k, ctypes.c_ssize_t) == n
+                    for k, n in enumerate(x.strides)))
 
 
 def data_address(x: np.ndarray) -> int:
