@@ -135,7 +135,8 @@ def test_a_task_that_hangs_loses_its_worker(tmp_path, client, monkeypatch):
         cluster.ChunkTask(study, 0, str(tmp_path), 1e-3), time.monotonic() - 100.0, 0)
     while not any(client.processing().values()):
         time.sleep(0.05)
-    assert [(task.chunk, *rest) for task, *rest in flight.overdue()] == [(0, None, "hangs: not done within 0.001 s")]
+    assert [(task.chunk, marker, why) for task, marker, why in flight.overdue()] == [
+        (0, None, "hangs: not done within 0.001 s")]
     client.wait_for_workers(2, timeout=60)
     assert len(before & set(client.run(os.getpid).values())) == 1
 
