@@ -25,11 +25,11 @@ def test_home_is_closed(robot):
 @pytest.mark.parametrize("size", [0.01, 0.1, 0.5])
 def test_loops_close_from_a_guess(robot, size):
     rng, dense = np.random.default_rng(0), Dense(robot)
-    for _ in range(5):
-        guess = robot.integrate(robot.neutral, rng.normal(size=robot.n) * size)
-        q = robot.loops.assemble(guess)
+    guesses = robot.integrate(robot.neutral, rng.normal(size=(5, robot.n)) * size)
+    for guess, q in zip(guesses, robot.loops.assemble(guesses), strict=True):
         assert np.abs(robot.loops.error(q)).max() <= 1e-10
         assert np.abs(dense.rows(q, np.zeros(robot.n))[2]).max() <= 1e-10
+        np.testing.assert_allclose(robot.loops.assemble(guess), q, atol=1e-12)
 
 
 def test_a_closed_guess_is_left_as_it_is(robot):
@@ -56,9 +56,13 @@ def test_keeping_what_cannot_stay_is_refused():
     bar = nlink.load("four_bar")
     with pytest.raises(ValueError, match="with crank, rocker as given; 'pin' is open by"):
         bar.loops.assemble(bar.neutral + np.array([0.5, 0, 0]), keep=["crank", "rocker"])
+    guesses = np.tile(bar.neutral, (2, 2, 1))
+    guesses[1, 0, 0] += 0.5
+    with pytest.raises(ValueError, match=r"guess\[1, 0\]: the loops do not close from here with"):
+        bar.loops.assemble(guesses, keep=["crank", "rocker"])
     with pytest.raises(ValueError, match="keep: 'pin', expected joints that move, of crank, "):
         bar.loops.assemble(keep=["pin"])
-    with pytest.raises(ValueError, match=r"guess: shape \(2,\), expected \(3,\)"):
+    with pytest.raises(ValueError, match=r"guess: shape \(2,\), expected \(\.\.\., 3\)"):
         bar.loops.assemble([0.0, 0.0])
 
 

@@ -14,13 +14,15 @@ from nlink.closures.balance import RANK, balance, rate_names
 from nlink.model.constraints import ANGLE_TOLERANCE
 from nlink.programs.calling import call
 from nlink.programs.program import Port
-from nlink.scalars.arrays import single
+from nlink.scalars.arrays import batch, single
 from nlink.scalars.lazy import lazy
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
 
 Array = np.ndarray
+TRIES = 100
+"""Guesses that are drawn for a random state, until one closes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ class Loops:
 
     def assemble(self, guess: ArrayLike | None = None, *, keep: Sequence[str] = (),
                  tolerance: float = 1e-12, iterations: int = 100) -> Array:
-        """A closed configuration near a guess, (nq,), by damped Newton steps.
+        """Closed configurations near guesses, (..., nq), by damped Newton steps.
 
         `keep` names joints that stay as they are in the guess. If the loops cannot be closed from
         there the error says how far they stayed open.
@@ -129,41 +131,62 @@ class Loops:
         True
         """
         robot = self.robot
-        q = _unit("guess", robot, _state(
-            "guess", robot.neutral if guess is None else guess, robot.nq))
+        given = batch("guess", robot.neutral if guess is None else guess, (robot.nq,))
+        q = given.reshape(-1, robot.nq)
+        if not np.isfinite(q).all():
+            raise ValueError("guess: contains a number that is not finite")
         free = np.ones(robot.n, dtype=bool)
         if isinstance(keep, str):
             raise ValueError(f"keep: {keep!r}, expected a sequence of names")
         for name in keep:
             free[self._rates_of("keep", name)] = False
+        q, closed = self._close(_unit("guess", robot, q), free, tolerance, iterations)
+        if not closed.all():
+            k = int(np.argmin(closed))
+            which = f"guess[{', '.join(map(str, np.unravel_index(k, given.shape[:-1])))}]" if (
+                given.ndim > 1) else "guess"
+            held = f" with {', '.join(keep)} as given" if keep else ""
+            raise ValueError(f"{which}: the loops do not close from here{held}; "
+                             f"{self.describe_opening(q[k])}")
+        return q.reshape(given.shape)
+
+    def _close(self, q: Array, free: Array, tolerance: float = 1e-12,
+               iterations: int = 100) -> tuple[Array, Array]:
+        """Configurations (count, nq) after Newton's steps, and which of them are closed.
+
+        Each step is the least one by the free rates that closes the loops to first order, half a
+        radian at most, or half a size; it is halved until the loops are less open.
+        """
+        robot, q = self.robot, q.copy()
 
         def opening(q: Array) -> Array:
             return self.error(q) / self.scale
 
         e = opening(q)
+        left = np.flatnonzero(np.abs(e).max(axis=1) > tolerance)
         for _ in range(iterations):
-            if np.abs(e).max() <= tolerance:
-                return q
-            J = self.ratios(self.jacobian(q))
-            step = np.zeros(robot.n)
-            step[free] = -np.linalg.pinv(J[:, free], rcond=RANK) @ e
-            largest = np.abs(step).max()
-            # half a radian at most, or half a size
-            step *= self.rate_scale * (min(1.0, 0.5 / largest) if largest else 1.0)
+            if not left.size:
+                break
+            J = self.ratios(self.jacobian(q[left]))[..., free]
+            step = np.zeros((left.size, robot.n))
+            step[:, free] = -np.einsum("kij,kj->ki", np.linalg.pinv(J, rcond=RANK), e[left])
+            largest = np.abs(step).max(axis=1, initial=0.0)
+            step *= self.rate_scale * (0.5 / np.maximum(largest, 0.5))[:, None]
+            gained = np.zeros(left.size, dtype=bool)
             for _ in range(12):
-                moved = robot.integrate(q, step)
+                tried = np.flatnonzero(~gained)
+                moved = robot.integrate(q[left[tried]], step[tried])
                 reached = opening(moved)
-                if np.linalg.norm(reached) < np.linalg.norm(e):
+                better = np.linalg.norm(reached, axis=1) < np.linalg.norm(e[left[tried]], axis=1)
+                q[left[tried[better]]], e[left[tried[better]]] = moved[better], reached[better]
+                gained[tried[better]] = True
+                if gained.all():
                     break
                 step *= 0.5
-            else:
-                break
-            q, e = moved, reached
-        if np.abs(e).max() <= ANGLE_TOLERANCE:  # what is left are axes meant to be parallel
-            return q
-        held = f" with {', '.join(keep)} as given" if keep else ""
-        raise ValueError(f"guess: the loops do not close from here{held}; "
-                         f"{self.describe_opening(q)}")
+            left = left[gained]
+            left = left[np.abs(e[left]).max(axis=1) > tolerance]
+        # what is left are axes meant to be parallel
+        return q, np.abs(e).max(axis=1) <= ANGLE_TOLERANCE
 
     def describe_opening(self, q: ArrayLike) -> str:
         """Which loop is the most open in these configurations, and how far, in words."""
@@ -207,18 +230,19 @@ class Loops:
         and what they open is closed; guesses that do not close are drawn again."""
         robot, count = self.robot, math.prod(shape)
         q, qd = np.empty((count, robot.nq)), np.empty((count, robot.n))
-        k = tries = 0
-        while k < count:
-            guess = robot.integrate(robot.neutral, rng.normal(scale=spread, size=robot.n))
-            tries += 1
-            try:
-                q[k] = self.assemble(guess)
-            except ValueError:
-                if tries > 20 * (k + 1):
-                    raise
-                continue
-            _, qd[k] = self.project(q[k], rng.normal(size=robot.n))
-            k += 1
+        left, free = np.arange(count), np.ones(robot.n, dtype=bool)
+        for _ in range(TRIES):
+            draws = rng.normal(size=(left.size, 2, robot.n))
+            guess = robot.integrate(robot.neutral, spread * draws[:, 0])
+            found, closed = self._close(guess, free)
+            q[left], qd[left] = found, draws[:, 1]
+            left = left[~closed]
+            if not left.size:
+                break
+        else:
+            raise ValueError(f"robot: no closed state of {robot.name} was found around home; "
+                             f"{self.describe_opening(q[left[0]])}")
+        qd = self.project(q, qd)[1]
         return q.reshape(*shape, robot.nq), qd.reshape(*shape, robot.n)
 
     def mobility(self, q: ArrayLike | None = None) -> Mobility:
@@ -436,7 +460,8 @@ def _index(what: str, name: str, names: list[str]) -> int:
 
 def _unit(name: str, robot: Robot, q: Array) -> Array:
     """Coordinates brought into their spaces: quaternions of any length but zero, made unit."""
-    valid = np.array(robot.mechanism.space.normalize(q.tolist()))
+    with np.errstate(invalid="ignore"):
+        valid = np.stack(np.broadcast_arrays(*robot.mechanism.space.normalize(tuple(q.T))), -1)
     if not np.isfinite(valid).all():
         raise ValueError(f"{name}: a quaternion of length zero, expected a rotation")
     return valid

@@ -231,8 +231,10 @@ class KeepClosed(Coupling):
 
     def residual(self, robot: Robot, q: Scalars, numbers: Scalars, size: float) -> Residual:
         g, flat, n = apply(robot, "closure_error", q), apply(robot, "closure_jacobian", q), robot.n
-        J = [flat[i * n:(i + 1) * n] for i in range(len(g))]
-        return Residual([-x for x in g], J, [x * CLOSER for x in g], [])
+        scale = [x for closure in robot.mechanism.closures for x in closure.scales]
+        J = [[x * (1 / s) for x in flat[i * n:(i + 1) * n]] for i, s in enumerate(scale)]
+        return Residual([-x * (1 / s) for x, s in zip(g, scale, strict=True)], J,
+                        [x * CLOSER for x in g], [])
 
 
 class FollowLeads(Coupling):
