@@ -246,9 +246,9 @@ def test_a_motion_that_opens_loops_is_refused():
     (lambda x: x.complete(x.robot.neutral, {"crank": 1.0}, {"rocker": 1.0}),
      "accelerations: of rocker, expected of the joints whose rates are given, crank"),
     (lambda x: x.assemble(keep="crank"), "keep: 'crank', expected a sequence of names"),
-    (lambda x: x.assemble("abc"), r"guess: 'abc', expected numbers of shape \(3,\)"),
+    (lambda x: x.assemble("abc"), "guess: dtype <U3 does not convert to float64 safely"),
     (lambda x: x.internal([0.0], np.zeros((1, 6)), "crank"), r"q: shape \(1,\), expected \(3,\)"),
 ])
 def test_wrong_arguments_are_named(call, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises((TypeError, ValueError), match=words):
         call(nlink.load("four_bar").loops)

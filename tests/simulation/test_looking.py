@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -47,10 +45,10 @@ def test_what_a_frame_follows_is_no_configuration():
 
 
 def test_figures_have_names_units_and_desired_curves(followed):
-    pytest.importorskip("matplotlib")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    before = pyplot.get_fignums()
     figure = followed.plot()
-    assert "matplotlib.pyplot" not in sys.modules or not sys.modules[
-        "matplotlib.pyplot"].get_fignums()
+    assert pyplot.get_fignums() == before  # nothing is left open
     panels = figure.axes
     assert [panel.get_title(loc="left") for panel in panels] == list(ARM.q_names)
     assert {panel.get_title(loc="right") for panel in panels} == {"rad"}

@@ -35,7 +35,7 @@ from nlink.programs.rolled_program import (
     Total,
 )
 from nlink.programs.tracing import blocks, ports
-from nlink.scalars.graph import Graph, Node, reachable, substitute
+from nlink.scalars.graph import Graph, Node, reachable, substitute, uncollected
 from nlink.scalars.tree import leaves, map_leaves, rebuild
 
 
@@ -430,6 +430,7 @@ class Rolled:
         return traced.writes
 
 
+@uncollected()
 def trace_rolled(algorithm: Algorithm, mechanism: Mechanism, options: Options, *,
                  wrenches: bool = False) -> RolledProgram:
     """The rolled program of an algorithm; raises NotRolled if the text is not for this driver."""

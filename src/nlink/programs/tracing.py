@@ -15,7 +15,7 @@ from nlink.algorithms.sweep import Pairs, PerJoint, Unrolled
 from nlink.model.mechanism import Mechanism
 from nlink.programs.program import Port, Program
 from nlink.scalars.functions import Scalar, Scalars
-from nlink.scalars.graph import Graph, Node
+from nlink.scalars.graph import Graph, Node, uncollected
 from nlink.scalars.tree import leaves
 
 Blocks = tuple[tuple[int, ...], ...]
@@ -102,6 +102,7 @@ def flat_input(mechanism: Mechanism, shape: Shape, frames: int, column: Any) -> 
     return [x for _, x in sorted(placed, key=lambda pair: pair[0])]
 
 
+@uncollected()
 def trace(algorithm: Algorithm, mechanism: Mechanism, options: Options, *,
           wrenches: bool = False, most: int | None = None,
           lift: Callable[[Graph, Mechanism], Mechanism] | None = None) -> Program:

@@ -16,9 +16,11 @@ nodes is a node too, a truth, which `where` takes.
 
 from __future__ import annotations
 
+import gc
 import math
 import operator as python
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
@@ -27,12 +29,26 @@ from nlink.scalars.lookup import TABLES, Table
 from nlink.scalars.primitives import FUSED, PRIMITIVES, Primitive, Scalar, elementwise
 
 _MANY = (np.ndarray, list, tuple)
+_NUMBERS = frozenset((float, int))
 _INDEX, _OFFLINE = python.attrgetter("index"), python.attrgetter("offline")
 
 
 def operation(name: str) -> Primitive | Table:
     """An operation by its name: a primitive, a fused one, or a table."""
     return PRIMITIVES.get(name) or FUSED.get(name) or TABLES[name]
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Python does not look for garbage within: of a graph's many small objects nearly all stay,
+    and looking at them again and again takes half of the time of a large one."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 class TooManyNodes(Exception):
@@ -46,6 +62,7 @@ class Graph:
         self.nodes: list[Node] = []
         self._most = math.inf if most is None else most
         self._table: dict[tuple, Node] = {}
+        self._constants: dict[float, Node] = {}
         self._rows: dict[str, Primitive | Table] = {}  # tables live as long as what reads them
 
     def _node(self, key: tuple, op: str, args: tuple[Node, ...] = (), *,
@@ -65,8 +82,13 @@ class Graph:
 
     def const(self, value: float) -> Node:
         """A constant; zeros are unsigned."""
-        value = float(value) + 0.0
-        return self._node(("const", value if value == value else "nan"), "const", value=value)
+        node = self._constants.get(value)
+        if node is None:
+            value = float(value) + 0.0
+            node = self._node(("const", value if value == value else "nan"), "const", value=value)
+            if value == value:
+                self._constants[value] = node
+        return node
 
     def input(self, name: Any) -> Node:
         """A value known when the program runs; its name is a string or another value."""
@@ -122,12 +144,15 @@ class Graph:
             a, b = args
             if b.op == "const" or (a.index > b.index and a.op != "const"):
                 args = b, a  # one order for both: a constant first, then by age
+        key = (op, *map(_INDEX, args))
+        node = self._table.get(key)
+        if node is not None:
+            return node
         offline = all(map(_OFFLINE, args))
         if offline and args and all(a.op == "const" for a in args):
             value = row.floats(*(a.value for a in args))
             return self.truth(value) if row.is_truth else self.const(value)
-        return self._node((op, *map(_INDEX, args)), op, args, offline=offline,
-                          is_truth=row.is_truth)
+        return self._node(key, op, args, offline=offline, is_truth=row.is_truth)
 
     def add(self, a: Node, b: Node) -> Node:
         if _is(a, 0):
@@ -248,9 +273,11 @@ def _operator(name: str, *, swapped: bool = False) -> Callable[[Node, Any], Any]
 
     def method(self: Node, other: Any) -> Any:
         graph = self.graph
-        # nodes of one graph and kind, the usual case, need no look at what they are
-        if not (type(other) is Node and other.graph is graph
-                and self.is_truth is other.is_truth is truths):
+        # numbers, and nodes of one graph and kind, need no further look at what they are
+        if type(other) in _NUMBERS and not (truths or self.is_truth):
+            other = graph.const(other)
+        elif not (type(other) is Node and other.graph is graph
+                  and self.is_truth is other.is_truth is truths):
             if isinstance(other, _MANY):
                 return elementwise(lambda x: method(self, x), other)
             if type(other) is not Node and hasattr(other, "apply_primitive"):
@@ -308,7 +335,8 @@ class Node:
         return 1 / power if exponent < 0 else power
 
     def __neg__(self) -> Node:
-        return self.graph.primitive("neg", self)
+        graph = self.graph
+        return graph.neg(graph.lift(self))
 
     def __pos__(self) -> Node:
         return self
@@ -428,6 +456,7 @@ def evaluate(results: Sequence[Node], bindings: Mapping[Any, Scalar],
     for node in (*(a for n in live for a in n.args), *results):
         uses[node.index] += 1
     values: dict[int, Scalar] = {}
+    rows = {op: operation(op).apply for op in {node.op for node in live} - {"const", "input"}}
     for node in live:
         if node.op == "const":
             values[node.index] = constant(node.value)
@@ -436,7 +465,7 @@ def evaluate(results: Sequence[Node], bindings: Mapping[Any, Scalar],
                 raise KeyError(f"no value for input {node.name!r}")
             values[node.index] = bindings[node.name]
         else:
-            values[node.index] = operation(node.op).apply(*(values[a.index] for a in node.args))
+            values[node.index] = rows[node.op](*[values[a.index] for a in node.args])
             for a in node.args:
                 uses[a.index] -= 1
                 if not uses[a.index]:

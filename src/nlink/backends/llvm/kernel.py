@@ -130,9 +130,10 @@ class Kernel:
         lead = max(leads, key=len)
         if len(lead) > 1:
             return self._several_dimensions(rows, out, leads)
-        if len(leads) == len(lead) == 1 and lead[0] > self._limits[1] and out is None:
+        count = sum(lead)  # at most one dimension
+        if len(leads) == len(lead) == 1 and count > self._limits[1] and out is None:
             made = [np.empty(lead + port.shape) for port in self.outputs]
-            self.run(rows, made, lead[0])
+            self.run(rows, made, count)
             return made[0] if len(made) == 1 else tuple(made)
         return self._plain_rows(*rows, out)
 

@@ -12,8 +12,10 @@ from nlink.backends.llvm.rolled import emit_rolled
 from nlink.backends.llvm.sincos import large_reduction
 from nlink.programs.program import Program
 from nlink.programs.rolled_program import RolledProgram
+from nlink.scalars.graph import uncollected
 
 
+@uncollected()
 def module(program: Program | RolledProgram, target: Target) -> tuple[str, int, int, bytes]:
     """The LLVM modules of a program in one text, its operation count, scratch size and data."""
     apart: tuple[str, ...] = ()
