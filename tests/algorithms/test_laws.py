@@ -103,7 +103,7 @@ def test_a_broken_robot_breaks_the_laws(monkeypatch):
 
 @pytest.mark.slow
 def test_long_chains_obey_the_laws_that_cost_little():
-    robot = random_robot(4, 100, tree=False)
+    robot = random_robot(4, 76, tree=False)  # more than FEW rates
     x = samples(robot, states=2)
     for law in LAWS:
         if law.applies(robot):
