@@ -227,7 +227,6 @@ def test_a_base_floats_where_asked(run, tmp_path):
     tau = json.loads(run("id", path, "--floating", still, "--json")[1])["tau"][0]
     assert sorted(np.abs(qdd).round(9)) == [0, 0, 0, 0, 0, 9.81]
     assert sorted(np.abs(tau).round(9)) == [0, 0, 0, 0, 0, 19.62]
-    assert run("check", path, "--floating")[0] == 0
     assert run("check", path, "--floating", "--quick")[0] == 0
     assert run("count", path, "bias", "--floating")[0] == 0
     assert "qd_6" in run("symbolic", path, "kinetic_energy", "--floating")[1]
@@ -248,7 +247,7 @@ def test_a_floating_body_falls(run, tmp_path):
 
 @pytest.mark.slow
 def test_check_fails_for_an_unphysical_robot_with_status_one(run):
-    status, out, err = run("check", "puma_saha", "--json")
+    status, out, err = run("check", "puma_saha", "--quick", "--json")
     assert status == 1
     assert json.loads(out)["ok"] is False
     assert err.startswith("nlink: warning: puma_saha: not a physical mechanism")

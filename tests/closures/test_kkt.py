@@ -14,7 +14,7 @@ from nlink.model.constraints import CONSTRAINTS
 from nlink.testing.closed import random_arms, random_closed_robot
 
 BAR = 1e-10
-SYSTEMS, BLOCK = 40, 5
+SYSTEMS, BLOCK = 20, 5
 
 
 def random_motion(dense: Dense, q: np.ndarray, seed: int):
@@ -41,7 +41,7 @@ def assert_agrees(robot: Robot, seed: int, algorithms: tuple[str, ...], engine: 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(SYSTEMS // BLOCK))
 def test_arms_on_an_object_agree_with_kkt(block):
-    """40 systems of 2 to 4 arms of 6 to 8 joints, held by every type of loop."""
+    """20 systems of 2 to 4 arms of 6 to 8 joints, held by every type of loop."""
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
         assert_agrees(random_closed_robot(seed), seed, ("contact", "object"))
 
@@ -124,7 +124,7 @@ def test_arrays_agree_with_kkt(types):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("types", PAIRS)
+@pytest.mark.parametrize("types", PAIRS[:1])
 def test_compiled_kernels_agree_with_kkt(types):
     robot = random_closed_robot(2, arms=2, joints=6, types=types)
     assert_agrees(robot, 2, ("contact", "object"), "compiled")
