@@ -91,6 +91,8 @@ class Method(Protocol):
     stepwise: bool
     """Whether it decides the modes of rates in each step, by a method `with_modes`; else they
     change at events."""
+    solves: bool
+    """Whether it calls `factor` and `solve`, and so needs the derivatives of the rates."""
     remembers: bool
     """Whether it needs states or rates before the last step; these are lost by a jump."""
     columns: tuple[str, ...]
@@ -120,7 +122,7 @@ class OneStep:
 
     name: str
     evaluations: int
-    adaptive = interpolates = canonical = remembers = stepwise = False
+    adaptive = interpolates = canonical = remembers = stepwise = solves = False
     closes = compiles = True
     error_order = stages = 0
     columns: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """An iteration, run once on graph nodes: what remains is a short list of statements.
 
     Pass    columns get elementwise expressions, cells are sums or maxima of such: one pass
-    Call    a program maps a cell, a column and further cells to a column or to cells
+    Call    a program maps a cell, columns and further cells to a column, to cells or to a block
     When    statements that may be skipped where no process needs them
 
 Everything else is expressions: a node that depends on a column is one element of it, any other
@@ -31,15 +31,25 @@ class Pass:
 
 
 @dataclass(frozen=True)
+class SharedNumbers:
+    """Numbers that a program leaves for others within a step, such as the factors of a matrix; how
+    many is the program's business."""
+
+    program: str
+    number: int
+
+
+@dataclass(frozen=True)
 class Call:
-    """results = name(time, column, u), u being the inputs of the process, then the cells."""
+    """results = name(time, column, u, ...), u being the inputs of the process, then the cells."""
 
     name: str
     time: Node
-    column: Node
+    columns: tuple[Node | SharedNumbers, ...]
+    """The column, and what else there is: columns and blocks."""
     cells: tuple[Node, ...]
-    results: tuple[Node, ...]
-    """One column, or cells."""
+    results: tuple[Node | SharedNumbers, ...]
+    """One column, cells, or one block."""
 
 
 @dataclass(frozen=True)
@@ -132,17 +142,20 @@ class Recorder(Graph):
                 raise ValueError(f"{node.name}: read after it was overwritten")
         self.body.append(statement)
 
-    def call(self, name: str, time: Any, column: Any, cells: Sequence[Any] = (), *,
-             results: int = 0) -> Any:
-        """Call a program that gives a column, or so many cells."""
-        column = self.keep(column)
+    def call(self, name: str, time: Any, column: Any, cells: Sequence[Any] = (), *more: Any,
+             results: int | None = 0) -> Any:
+        """Call a program that gives a column (0), so many cells, or a block (None)."""
+        columns = tuple(x if isinstance(x, SharedNumbers) else self.keep(x) for x in (column, *more))
         self._pass()
         given = tuple(self.lift(x) for x in cells)
         if results:
             values = tuple(self.fresh_cell() for _ in range(results))
+        elif results is None:
+            self._count += 1
+            values = (SharedNumbers(name, self._count),)
         else:
             values = (self._column(f"{self.name} {self._count}"),)
-        self._add(Call(name, self.lift(time), column, given, values))
+        self._add(Call(name, self.lift(time), columns, given, values))
         return list(values) if results else values[0]
 
     def settle(self, state: State) -> State:
@@ -191,8 +204,8 @@ def reads(statement: Statement) -> list[Node]:
     match statement:
         case Pass(stores, reductions):
             return [*(value for _, value in stores), *(value for _, _, value in reductions)]
-        case Call(_, time, column, cells, _):
-            return [time, column, *cells]
+        case Call(_, time, columns, cells, _):
+            return [time, *(x for x in columns if isinstance(x, Node)), *cells]
         case When(truth, _, merged):
             return [truth, *(x for _, inside, outside in merged for x in (inside, outside))]
 
@@ -200,7 +213,8 @@ def reads(statement: Statement) -> list[Node]:
 class RecordedInputs:
     """What a recorded text is given: nodes for numbers, calls for programs."""
 
-    def __init__(self, recorder: Recorder, programs: Mapping[str, int], discrete: int) -> None:
+    def __init__(self, recorder: Recorder, programs: Mapping[str, int | None],
+                 discrete: int) -> None:
         self._recorder, self._programs = recorder, programs
         self.discrete = discrete
         """How many elements only jump: structure, not a value."""
@@ -213,8 +227,8 @@ class RecordedInputs:
             return lambda time, column: column
         if name not in programs:
             return recorder.input(f"given {name}")
-        return lambda time, column, *cells: recorder.call(
-            name, time, column, *cells, results=programs[name])
+        return lambda time, column, cells=(), *more: recorder.call(
+            name, time, column, cells, *more, results=programs[name])
 
 
 @dataclass(frozen=True)
@@ -235,10 +249,10 @@ class RecordedIteration:
                                           for part in (self.step, self.output)))
 
 
-def record(iteration: Iteration, programs: Mapping[str, int], discrete: int = 0,
+def record(iteration: Iteration, programs: Mapping[str, int | None], discrete: int = 0,
            ) -> RecordedIteration:
     """An iteration that may call `programs`, given with the number of cells that they give, 0
-    for a column, on states of which so many elements only jump."""
+    for a column, None for a block, on states of which so many elements only jump."""
     recorder = Recorder(iteration.layout, "step")
     given = RecordedInputs(recorder, programs, discrete)
     step = recorder.finish(iteration.step(recorder.start(), given))

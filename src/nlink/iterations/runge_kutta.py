@@ -30,7 +30,22 @@ SAFETY, SHRINK, GROW = 0.9, 0.2, 6.0
 """A step's size is changed by SAFETY err^(-1/(q+1)), at least by SHRINK and at most by GROW."""
 
 
-class RungeKutta(OneStep):
+class StepControl(OneStep):
+    """Sizes of steps that follow from the error of the last one."""
+
+    def control(self, s: State, attempt: Attempt, trial: Trial, accepted: Any, rejected: Any,
+                given: Any) -> State:
+        h, size = s.h, trial.size
+        factor = SAFETY * inverse_root(attempt.error, self.error_order + 1)
+        wanted = size * larger(smaller(factor, GROW), SHRINK)
+        # a step cut short by a stop says nothing against the size it was cut from
+        cut = accepted & less(size, h)
+        wanted = where(cut, larger(wanted, h), wanted)
+        # a step that is rejected never grows
+        return s.replace(h=where(rejected, smaller(wanted, SAFETY * size), wanted))
+
+
+class RungeKutta(StepControl):
     """The explicit method of a tableau."""
 
     def __init__(self, tableau: Tableau) -> None:
@@ -69,17 +84,6 @@ class RungeKutta(OneStep):
         both = e5 + 0.01 * e3
         both = where(equal(both, 0.0), 1.0, both)
         return abs(h) * (e5 * given.share / sqrt(both * given.share))
-
-    def control(self, s: State, attempt: Attempt, trial: Trial, accepted: Any, rejected: Any,
-                given: Any) -> State:
-        h, size = s.h, trial.size
-        factor = SAFETY * inverse_root(attempt.error, self.error_order + 1)
-        wanted = size * larger(smaller(factor, GROW), SHRINK)
-        # a step cut short by a stop says nothing against the size it was cut from
-        cut = accepted & less(size, h)
-        wanted = where(cut, larger(wanted, h), wanted)
-        # a step that is rejected never grows
-        return s.replace(h=where(rejected, smaller(wanted, SAFETY * size), wanted))
 
     def interpolant(self, s: State, attempt: Attempt, trial: Trial, given: Any) -> State:
         """The extra stages, and the rows F of the continuous extension times h."""

@@ -13,6 +13,7 @@ from nlink.iterations.driver import drive
 from nlink.iterations.integration import STATUS
 from nlink.simulation.asking import asked
 from nlink.simulation.events import Events, spread_switches
+from nlink.simulation.implicit import solving_in_python
 from nlink.simulation.interpreted_modes import Control, mode_programs
 from nlink.simulation.run import Run, Stats
 from nlink.simulation.scipy_methods import SciPyMethod
@@ -68,6 +69,8 @@ def _trajectory(problem: Problem, system: System, k: int, bounds: dict[str, Any]
                                problem.own[k])
     else:
         found["rates"] = rates(problem, system, held, problem.own[k])
+    if problem.method.solves:
+        found |= solving_in_python(problem, system, k)
     if system.sampling is not None:
         y = found["sample"](times[0], y)
     f = CountedCalls(found["rates"])

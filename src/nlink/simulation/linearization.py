@@ -70,7 +70,8 @@ def linearize(robot: Robot, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, step: f
     if h.ndim or not (np.isfinite(h) and h > 0):
         raise ValueError(f"step: {step!r:.80}, expected a number > 0")
     known = {name: each for name, each in METHODS.items()
-             if isinstance(each, OneStep) and not each.canonical and each.compiles}
+             if isinstance(each, OneStep) and not (each.canonical or each.solves)
+             and each.compiles}
     if method not in known:
         raise ValueError(f"method: {method!r}, expected one of {', '.join(known)}")
     if method == "semi_implicit" and not robot.mechanism.closures:

@@ -244,7 +244,7 @@ def sensitive(system: System, by: Sequence[str], method: Method) -> SensitiveSys
 def expect_derivatives(system: System, method: Method, what: str) -> None:
     """Refuse motions that have no derivatives, or none that are known here."""
     for wrong, why, other in (
-            (not method.compiles or method.canonical or method.stepwise,
+            (not method.compiles or method.canonical or method.stepwise or method.solves,
              f"method={method.name!r}", "a Runge-Kutta method or abm"),
             (system.velocity.name != "qd", f"velocity={system.velocity.name!r}", "'qd'"),
             (system.robot.mechanism.closures, "a mechanism with loops", "a tree"),

@@ -23,6 +23,7 @@ from nlink.simulation.closing import check_closing
 from nlink.simulation.event_log import EventLog, stop_outside
 from nlink.simulation.events import watched
 from nlink.simulation.following import target_of
+from nlink.simulation.implicit import expect_solvable
 from nlink.simulation.problem import Problem, limited, rubbing, whole_number
 from nlink.simulation.run import Run
 from nlink.simulation.run_files import PART, write_run
@@ -132,6 +133,8 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
         if not traced:
             raise ValueError("sensitivities: not with traced=False, expected a traced controller")
         system = sensitive(system, sensitivities, problem.method)
+    if problem.method.solves:
+        expect_solvable(system, problem.method, traced=traced)
     if not (problem.method.compiles and (traced or system.asks)):
         from nlink.simulation.interpreted import integrate_in_python
 

@@ -201,9 +201,10 @@ class System:
         """The statements of an iteration with a method; no program that it calls is traced."""
         cells = {"watch": len(self.watched),
                  "limited": sum(each.trigger.bounds for each in self.watched)}
-        called = [name for name, needed in self._called().items() if needed]
-        return record(self.iteration(method), {name: cells.get(name, 0) for name in called},
-                      self.shape.discrete)
+        called = {name: cells.get(name, 0) for name, needed in self._called().items() if needed}
+        if method.solves:
+            called |= {"factor": None, "solve": 0}
+        return record(self.iteration(method), called, self.shape.discrete)
 
     def _called(self) -> dict[str, bool]:
         """What iterations call, and whether this one does."""
@@ -383,17 +384,17 @@ class System:
         speed = sum((a * b for a, b in zip(e, qd, strict=True)), 0.0)
         impulse = -(1 + self.restitution) * speed / reach
         after = [v + x * impulse for v, x in zip(qd, c, strict=True)]
-        return self.joined(q, self.velocity.from_rates(self._perform(robot.mechanism), q, after),
+        return self.joined(q, self.velocity.from_rates(self.performer(robot.mechanism), q, after),
                            parts)
 
     def joint_rates(self, y: Scalars, mechanism: Mechanism | None = None,
                     ) -> tuple[Scalars, Scalars]:
         """q and qd of a state."""
         q, v, _ = self.split(y)
-        perform = self._perform(mechanism or self.robot.mechanism)
+        perform = self.performer(mechanism or self.robot.mechanism)
         return q, self.velocity.to_rates(perform, q, v)
 
-    def _perform(self, mechanism: Mechanism) -> Callable[..., list[Scalar]]:
+    def performer(self, mechanism: Mechanism) -> Callable[..., list[Scalar]]:
         """Algorithms on a mechanism, by name; the one that makes the state change as asked for."""
         def run(name: str, *columns: Scalars) -> list[Scalar]:
             request = (self.request() if name == self.velocity.motion
@@ -414,7 +415,7 @@ class System:
         own = [graph.input(f"u[{k}]") for k in range(shape.timed, shape.inputs)]
         mechanism = self.varied.mechanism(robot, own)
         q, qd = self.joint_rates(y, mechanism)
-        tau, further = self._forces(graph, t, q, qd, parts, own)
+        tau, further = self.forces(graph, t, q, qd, parts, own)
         tau = self.rubbed(mechanism, qd, tau)
         bare = self.bare(mechanism)
         space = robot.mechanism.space
@@ -471,7 +472,7 @@ class System:
             own = list(u[self.shape.timed:self.shape.inputs])
             mechanism = self.varied.mechanism(self.robot, own)
             q, qd, parts = self.split(y)
-            tau, _ = self._forces(y[0].graph, t, q, qd, parts, own)
+            tau, _ = self.forces(y[0].graph, t, q, qd, parts, own)
             tau = self.rubbed(mechanism, qd, tau)
             return self.switched(name, self._hybrid(mechanism), mechanism, y, tau)
 
@@ -485,7 +486,7 @@ class System:
             own = list(u[self.shape.timed:self.shape.inputs])
             mechanism = self.varied.mechanism(self.robot, own)
             q, qd, parts = self.split(y)
-            tau, further = self._forces(y[0].graph, t, q, qd, parts, own)
+            tau, further = self.forces(y[0].graph, t, q, qd, parts, own)
             tau = self.rubbed(mechanism, qd, tau)
             return self.advanced(self._hybrid(mechanism), mechanism, y, tau, further, u[-1])
 
@@ -550,7 +551,7 @@ class System:
         """dv/dt of the velocities that the state holds."""
         drag = [x for joint, own in zip(mechanism.joints, mechanism.split(qd, "nv"), strict=True)
                 for x in joint.friction(own)]
-        return self.velocity.derivative(self._perform(mechanism), q, v, qd, tau, drag)
+        return self.velocity.derivative(self.performer(mechanism), q, v, qd, tau, drag)
 
     def restore_program(self) -> Program:
         """y with q in its space and loops closed, for a state that left them by an error of
@@ -568,7 +569,7 @@ class System:
 
         return self._part("restore", values)
 
-    def _forces(self, graph: Graph, t: Node, q: Scalars, qd: Scalars, parts: Mapping[str, Scalars],
+    def forces(self, graph: Graph, t: Node, q: Scalars, qd: Scalars, parts: Mapping[str, Scalars],
                 own: list[Node]) -> tuple[list[Scalar], list[Scalar]]:
         """Joint forces, and the rates of the parts."""
         if self.table:
@@ -612,9 +613,10 @@ def _load(system: System, method: Method, width: int) -> Integrator:
 
     def compile_now() -> Compiled:
         from nlink.backends.llvm.lanes import compile_iteration
+        from nlink.simulation.implicit import solving_programs
 
-        return compile_iteration(recorded, system.programs(), system.shape, width,
-                                 dense=iteration.dense,
+        programs = system.programs() | (solving_programs(system) if method.solves else {})
+        return compile_iteration(recorded, programs, system.shape, width, dense=iteration.dense,
                                  evaluations=method.evaluations + method.stages)
 
     whole = key("iteration", width, iteration.dense, recorded.parts(), system.recipe())

@@ -13,7 +13,6 @@ records, budgets, outputs and logs; it knows no method, no event and no mechanic
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from nlink.backends.llvm.integrator import DOUBLES, ENTRY, HEAD, POINTERS, WORDS
 from nlink.backends.llvm.ir import MODULE_TAIL, Function, Target, number
@@ -24,9 +23,7 @@ from nlink.backends.llvm.sincos import large_reduction
 from nlink.backends.llvm.statements import Memory, StatementWriter
 from nlink.iterations.recording import RecordedIteration
 from nlink.iterations.text import Shape
-
-if TYPE_CHECKING:
-    from nlink.programs.program import Program
+from nlink.programs.program import Program
 
 OWN = ("due", "stop", "active", "job", *HEAD[1:])
 """Cells of the machine: times, whether a lane is taken, by which job, and counts of the record."""
@@ -37,14 +34,16 @@ def compile_iteration(iteration: RecordedIteration,
                       evaluations: int, dense: bool) -> Compiled:
     """Machine code for the host that runs an iteration, `width` processes at a time.
 
-    `programs` are called by their names with a time, a column and the inputs; the first may be
-    a rolled one. A step evaluates it about so many times. `dense` says that outputs lie within
+    `programs` are called by their names with a time, a column, the inputs, and further columns
+    and blocks; the first may be a rolled one. A step evaluates it about so many times. `dense` says that outputs lie within
     steps, else steps stop at each.
     """
     from nlink.backends.llvm.host import compile_object, host
 
     target = Target(width, host().target.fma)
-    machine = Machine(iteration, shape, target, dense=dense)
+    blocks = {program.name: len(program.results) for program in programs.values()
+              if isinstance(program, Program)}
+    machine = Machine(iteration, shape, target, blocks, dense=dense)
     called = [emit_rates(program, target) for program in programs.values()]
     text = "\n".join([large_reduction(fma=target.fma), *(each.text for each in called),
                       machine.function(), MODULE_TAIL])
@@ -57,12 +56,12 @@ def compile_iteration(iteration: RecordedIteration,
 class Machine:
     """Writes the function that runs an iteration."""
 
-    def __init__(self, iteration: RecordedIteration, shape: Shape, target: Target, *,
-                 dense: bool) -> None:
+    def __init__(self, iteration: RecordedIteration, shape: Shape, target: Target,
+                 blocks: Mapping[str, int], *, dense: bool) -> None:
         self.layout, self.shape, self.target, self.dense = iteration.layout, shape, target, dense
         self.iteration = iteration
         self.memory = Memory(iteration.layout, shape.size, shape.inputs, OWN,
-                             (iteration.step, iteration.output), target)
+                             (iteration.step, iteration.output), target, blocks)
         self.cell = self.memory.cells
         self.counter = self.memory.at
         self.spent, self.scratch = self.counter + 8, self.counter + 16

@@ -5,7 +5,8 @@ side by side, so nothing is ever shuffled.
 
     void rates(double *t, double *y, double *u, double *ydot, void *data, void *room)
 
-computes one vector of states. A function is tried on all lanes at once; where an angle is
+computes one vector of states; programs with more inputs than t, y and u have pointers to them
+behind ydot. A function is tried on all lanes at once; where an angle is
 too large for a vector, the lanes are computed one by one, to the same bits.
 """
 
@@ -68,6 +69,8 @@ def _operations(program: Program) -> int:
 def straight(program: Program, name: str, target: Target) -> str:
     """A straight-line program as a function of t, y, u and its output."""
     results, row = program.results, 8 * target.width
+    pointers = ("%t", "%y", "%u", "%ydot", *(f"%{port.name}" for port in program.inputs[3:]))
+    parameters = ", ".join(f"ptr noalias {p}" for p in pointers)
     # a result that is the same element of y is copied, all of them together if most are
     copied = {k for k, node in enumerate(results) if node.name == f"y[{k}]"}
     copied = copied if 2 * len(copied) > len(results) else set()
@@ -97,9 +100,8 @@ def straight(program: Program, name: str, target: Target) -> str:
         # vectors spilt to a stack that is not aligned straddle cache lines: half the speed
         stack = max(16, 8 * width)
         functions.append(f.define(
-            f"internal i1 @{name}_{kind}({PARAMETERS}) alignstack({stack})"))
+            f"internal i1 @{name}_{kind}({parameters}) alignstack({stack})"))
     f = Function()
-    pointers = ("%t", "%y", "%u", "%ydot")
     if copied:
         copy_column(f, target, "%y", "%ydot", len(results))
     large = f.let(f"call i1 @{name}_all({', '.join(f'ptr {p}' for p in pointers)})")
@@ -112,7 +114,7 @@ def straight(program: Program, name: str, target: Target) -> str:
         f.go("end")
         f.begin("end")
     f.do("ret void")
-    return "\n".join([*functions, f.define(f"internal void @{name}({PARAMETERS}, {MEMORY})")])
+    return "\n".join([*functions, f.define(f"internal void @{name}({parameters}, {MEMORY})")])
 
 
 def copy_column(f: Function, target: Target, source: str, to: str, size: int) -> None:

@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from nlink.backends.llvm.emit import Block
 from nlink.backends.llvm.ir import Function, Target
 from nlink.backends.llvm.repetition import repeat
-from nlink.iterations.recording import Call, Pass, Recording, Statement, When, reads
+from nlink.iterations.recording import (
+    Call,
+    Pass,
+    Recording,
+    SharedNumbers,
+    Statement,
+    When,
+    reads,
+)
 from nlink.iterations.text import Layout
 from nlink.scalars.graph import Node, operation, reachable
 
@@ -22,7 +30,8 @@ class Memory:
     """Where columns and cells are in the scratch memory, in bytes."""
 
     def __init__(self, layout: Layout, size: int, inputs: int, extra: Sequence[str],
-                 recordings: Sequence[Recording], target: Target) -> None:
+                 recordings: Sequence[Recording], target: Target,
+                 blocks: Mapping[str, int]) -> None:
         self.size, self.row = size, 8 * target.width
         self.at = 0
         # what a record keeps comes first, in the order of the record
@@ -38,6 +47,8 @@ class Memory:
         self._take(max((len(call.cells) for call in calls), default=0))
         self.time = self._take(1)
         self.results = self._take(max((len(call.results) for call in calls), default=0))
+        self.blocks = {each: self._take(blocks[each.program]) for call in calls
+                       for each in call.results if isinstance(each, SharedNumbers)}
         places = [self.place_temporaries(each) for each in recordings]
         free = [self._take(size) for _ in range(max((p + 1 for at in places for p in at.values()),
                                                     default=0))]
@@ -88,7 +99,7 @@ def _written(statement: Statement) -> list[Node]:
         case Pass(stores, _):
             return [column for column, _ in stores]
         case Call(_, _, _, _, results):
-            return list(results)
+            return [x for x in results if isinstance(x, Node)]
         case When():
             return []
 
@@ -241,18 +252,25 @@ class StatementWriter:
     def _call(self, call: Call) -> None:
         """The arguments go to memory, and cells come back from there."""
         f, memory, real = self.f, self.memory, self.block.real
+        first, *more = map(self._place, call.columns)
         f.store(real, self.value(call.time), "%scratch", memory.time)
         for k, cell in enumerate(call.cells):
             f.store(real, self.value(cell), "%scratch", memory.arguments + k * memory.row)
-        name = self.graph.columns.get(call.results[0].index)
-        to = memory.results if name is None else memory.columns[name]
-        places = (memory.time, memory.columns[self.graph.columns[call.column.index]],
-                  memory.inputs, to)
+        to = self._place(call.results[0])
+        places = (memory.time, first, memory.inputs, to, *more)
         arguments = ", ".join(f"ptr {f.offset('%scratch', at)}" for at in places)
         f.do(f"call void @{call.name}({arguments}, ptr %data, ptr %room)")
-        if name is None:
+        if to == memory.results:
             for k, cell in enumerate(call.results):
+                assert isinstance(cell, Node)
                 self.values[cell.index] = f.load(real, "%scratch", memory.results + k * memory.row)
+
+    def _place(self, x: Node | SharedNumbers) -> int:
+        """Where a column or a block is; cells that a program gives have a place of their own."""
+        if isinstance(x, SharedNumbers):
+            return self.memory.blocks[x]
+        name = self.graph.columns.get(x.index)
+        return self.memory.results if name is None else self.memory.columns[name]
 
     def _when(self, statement: When) -> None:
         """A branch, taken if any lane with a process wants it."""
