@@ -123,7 +123,9 @@ def test_states_are_replaced_and_know_their_names():
 
 @methods
 def test_a_rate_that_is_not_finite_ends_a_process(method):
-    given = GIVEN | {"rates": lambda t, y: where(less(t, 0.2), -y, y * np.nan), "coordinates": 1}
+    given = GIVEN | {"rates": lambda t, y: where(less(t, 0.2), -y, y * np.nan), "coordinates": 1,
+                     "factor": lambda t, y, cells, rate: cells[0],
+                     "solve": lambda t, b, cells, g: b / (1 + g)}
     done = drive(Integration(METHODS[method], dense=False), given, {"y": [1.0, 2.0], "h": 0.01},
                  np.array([0.0, 1.0]), dense=False)
     assert done.status in (STATUS["not finite"], STATUS["step too small"])

@@ -38,7 +38,7 @@ from nlink.backends.llvm.rates import RolledRates
 from nlink.programs.program import Port, Program
 from nlink.scalars.differentiation import jacobian
 from nlink.scalars.functions import less, where
-from nlink.scalars.graph import Graph, Node
+from nlink.scalars.graph import Graph, Node, reachable
 
 if TYPE_CHECKING:
     from nlink.iterations.integration import Method
@@ -47,21 +47,24 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 Rows = list[list[Node]]
-LARGEST_SYSTEM = 96
-"""The most elements of a state whose matrix is factored: all of it is straight-line code."""
+MOST_ELEMENTS, MOST_OPERATIONS = 96, 60_000
+"""Of a state whose matrix is factored, and of the factoring: it is straight-line code, and LLVM
+takes about 0.2 s for a thousand operations."""
 
 
-def expect_solvable(system: System, method: Method, *, traced: bool) -> None:
-    """Refuse what has no exact derivatives, or too many."""
-    name, size = method.name, system.shape.continuous
+def expect_derivatives_of_control(system: System, method: Method, *, traced: bool) -> None:
+    """Refuse a controller that has no derivatives."""
     if not traced and system.controller is not None and not system.asks:
-        raise ValueError(f"method: {name!r} needs the derivatives of the controller, which it has "
-                         "not with traced=False, expected a traced controller, one with a period, "
-                         "or method='radau'")
-    if size > LARGEST_SYSTEM:
-        raise ValueError(f"method: {name!r} factors a matrix, and the state of {system.robot.name} "
-                         f"has {size} elements, expected at most {LARGEST_SYSTEM}; 'radau' and "
-                         "'lsoda' take any number")
+        raise ValueError(f"method: {method.name!r} needs the derivatives of the controller, which "
+                         "traced=False does not have, expected a traced controller, one with a "
+                         "period, or method='radau'")
+
+
+def _expect_size(system: System, count: int, what: str, most: int) -> None:
+    if count > most:
+        raise ValueError(f"method: a stiff one factors a matrix, and that of {system.robot.name} "
+                         f"has {count} {what}, expected at most {most}; 'radau' and 'lsoda' take "
+                         "any robot")
 
 
 @dataclass(frozen=True)
@@ -80,8 +83,10 @@ class LinearRates:
 
 def solving_programs(system: System) -> dict[str, Program]:
     """`factor` and `solve`, which shares what the first leaves."""
+    shape = system.shape
+    _expect_size(system, shape.continuous, "rows", MOST_ELEMENTS)
     linear = _of_tree(system) if _plain(system) else _of_rates(system)
-    graph, shape = linear.graph, system.shape
+    graph = linear.graph
     g = graph.input(f"u[{shape.inputs}]")
     matrix = [[e - g * k for e, k in zip(*rows, strict=True)]
               for rows in zip(linear.E, linear.K, strict=True)]
@@ -94,6 +99,8 @@ def solving_programs(system: System) -> dict[str, Program]:
     right = [sum((c * x for c, x in zip(row, b, strict=True)), w * last)
              for row, last in zip(E, e, strict=True)]
     x = elimination.moved(lambda values: left.moved(there, values)).solve(right)
+    _expect_size(system, sum(bool(node.args) for node in reachable(left.nodes)),
+                 "operations in its factors", MOST_OPERATIONS)
     values = [*(there.lift(each) for each in x), *[there.const(0)] * shape.discrete]
     state, inputs = Port("y", (shape.size,)), Port("u", (shape.inputs + 1,))
     return {
@@ -238,6 +245,7 @@ def solving_in_python(problem: Problem, system: System, trajectory: int,
     """`factor` and `solve` of one trajectory on floats: the plain matrix, solved with pivoting."""
     from nlink.backends.llvm.loading import load_kernel
 
+    _expect_size(system, system.shape.continuous, "rows", MOST_ELEMENTS)
     slopes, shape = load_kernel(jacobian_program(system)), system.shape
     which = np.array([trajectory])
 

@@ -23,7 +23,7 @@ from nlink.simulation.closing import check_closing
 from nlink.simulation.event_log import EventLog, stop_outside
 from nlink.simulation.events import watched
 from nlink.simulation.following import target_of
-from nlink.simulation.implicit import expect_solvable
+from nlink.simulation.implicit import expect_derivatives_of_control
 from nlink.simulation.problem import Problem, limited, rubbing, whole_number
 from nlink.simulation.run import Run
 from nlink.simulation.run_files import PART, write_run
@@ -80,11 +80,11 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     "p", which one of yours gets as controller(t, q, qd, p). One kernel serves them all.
 
     `method` is "rkf45", "dopri5", "verner65", "dop853", "rkf78" or "abm" (error control by rtol
-    and atol, `step` being the first step), "rk4", "symplectic" or "semi_implicit" (fixed `step`,
-    `every` if not given, cut short at outputs), "lsoda" or "radau" (by SciPy), or a method of
-    your own (docs/adding-an-integrator.md). "dopri5", "dop853", "abm" and SciPy's interpolate
-    outputs within a step; the others stop at every output, as all but SciPy's do with forces in
-    a table.
+    and atol, `step` being the first step), "rodas5p" (the same for stiff motions), "rk4",
+    "symplectic" or "semi_implicit" (fixed `step`, `every` if not given, cut short at outputs),
+    "lsoda" or "radau" (by SciPy), or a method of your own (docs/adding-an-integrator.md).
+    "dopri5", "dop853", "abm", "rodas5p" and SciPy's interpolate outputs within a step; the others
+    stop at every output, as all but SciPy's do with forces in a table.
 
     `velocity` is what is integrated besides q: "qd", or the quasi-velocities "nu" or "xi" of
     [Koz95], to which rtol and atol then apply (`Run.rates`). q0, qd0, controllers and `Run.qd` stay
@@ -134,7 +134,7 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
             raise ValueError("sensitivities: not with traced=False, expected a traced controller")
         system = sensitive(system, sensitivities, problem.method)
     if problem.method.solves:
-        expect_solvable(system, problem.method, traced=traced)
+        expect_derivatives_of_control(system, problem.method, traced=traced)
     if not (problem.method.compiles and (traced or system.asks)):
         from nlink.simulation.interpreted import integrate_in_python
 

@@ -51,7 +51,8 @@ class Adams:
     """Adams methods of orders from one up to `order`."""
 
     adaptive, interpolates, error_order = True, True, 1
-    canonical, closes, compiles, remembers, stepwise = False, True, True, True, False
+    canonical, closes, compiles, remembers = False, True, True, True
+    stepwise = solves = False
     evaluations, stages = 2, 0
     brief_columns, brief_cells = (), ()
 
