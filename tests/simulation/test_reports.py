@@ -266,7 +266,7 @@ def test_the_bench_compares_equal_errors(monkeypatch):
     pytest.importorskip("scipy")
     monkeypatch.setattr(bench_simulation, "ENSEMBLE", 16)
     bench = bench_simulation.run_simulation_bench(repeats=1)
-    assert len(bench.lines) == 4
+    assert len(bench.lines) == 5
     assert bench.lines[0].error < 1e-8
     assert all(len(row) == len(bench_simulation.HEADINGS) for row in bench_simulation.rows(bench))
     assert json.loads(bench.to_json())["lines"][0]["what"].startswith("puma560")

@@ -2,7 +2,8 @@
 
 Free fall of one arm at one tolerance. The motion is chaotic, so errors are compared at 2 s,
 against a run at the tightest tolerance; times are for 10 s. Every time is the best of
-several runs, all in one process, alternating.
+several runs, all in one process, alternating. The stiff motion is that of the arm on springs and
+dampers, beside SciPy's Radau around the same compiled rates.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ from nlink.formats.bridges import to_pinocchio
 from nlink.formats.mjcf_writer import to_mjcf
 from nlink.model.names import plain
 from nlink.robot import Robot, load
+from nlink.scalars.functions import sin
 from nlink.simulation.simulator import simulate
 
 RTOL, ATOL = 1e-9, 1e-12
 SPAN, CHECK, EVERY = 10.0, 2.0, 0.1
 ENSEMBLE, STEP = 1000, 1e-3
+SPRING, DAMPER = 1e6, 1e5
+"""On every joint, in N m/rad and N m s/rad: rates of 10 per second and of up to a million."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,27 @@ def run_simulation_bench(name: str = "puma560", *, repeats: int = 5,
     bench.lines.append(Line(f"{name}, one RK4 step of {STEP * 1e3:g} ms, ensemble, one thread",
                             ours / ENSEMBLE / steps, "mujoco.rollout, RK4",
                             _mujoco(bench, robot, steps), 20))
+    progress("a stiff motion")
+    bench.lines.append(_stiff(robot, name, repeats))
     return bench
+
+
+def _stiff(robot: Robot, name: str, repeats: int) -> Line:
+    """Joints that springs and dampers pull along."""
+
+    def pulled(t: Any, q: Any, qd: Any) -> list[Any]:
+        return [SPRING * (0.3 * sin(2 * t) - x) - DAMPER * v for x, v in zip(q, qd, strict=True)]
+
+    def run(method: str, tight: float = 1.0) -> Any:
+        return simulate(robot, np.zeros(robot.n), t=CHECK, every=EVERY, tau=pulled, method=method,
+                        rtol=RTOL * tight, atol=ATOL * tight)
+
+    exact = run("rodas5p", 1e-2).q[-1]
+    ours, mine = _best(lambda: run("rodas5p"), 3 * repeats)
+    theirs, other = _best(lambda: run("radau"), 1)
+    error, peer_error = (float(np.abs(each.q[-1] - exact).max()) for each in (mine, other))
+    return Line(f"{name}, stiff springs, {CHECK:g} s, rodas5p", ours, "SciPy Radau around nlink",
+                theirs, 50, error, peer_error)
 
 
 def _best(call: Callable[[], Any], repeats: int) -> tuple[float, Any]:

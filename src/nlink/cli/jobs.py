@@ -77,8 +77,8 @@ def simulate(
         "--t", help="Seconds; 10, or to the end of --trajectory.")] = None,
     every: Annotated[float, typer.Option(help="Seconds between outputs.")] = 0.01,
     method: Annotated[str, typer.Option(
-        help="rkf45, dopri5, verner65, dop853, rkf78, abm, rk4, semi_implicit, symplectic, "
-             "lsoda or radau.")] = "rkf45",
+        help="rkf45, dopri5, verner65, dop853, rkf78, abm, rodas5p (for stiff motions), rk4, "
+             "semi_implicit, symplectic, lsoda or radau.")] = "rkf45",
     rtol: Annotated[float, typer.Option()] = 1e-9,
     atol: Annotated[float, typer.Option()] = 1e-12,
     step: Annotated[float | None, typer.Option(

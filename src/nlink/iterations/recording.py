@@ -1,7 +1,7 @@
 """An iteration, run once on graph nodes: what remains is a short list of statements.
 
     Pass    columns get elementwise expressions, cells are sums or maxima of such: one pass
-    Call    a program maps a cell, columns and further cells to a column, to cells or to a block
+    Call    a program maps a cell, columns and further cells to a column, cells or shared numbers
     When    statements that may be skipped where no process needs them
 
 Everything else is expressions: a node that depends on a column is one element of it, any other
@@ -46,10 +46,10 @@ class Call:
     name: str
     time: Node
     columns: tuple[Node | SharedNumbers, ...]
-    """The column, and what else there is: columns and blocks."""
+    """The column, and what else the program is given."""
     cells: tuple[Node, ...]
     results: tuple[Node | SharedNumbers, ...]
-    """One column, cells, or one block."""
+    """One column, cells, or shared numbers."""
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,9 @@ class Recorder(Graph):
 
     def call(self, name: str, time: Any, column: Any, cells: Sequence[Any] = (), *more: Any,
              results: int | None = 0) -> Any:
-        """Call a program that gives a column (0), so many cells, or a block (None)."""
-        columns = tuple(x if isinstance(x, SharedNumbers) else self.keep(x) for x in (column, *more))
+        """Call a program that gives a column (0), so many cells, or shared numbers (None)."""
+        columns = tuple(x if isinstance(x, SharedNumbers) else self.keep(x)
+                        for x in (column, *more))
         self._pass()
         given = tuple(self.lift(x) for x in cells)
         if results:
@@ -252,7 +253,7 @@ class RecordedIteration:
 def record(iteration: Iteration, programs: Mapping[str, int | None], discrete: int = 0,
            ) -> RecordedIteration:
     """An iteration that may call `programs`, given with the number of cells that they give, 0
-    for a column, None for a block, on states of which so many elements only jump."""
+    for a column, None for shared numbers, on states of which so many elements only jump."""
     recorder = Recorder(iteration.layout, "step")
     given = RecordedInputs(recorder, programs, discrete)
     step = recorder.finish(iteration.step(recorder.start(), given))

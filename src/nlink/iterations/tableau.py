@@ -60,8 +60,8 @@ class Tableau:
         """The largest violation of the order conditions up to an order, of b or other weights."""
         weights = self.b if b is None else b
         return max(abs(sum(w * phi for w, phi in zip(weights, self._phi(tree), strict=True))
-                       - Fraction(1, _gamma(tree)))
-                   for n in range(1, order + 1) for tree in trees(n))
+                       - value)
+                   for n in range(1, order + 1) for tree, value in order_conditions(n))
 
     def _phi(self, tree: Tree) -> list[Number]:
         """Phi_i: over the subtrees on the root, the product of sum_j a_ij Phi_j."""
@@ -87,6 +87,11 @@ def fraction_rows(text: str) -> tuple[tuple[Fraction, ...], ...]:
 def trees(nodes: int) -> tuple[Tree, ...]:
     """All rooted trees of so many nodes: 1, 1, 2, 4, 9, 20, 48, 115, ..."""
     return tuple(sorted({tuple(sorted(forest)) for forest in _forests(nodes - 1)}))
+
+
+def order_conditions(nodes: int) -> list[tuple[Tree, Fraction]]:
+    """All rooted trees of so many nodes, and what the weighted sum of Phi is for each: 1/gamma."""
+    return [(tree, Fraction(1, _gamma(tree))) for tree in trees(nodes)]
 
 
 def _forests(nodes: int) -> Iterator[list[Tree]]:

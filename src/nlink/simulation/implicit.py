@@ -14,16 +14,16 @@ so the rows of v are multiplied by M, and nothing is inverted but the matrix its
     M x_v - g (F_q x_q + F_v x_v + F_z x_z)           = M b_v + w F_t
     x_z - g (dz'/dq x_q + dz'/dv x_v + dz'/dz x_z)    = b_z + w dz'/dt
 
-q is eliminated first: its block is 1, or 1 less a skew matrix for quaternions. What is left for v is
-M - g F_v - g^2 F_q, eliminated from the tips to the base, so that what is zero between branches
-stays zero. Springs and dampers, which make a system stiff, add something positive definite to M,
-and a matrix whose symmetric part is positive definite needs no pivoting. What has lost that (a step
-longer than the time in which something falls over, or a controller that couples the joints
-unsymmetrically) may have a small pivot; then numbers get large, the estimate of the error
-with them, and the step is tried again with a smaller g, for which the matrix is nearly M.
+q is eliminated first: its block is 1, or 1 less a skew matrix for quaternions. What is left for v
+is M - g F_v - g^2 F_q, eliminated from the tips to the base, so that what is zero between
+branches stays zero. Springs and dampers, which make a system stiff, add something positive definite
+to M, and a matrix whose symmetric part is positive definite needs no pivoting. What has lost that
+(a step longer than the time in which something falls over, or a controller that couples the joints
+unsymmetrically) may have a small pivot; then numbers get large, the estimate of the error with
+them, and the step is tried again with a smaller g, for which the matrix is nearly M.
 
-*Anything else* (loops, dry friction, quasi-velocities) has the derivatives of its rates as they are,
-and rows are exchanged for the largest pivot.
+*Anything else* (loops, dry friction, quasi-velocities) has the derivatives of its rates as they
+are, and rows are exchanged for the largest pivot.
 """
 
 from __future__ import annotations

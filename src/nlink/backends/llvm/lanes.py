@@ -35,8 +35,8 @@ def compile_iteration(iteration: RecordedIteration,
     """Machine code for the host that runs an iteration, `width` processes at a time.
 
     `programs` are called by their names with a time, a column, the inputs, and further columns
-    and blocks; the first may be a rolled one. A step evaluates it about so many times. `dense` says that outputs lie within
-    steps, else steps stop at each.
+    and shared numbers; the first may be a rolled one. A step evaluates it about so many times.
+    `dense` says that outputs lie within steps, else steps stop at each.
     """
     from nlink.backends.llvm.host import compile_object, host
 

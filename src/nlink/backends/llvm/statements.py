@@ -266,7 +266,7 @@ class StatementWriter:
                 self.values[cell.index] = f.load(real, "%scratch", memory.results + k * memory.row)
 
     def _place(self, x: Node | SharedNumbers) -> int:
-        """Where a column or a block is; cells that a program gives have a place of their own."""
+        """Where a column is, or what a program shares; cells from a program have one place."""
         if isinstance(x, SharedNumbers):
             return self.memory.blocks[x]
         name = self.graph.columns.get(x.index)
