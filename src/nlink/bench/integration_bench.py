@@ -29,7 +29,7 @@ RTOL, ATOL = 1e-9, 1e-12
 SPAN, CHECK, EVERY = 10.0, 2.0, 0.1
 ENSEMBLE, STEP = 1000, 1e-3
 SPRING, DAMPER = 1e6, 1e5
-"""On every joint, in N m/rad and N m s/rad: rates of 10 per second and of up to a million."""
+"""On every joint, in N m/rad and N m s/rad: rates of 10 per second and of millions."""
 
 
 @dataclass(frozen=True, slots=True)
