@@ -39,7 +39,15 @@ class Call:
     column: Node
     cells: tuple[Node, ...]
     results: tuple[Node, ...]
-    """One column, or cells."""
+    """A column, cells, or a column and then cells."""
+
+
+@dataclass(frozen=True)
+class Gives:
+    """What a program gives."""
+
+    column: bool = True
+    cells: int = 0
 
 
 @dataclass(frozen=True)
@@ -133,17 +141,15 @@ class Recorder(Graph):
         self.body.append(statement)
 
     def call(self, name: str, time: Any, column: Any, cells: Sequence[Any] = (), *,
-             results: int = 0) -> Any:
-        """Call a program that gives a column, or so many cells."""
+             gives: Gives) -> Any:
+        """Call a program; its results are a column, a list of cells, or both."""
         column = self.keep(column)
         self._pass()
         given = tuple(self.lift(x) for x in cells)
-        if results:
-            values = tuple(self.fresh_cell() for _ in range(results))
-        else:
-            values = (self._column(f"{self.name} {self._count}"),)
-        self._add(Call(name, self.lift(time), column, given, values))
-        return list(values) if results else values[0]
+        columns = [self._column(f"{self.name} {self._count}")] if gives.column else []
+        found = [self.fresh_cell() for _ in range(gives.cells)]
+        self._add(Call(name, self.lift(time), column, given, (*columns, *found)))
+        return found if not columns else (columns[0], found) if found else columns[0]
 
     def settle(self, state: State) -> State:
         """All columns of a state in their own memory."""
@@ -200,7 +206,7 @@ def reads(statement: Statement) -> list[Node]:
 class RecordedInputs:
     """What a recorded text is given: nodes for numbers, calls for programs."""
 
-    def __init__(self, recorder: Recorder, programs: Mapping[str, int], discrete: int) -> None:
+    def __init__(self, recorder: Recorder, programs: Mapping[str, Gives], discrete: int) -> None:
         self._recorder, self._programs = recorder, programs
         self.discrete = discrete
         """How many elements only jump: structure, not a value."""
@@ -214,7 +220,7 @@ class RecordedInputs:
         if name not in programs:
             return recorder.input(f"given {name}")
         return lambda time, column, *cells: recorder.call(
-            name, time, column, *cells, results=programs[name])
+            name, time, column, *cells, gives=programs[name])
 
 
 @dataclass(frozen=True)
@@ -235,10 +241,9 @@ class RecordedIteration:
                                           for part in (self.step, self.output)))
 
 
-def record(iteration: Iteration, programs: Mapping[str, int], discrete: int = 0,
+def record(iteration: Iteration, programs: Mapping[str, Gives], discrete: int = 0,
            ) -> RecordedIteration:
-    """An iteration that may call `programs`, given with the number of cells that they give, 0
-    for a column, on states of which so many elements only jump."""
+    """An iteration that may call `programs`, on states of which so many elements only jump."""
     recorder = Recorder(iteration.layout, "step")
     given = RecordedInputs(recorder, programs, discrete)
     step = recorder.finish(iteration.step(recorder.start(), given))

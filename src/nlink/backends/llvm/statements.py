@@ -39,6 +39,10 @@ class Memory:
         self.time = self._take(1)
         self.results = self._take(max((len(call.results) for call in calls), default=0))
         places = [self.place_temporaries(each) for each in recordings]
+        # behind the column that a call gives there may be cells
+        size += max((len(each.results) - 1 for r in recordings for each in flat(r.body)
+                     if isinstance(each, Call) and each.results[0].index in r.graph.columns),
+                    default=0)
         free = [self._take(size) for _ in range(max((p + 1 for at in places for p in at.values()),
                                                     default=0))]
         for at in places:
@@ -245,14 +249,15 @@ class StatementWriter:
         for k, cell in enumerate(call.cells):
             f.store(real, self.value(cell), "%scratch", memory.arguments + k * memory.row)
         name = self.graph.columns.get(call.results[0].index)
-        to = memory.results if name is None else memory.columns[name]
+        column, cells = (None, call.results) if name is None else (name, call.results[1:])
+        to = memory.results if column is None else memory.columns[column]
         places = (memory.time, memory.columns[self.graph.columns[call.column.index]],
                   memory.inputs, to)
         arguments = ", ".join(f"ptr {f.offset('%scratch', at)}" for at in places)
         f.do(f"call void @{call.name}({arguments}, ptr %data, ptr %room)")
-        if name is None:
-            for k, cell in enumerate(call.results):
-                self.values[cell.index] = f.load(real, "%scratch", memory.results + k * memory.row)
+        behind = to if column is None else to + memory.size * memory.row
+        for k, cell in enumerate(cells):
+            self.values[cell.index] = f.load(real, "%scratch", behind + k * memory.row)
 
     def _when(self, statement: When) -> None:
         """A branch, taken if any lane with a process wants it."""
