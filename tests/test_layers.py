@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "reports": "formats model robot",
     "simulation": "algorithms backends compute formats iterations model programs reports robot "
                   "scalars spatial viewer",
-    "closures": "algorithms compute model programs robot scalars simulation",
+    "closures": "algorithms compute iterations model programs robot scalars simulation",
     "papers": "algorithms closed_forms compute formats model programs reports robot scalars "
               "simulation spatial viewer",
     "reaching": "algorithms backends compute iterations model programs robot scalars simulation "

@@ -160,6 +160,20 @@ def test_python_steps_equal_compiled_ones():
         assert openings(slow)[0] < (1e-12 if closing == "project" else 1e-7)
 
 
+@pytest.mark.parametrize("traced", [True, False])
+def test_steps_that_do_not_close_are_not_taken(traced):
+    """Fixed steps that are too large end a trajectory; others are tried again, shorter."""
+    q, qd = FOUR_BAR.loops.project(FOUR_BAR.neutral, [30.0, 0.0, 0.0])
+    options = {"t": 0.6, "every": 0.3, "traced": traced}
+    run = nlink.simulate(FOUR_BAR, q, qd, method="rk4", step=0.3, **options)
+    assert (run.status, run.t_end) == ("not closed", 0.3)
+    assert run.closure_error[1] <= 1e-12
+    run = nlink.simulate(FOUR_BAR, q, qd, rtol=0.1, atol=1.0, **options)
+    assert run.status == "done"
+    assert run.stats.rejects > 0
+    assert max(openings(run)) <= 1e-12
+
+
 def test_a_start_that_is_almost_closed_is_closed():
     q0 = FOUR_BAR.neutral + np.array([1e-6, -2e-6, 1e-6])
     run = nlink.simulate(FOUR_BAR, q0, [1.0, 0.0, 0.0], t=0.1)

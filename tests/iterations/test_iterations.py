@@ -9,7 +9,7 @@ import nlink
 from nlink.iterations.driver import drive
 from nlink.iterations.integration import STATUS, Attempt, Integration, OneStep
 from nlink.iterations.methods import METHODS
-from nlink.iterations.recording import Call, Pass, Recorder, When, record
+from nlink.iterations.recording import Call, Gives, Pass, Recorder, When, record
 from nlink.iterations.rules import not_finite
 from nlink.iterations.text import Layout, State, kept, total, when
 from nlink.scalars.functions import less, where
@@ -48,7 +48,7 @@ def test_lanes_do_what_the_text_does_on_floats(method, case):
 
 def test_a_recording_is_a_short_list_of_statements():
     """Classical Runge-Kutta: four stages, each a pass and a call, and a pass that commits."""
-    body = record(Integration(METHODS["rk4"], dense=False), {"rates": 0}).step.body
+    body = record(Integration(METHODS["rk4"], dense=False), {"rates": Gives()}).step.body
     assert [type(each) for each in body] == [When, *[Pass, Call] * 4, Pass]
     assert {each.name for each in body if isinstance(each, Call)} == {"rates"}
 

@@ -266,7 +266,7 @@ _CLOSED = (
               _of_state(closures.closure_rows)),
     Algorithm("closure_rank", "contact", (Q,), (("rank", ()),),
               _of_state(closed_chains.closure_rank), Mechanism.regrouped),
-    Algorithm("project", "contact", (Q, QD), (Q, QD),
+    Algorithm("project", "contact", (Q, QD), (Q, QD, ("left", ())),
               _of_state(closed_chains.project), Mechanism.regrouped),
 )
 

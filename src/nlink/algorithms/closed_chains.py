@@ -19,6 +19,7 @@ from nlink.algorithms.closures import (
     Contact,
     Ends,
     closure_error,
+    closure_speed,
     closure_velocity,
     contacts,
     relative_acceleration,
@@ -37,7 +38,7 @@ from nlink.algorithms.operational import cross_mobility, mobilities
 from nlink.algorithms.sweep import ClosedDriver, Column, WithBase
 from nlink.model.constraints import ANGLE_TOLERANCE
 from nlink.model.mechanism import MovingJoint
-from nlink.scalars.functions import Scalar, sign
+from nlink.scalars.functions import Scalar, largest, maximum, sign
 from nlink.spatial import Twist, Wrench
 from nlink.spatial.mobility import SpatialMobility
 
@@ -45,9 +46,6 @@ DEPENDENT = (3 * ANGLE_TOLERANCE) ** 2
 """A row whose pivot is this share of its own mobility follows from the rows before it, and one
 with this share of the mobility around it holds nothing that could move. Mobilities go with the
 square of an angle."""
-PASSES = 2
-"""Steps of simplified Newton in a projection; an error e becomes about e^3. Velocities are
-linear, and take the second for the rounding that the first leaves."""
 
 
 def closure_mobility(mechanism: ClosedDriver, steps: Column, ends: Ends,
@@ -131,6 +129,13 @@ class ClosureSystem:
         """M^-1 J^T lambda, with the lambda that takes an opening away."""
         multipliers = self.factors.solve([-x for x in opening])
         return response(mechanism, self.steps, wrenches(mechanism, self.ends, multipliers))
+
+    def largest(self, mechanism: ClosedDriver, opening: Sequence[Scalar]) -> Scalar:
+        """The largest opening over a radian or the size of its loop; rows that follow from
+        others do not count, as they cannot be closed."""
+        sizes = [x for closure in mechanism.closures for x in closure.scales]
+        return largest(sign(inverse) * (1 / size) * x for x, size, inverse in zip(
+            opening, sizes, self.factors.inverses, strict=True))
 
 
 def response(mechanism: ClosedDriver, steps: Column, wrenches: Column) -> Column:
@@ -233,20 +238,25 @@ def closure_rank(mechanism: ClosedDriver, q: Column) -> Scalar:
     return sum(sign(x) for x in ClosureSystem.at(mechanism, q).factors.inverses)
 
 
-def project(mechanism: ClosedDriver, q: Column, qd: Column) -> tuple[Column, Column]:
-    """The nearest closed state, by simplified Newton in the metric of the mass matrix.
+def project(mechanism: ClosedDriver, q: Column, qd: Column) -> tuple[Column, Column, Scalar]:
+    """A state that is closer to closed ones, by a step of Newton's in the metric of the mass
+    matrix, and what it is still open by: errors over a radian or the size of their loop, speeds
+    over those of the bodies.
 
     dq = -M^-1 J^T (J M^-1 J^T)^-1 error for places, the same with J qd for velocities: what
-    is taken away is what an impulse in the loops could have given.
+    is taken away is what an impulse in the loops could have given. Of an opening e about e^2 is
+    left, and of velocities what e turns them by.
     """
     held = ClosureSystem.at(mechanism, q)
-    for _ in range(PASSES):
-        change = held.respond(mechanism, closure_error(mechanism, q))
-        q = mechanism.each(_step, q, change)
-    for _ in range(PASSES):
-        change = held.respond(mechanism, closure_velocity(mechanism, q, qd))
-        qd = added(mechanism, qd, change)
-    return q, qd
+    change = held.respond(mechanism, closure_error(mechanism, q))
+    q = mechanism.each(_step, q, change)
+    change = held.respond(mechanism, closure_velocity(mechanism, q, qd))
+    qd = added(mechanism, qd, change)
+    speed = closure_speed(mechanism, twists(mechanism, q, qd))
+    left = maximum(
+        held.largest(mechanism, closure_error(mechanism, q)),
+        held.largest(mechanism, closure_velocity(mechanism, q, qd)) / (speed + 1e-300))
+    return q, qd, left
 
 
 def _step(joint: MovingJoint, q, change):

@@ -13,7 +13,7 @@ from nlink.algorithms.kinematics import AT_REST, Place, at, drifts, forward_kine
 from nlink.algorithms.sweep import ClosedDriver, Column, WithBase
 from nlink.model.constraints import NONE
 from nlink.model.mechanism import Closure, MovingJoint
-from nlink.scalars.functions import Scalar
+from nlink.scalars.functions import Scalar, largest
 from nlink.spatial import Matrix, Twist, Vector, Wrench
 
 Ends = Sequence[tuple[tuple[int, Wrench], ...]]
@@ -100,6 +100,14 @@ def closure_velocity(mechanism: ClosedDriver, q: Column, qd: Column, *, author: 
         twist = _relative_twist(contact, moving)
         opening += [twist.dot(row) for row in contact.rows]
     return opening
+
+
+def closure_speed(mechanism: ClosedDriver, moving: Column) -> Scalar:
+    """The largest velocity of a body that a loop holds: rad/s, or sizes of the loop in a second."""
+    return largest([x * share for closure in mechanism.closures for end in (closure.a, closure.b)
+                    if end.body for twist in [mechanism.at(moving, end.body)]
+                    for part, share in ((twist.angular, 1.0), (twist.linear, 1 / closure.size))
+                    for x in part.components])
 
 
 def _relative_twist(contact: Contact, moving: WithBase) -> Twist:

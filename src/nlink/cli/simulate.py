@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +23,6 @@ from nlink.simulation.splines import Spline
 from nlink.simulation.system import Closing, Controller
 from nlink.simulation.trajectories import Cycloid
 
-NEAR = 0.1
-"""Loops open by less, in radians or sizes of the loop, are closed by projections, of all states at
-once; from farther away these may lead anywhere."""
-PROJECTIONS = 3
-"""Each takes an opening to about its third power."""
 DRAWS = 50
 """Times that a state is drawn, for the loops to close around it."""
 
@@ -101,8 +95,8 @@ def spread(robot: Robot, q0: np.ndarray, count: int, width: float, seed: int) ->
     if robot.description.loops:
         left = np.arange(1, count)
         for _ in range(DRAWS):
-            states[left] = _closed(robot, states[left])
-            left = left[~robot.loops.closed(states[left])]
+            states[left], closed = robot.loops.close(states[left])
+            left = left[~closed]
             if not left.size:
                 break
             states[left] = draw(len(left))
@@ -111,18 +105,6 @@ def spread(robot: Robot, q0: np.ndarray, count: int, width: float, seed: int) ->
                              f"{count} states in {DRAWS} draws each, expected a smaller one")
     states[0] = q0
     return states
-
-
-def _closed(robot: Robot, states: np.ndarray) -> np.ndarray:
-    """States near given ones in which the loops are closed, if they close from there."""
-    loops, closed = robot.loops, states.copy()
-    near = (np.abs(loops.error(states)) <= NEAR * loops.scale).all(axis=1)
-    for _ in range(PROJECTIONS):
-        closed[near], _ = loops.project(closed[near], np.zeros((near.sum(), robot.n)))
-    for k in np.flatnonzero(~loops.closed(closed)):
-        with suppress(ValueError):  # it stays open
-            closed[k] = loops.assemble(states[k])
-    return closed
 
 
 def closing(text: str) -> Closing:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.closures.balance import RANK, balance, rate_names
+from nlink.iterations.projection import CALLS, CLOSED
 from nlink.model.constraints import ANGLE_TOLERANCE
 from nlink.programs.calling import call
 from nlink.programs.program import Port
@@ -115,7 +116,15 @@ class Loops:
         What is taken from qd is what impulses in the loops could take, so the kinetic energy
         of the rest is the least that is left.
         """
-        return self.robot.compute("project", q, qd)
+        *at, opening = self.robot.compute("project", q, qd)
+        for _ in range(CALLS - 1):
+            left = np.greater(opening, CLOSED)
+            if not left.any():
+                break
+            *closer, after = self.robot.compute("project", *at)
+            at = [np.where(left[..., None], a, b) for a, b in zip(closer, at, strict=True)]
+            opening = np.where(left, after, opening)
+        return at[0], at[1]
 
     def assemble(self, guess: ArrayLike | None = None, *, keep: Sequence[str] = (),
                  tolerance: float = 1e-12, iterations: int = 100) -> Array:
@@ -140,7 +149,7 @@ class Loops:
             raise ValueError(f"keep: {keep!r}, expected a sequence of names")
         for name in keep:
             free[self._rates_of("keep", name)] = False
-        q, closed = self._close(_unit("guess", robot, q), free, tolerance, iterations)
+        q, closed = self.close(_unit("guess", robot, q), free, tolerance, iterations)
         if not closed.all():
             k = int(np.argmin(closed))
             which = f"guess[{', '.join(map(str, np.unravel_index(k, given.shape[:-1])))}]" if (
@@ -150,14 +159,16 @@ class Loops:
                              f"{self.describe_opening(q[k])}")
         return q.reshape(given.shape)
 
-    def _close(self, q: Array, free: Array, tolerance: float = 1e-12,
-               iterations: int = 100) -> tuple[Array, Array]:
-        """Configurations (count, nq) after Newton's steps, and which of them are closed.
+    def close(self, q: Array, free: Array | None = None, tolerance: float = 1e-12,
+              iterations: int = 100) -> tuple[Array, Array]:
+        """Configurations (count, nq) after Newton's steps, and which of them are closed; `free`
+        are the rates that may change, all if not given.
 
         Each step is the least one by the free rates that closes the loops to first order, half a
         radian at most, or half a size; it is halved until the loops are less open.
         """
         robot, q = self.robot, q.copy()
+        free = np.ones(robot.n, dtype=bool) if free is None else free
 
         def opening(q: Array) -> Array:
             return self.error(q) / self.scale
@@ -230,11 +241,11 @@ class Loops:
         and what they open is closed; guesses that do not close are drawn again."""
         robot, count = self.robot, math.prod(shape)
         q, qd = np.empty((count, robot.nq)), np.empty((count, robot.n))
-        left, free = np.arange(count), np.ones(robot.n, dtype=bool)
+        left = np.arange(count)
         for _ in range(TRIES):
             draws = rng.normal(size=(left.size, 2, robot.n))
             guess = robot.integrate(robot.neutral, spread * draws[:, 0])
-            found, closed = self._close(guess, free)
+            found, closed = self.close(guess)
             q[left], qd[left] = found, draws[:, 1]
             left = left[~closed]
             if not left.size:

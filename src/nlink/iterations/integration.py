@@ -7,6 +7,7 @@ at a step before it is taken. Each method says in its own file how it steps; see
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from nlink.iterations import projection
 from nlink.iterations.event_search import EventHandling
 from nlink.iterations.rules import inverse_root, larger, mean_root, smaller, tolerance
 from nlink.iterations.sampling import WAITING, Sampling
@@ -154,20 +156,21 @@ class OneStep:
 class Integration:
     """The iteration of a method; `dense` if outputs lie within steps, else steps end there.
 
-    `restores` says that `given.restore` takes a new state back to where it belongs.
+    `projects` says that `given.close` takes a new state back to closed loops.
     """
 
-    def __init__(self, method: Method, *, dense: bool, restores: bool = False,
+    def __init__(self, method: Method, *, dense: bool, projects: bool = False,
                  events: EventHandling | None = None, sampling: Sampling | None = None) -> None:
-        self.method, self.dense, self.restores, self.events = method, dense, restores, events
+        self.method, self.dense, self.projects, self.events = method, dense, projects, events
         self.sampling = sampling
+        columns, brief = (projection.COLUMNS, projection.CELLS) if projects else ((), ())
         cells = {"t": 0.0, "h": 0.0, "fresh": 1.0, "steps": 0.0, "rejects": 0.0, "sweeps": 0.0,
                  **method.cells, **(events.cells if events else {}),
                  **(sampling.cells if sampling else {})}
         self.layout = Layout(
             ("y", "k0", *method.columns, *(events.columns if events else ())), cells,
-            (*method.brief_columns, *(("mark",) if events else ())),
-            ("status", *method.brief_cells, *(("marked", "mark_time") if events else ())),
+            (*method.brief_columns, *columns, *(("mark",) if events else ())),
+            ("status", *method.brief_cells, *brief, *(("marked", "mark_time") if events else ())),
             events.marks if events else ())
 
     def step(self, s: State, given: Any) -> State:
@@ -187,6 +190,9 @@ class Integration:
         attempt = self.method.attempt(s, trial, given)
         s, trial = attempt.state, attempt.trial or trial
         attempt = replace(attempt, ready=attempt.ready & moving)
+        if self.projects:  # a step is as good as its end
+            attempt = replace(attempt, error=where(less(projection.OPEN, s.opening), math.inf,
+                                                   attempt.error))
         good = less_equal(attempt.error, 1.0)
         judged = attempt.ready
         if self.events:
@@ -215,7 +221,7 @@ class Integration:
         if not self.dense:
             return s.y
         column = self.method.output(s, given)
-        column = given.restore(given.due, column) if self.restores else column
+        column = given.restore(given.due, column)
         return self.sampling.output(s, column, given) if self.sampling else column
 
     def _begin(self, s: State, moving: Any, given: Any) -> State:
@@ -272,5 +278,7 @@ class Integration:
         lost = where(equal(attempt.error, attempt.error), STATUS["step too small"],
                      STATUS["not finite"])
         lost = where(attempt.unsolved, STATUS["not converged"], lost)
+        if self.projects:
+            lost = where(less(projection.OPEN, s.opening), STATUS["not closed"], lost)
         status = where(failed, lost, where(many, STATUS["too many steps"], s.status))
         return s.replace(status=status)

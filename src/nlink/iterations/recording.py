@@ -49,7 +49,17 @@ class Call:
     """The column, and what else the program is given."""
     cells: tuple[Node, ...]
     results: tuple[Node | SharedNumbers, ...]
-    """One column, cells, or shared numbers."""
+    """A column, cells, a column and then cells, or shared numbers."""
+
+
+@dataclass(frozen=True)
+class Gives:
+    """What a program gives."""
+
+    column: bool = True
+    cells: int = 0
+    shared: bool = False
+    """Numbers that other programs read, and nothing else."""
 
 
 @dataclass(frozen=True)
@@ -143,21 +153,20 @@ class Recorder(Graph):
         self.body.append(statement)
 
     def call(self, name: str, time: Any, column: Any, cells: Sequence[Any] = (), *more: Any,
-             results: int | None = 0) -> Any:
-        """Call a program that gives a column (0), so many cells, or shared numbers (None)."""
+             gives: Gives) -> Any:
+        """Call a program; its results are a column, a list of cells, both, or shared numbers."""
         columns = tuple(x if isinstance(x, SharedNumbers) else self.keep(x)
                         for x in (column, *more))
         self._pass()
         given = tuple(self.lift(x) for x in cells)
-        if results:
-            values = tuple(self.fresh_cell() for _ in range(results))
-        elif results is None:
+        if gives.shared:
             self._count += 1
-            values = (SharedNumbers(name, self._count),)
+            first = [SharedNumbers(name, self._count)]
         else:
-            values = (self._column(f"{self.name} {self._count}"),)
-        self._add(Call(name, self.lift(time), columns, given, values))
-        return list(values) if results else values[0]
+            first = [self._column(f"{self.name} {self._count}")] if gives.column else []
+        found = [self.fresh_cell() for _ in range(gives.cells)]
+        self._add(Call(name, self.lift(time), columns, given, (*first, *found)))
+        return found if not first else (first[0], found) if found else first[0]
 
     def settle(self, state: State) -> State:
         """All columns of a state in their own memory."""
@@ -214,8 +223,7 @@ def reads(statement: Statement) -> list[Node]:
 class RecordedInputs:
     """What a recorded text is given: nodes for numbers, calls for programs."""
 
-    def __init__(self, recorder: Recorder, programs: Mapping[str, int | None],
-                 discrete: int) -> None:
+    def __init__(self, recorder: Recorder, programs: Mapping[str, Gives], discrete: int) -> None:
         self._recorder, self._programs = recorder, programs
         self.discrete = discrete
         """How many elements only jump: structure, not a value."""
@@ -229,7 +237,7 @@ class RecordedInputs:
         if name not in programs:
             return recorder.input(f"given {name}")
         return lambda time, column, cells=(), *more: recorder.call(
-            name, time, column, cells, *more, results=programs[name])
+            name, time, column, cells, *more, gives=programs[name])
 
 
 @dataclass(frozen=True)
@@ -250,10 +258,9 @@ class RecordedIteration:
                                           for part in (self.step, self.output)))
 
 
-def record(iteration: Iteration, programs: Mapping[str, int | None], discrete: int = 0,
+def record(iteration: Iteration, programs: Mapping[str, Gives], discrete: int = 0,
            ) -> RecordedIteration:
-    """An iteration that may call `programs`, given with the number of cells that they give, 0
-    for a column, None for shared numbers, on states of which so many elements only jump."""
+    """An iteration that may call `programs`, on states of which so many elements only jump."""
     recorder = Recorder(iteration.layout, "step")
     given = RecordedInputs(recorder, programs, discrete)
     step = recorder.finish(iteration.step(recorder.start(), given))

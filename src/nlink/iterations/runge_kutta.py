@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nlink.iterations.integration import Attempt, OneStep, Trial
+from nlink.iterations.projection import restored
 from nlink.iterations.rules import (
     inverse_root,
     larger,
@@ -23,7 +24,7 @@ from nlink.iterations.rules import (
     tolerance,
 )
 from nlink.iterations.tableau import Number, Tableau
-from nlink.iterations.text import Column, State, equal, kept, total, totals
+from nlink.iterations.text import Column, State, equal, total, totals
 from nlink.scalars.functions import Scalar, less, sqrt, where
 
 SAFETY, SHRINK, GROW = 0.9, 0.2, 6.0
@@ -62,7 +63,7 @@ class RungeKutta(StepControl):
         K = [s.k0]
         for row, node in zip(tableau.a[1:], tableau.c[1:], strict=True):
             K.append(given.rates(s.t + float(node) * h, s.y + h * weighted(row, K)))
-        new = kept(given.restore(trial.time, s.y + h * weighted(tableau.b, K)))
+        s, new = restored(s, trial.time, s.y + h * weighted(tableau.b, K), given)
         # before the call, this shares the pass that computes `new`
         error = 0.0 if self.adaptive else total(not_finite(new))
         rate = given.rates(trial.time, new)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from nlink.backends.llvm.integrator import new_records
 from nlink.backends.llvm.threads import MAKING
 from nlink.iterations.descent import OUTCOME, REPORTED, Descent
-from nlink.iterations.recording import record
+from nlink.iterations.recording import Gives, record
 from nlink.iterations.text import Shape
 from nlink.model.joints import Revolute
 from nlink.programs.keys import key
@@ -241,7 +241,7 @@ def _kernel(problem: Reaching, width: int) -> Integrator:
         known = _KERNELS.setdefault(problem.robot, {})
         if wanted not in known:
             programs, descent = problem.programs(), _descent(problem)
-            recorded = record(descent, dict.fromkeys(programs, 0))
+            recorded = record(descent, dict.fromkeys(programs, Gives()))
             shape = Shape(problem.size, own=problem.own, coordinates=problem.robot.nq)
 
             def compile_now() -> Compiled:

@@ -15,7 +15,7 @@ step that passes a bound ends there.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -31,9 +31,9 @@ from nlink.reaching.tasks import Residual, Row, Task
 from nlink.scalars.functions import (
     Scalar,
     Scalars,
-    abs,
     clip,
     floor,
+    largest,
     less,
     less_equal,
     maximum,
@@ -219,11 +219,3 @@ class Reaching:
                 shift = self.robot.mechanism.space.neutral[place]
                 lower[k], upper[k] = lower[k] - shift, upper[k] - shift
         return lower, upper
-
-
-def largest(values: Sequence[Scalar]) -> Scalar:
-    """The largest absolute value, 0 of none."""
-    most: Scalar = 0.0
-    for x in values:
-        most = maximum(most, abs(x))
-    return most

@@ -7,11 +7,13 @@ written by users import these names from `nlink`; docs/adding-a-scalar.md has a 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from nlink.scalars.primitives import Scalar, Scalars, divide, on
 
 __all__ = ["Scalar", "Scalars", "abs", "atan2", "clip", "cos", "divide", "exp", "float_bits",
-           "floor", "from_float_bits", "less", "less_equal", "literal", "log", "maximum", "minimum",
-           "pow", "scramble", "sign", "sin", "sqrt", "tanh", "where"]
+           "floor", "from_float_bits", "largest", "less", "less_equal", "literal", "log", "maximum",
+           "minimum", "pow", "scramble", "sign", "sin", "sqrt", "tanh", "where"]
 
 
 def literal(x: Scalar) -> float | None:
@@ -87,6 +89,14 @@ def minimum(a: Scalar, b: Scalar) -> Scalar:
 def maximum(a: Scalar, b: Scalar) -> Scalar:
     """The larger of two scalars; nan if one is."""
     return on("maximum", a, b)
+
+
+def largest(values: Iterable[Scalar]) -> Scalar:
+    """The largest absolute value of scalars, 0 of none."""
+    most: Scalar = 0.0
+    for x in values:
+        most = maximum(most, abs(x))
+    return most
 
 
 def clip(x: Scalar, low: Scalar, high: Scalar) -> Scalar:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 Array = np.ndarray
 OPEN = 1e-4
 """A start that is open by more, in radians or sizes of the loop, is no rounding."""
-PROJECTIONS = 2
-"""Of a start: the first takes an opening e to about e^3, the second to rounding."""
 
 
 def check_closing(robot: Robot, closing: Closing, method: Method, velocity: str) -> Closing:
@@ -47,9 +45,7 @@ def closed_start(robot: Robot, y0: Array) -> tuple[Array, Array]:
         return y0, unclosed
     loops, finite = robot.loops, np.isfinite(y0).all(axis=1)
     near = finite & (np.abs(loops.error(y0[:, :nq])) <= OPEN * loops.scale).all(axis=1)
-    q, qd = y0[near, :nq], y0[near, nq:]
-    for _ in range(PROJECTIONS):
-        q, qd = loops.project(q, qd)
+    q, qd = loops.project(y0[near, :nq], y0[near, nq:])
     unclosed[:] = finite & ~near
     unclosed[near] = ~loops.closed(q)  # nan is no closed state either
     if finite.any() and unclosed[finite].all():

@@ -126,15 +126,16 @@ def programs(system: System, own: list[float], *, traced: bool) -> dict[str, Cal
             return after
 
         found["sample"] = sample
-    if system.restores:
+    if system.restores or system.projects:
         def restore(t: float, y: Array) -> Array:
-            q, v, _ = system.split(y)
-            q = np.array(robot.mechanism.space.normalize(q))
-            if system.projects:
-                q, v = robot.loops.project(q, v)
-            return np.concatenate([q, v, y[len(q) + len(v):]])
+            return np.array([*robot.mechanism.space.normalize(y[:robot.nq]), *y[robot.nq:]])
 
-        found["restore"] = restore
+        def close(t: float, y: Array) -> tuple[Array, list[Any]]:
+            q, v, _ = system.split(restore(t, y))
+            q, v, left = robot.compute("project", q, v)
+            return np.concatenate([q, v, y[len(q) + len(v):]]), [left]
+
+        found |= {"restore": restore, "close": close}
     if system.watched:
         bounded = [each.trigger.element for each in system.watched if each.trigger.bounds]
         found["watch"] = lambda t, y: [np.float64(x) for x in system.watch(

@@ -25,7 +25,7 @@ from nlink.backends.llvm.rates import RolledRates
 from nlink.backends.llvm.threads import MAKING
 from nlink.iterations.event_search import EventHandling
 from nlink.iterations.integration import Integration, Method
-from nlink.iterations.recording import RecordedIteration, record
+from nlink.iterations.recording import Gives, RecordedIteration, record
 from nlink.iterations.sampling import Sampling
 from nlink.iterations.switching import Switching
 from nlink.iterations.text import Shape
@@ -194,21 +194,23 @@ class System:
         method = method.with_modes() if self.stepwise else method
         events = EventHandling([each.trigger for each in self.watched], switching) if (
             self.watched or switching) else None
-        return Integration(method, dense=dense, restores=self.restores, events=events,
+        return Integration(method, dense=dense, projects=self.projects, events=events,
                            sampling=self.sampling)
 
     def recorded(self, method: Method) -> RecordedIteration:
         """The statements of an iteration with a method; no program that it calls is traced."""
-        cells = {"watch": len(self.watched),
-                 "limited": sum(each.trigger.bounds for each in self.watched)}
-        called = {name: cells.get(name, 0) for name, needed in self._called().items() if needed}
+        gives = {"watch": Gives(False, len(self.watched)), "close": Gives(cells=1),
+                 "limited": Gives(False, sum(each.trigger.bounds for each in self.watched))}
+        called = {name: gives.get(name, Gives()) for name, needed in self._called().items()
+                  if needed}
         if method.solves:
-            called |= {"factor": None, "solve": 0}
+            called |= {"factor": Gives(shared=True), "solve": Gives()}
         return record(self.iteration(method), called, self.shape.discrete)
 
     def _called(self) -> dict[str, bool]:
         """What iterations call, and whether this one does."""
-        return {"rates": True, "restore": self.restores, "watch": bool(self.watched),
+        return {"rates": True, "restore": self.restores, "close": self.projects,
+                "watch": bool(self.watched),
                 "sample": self.sampling is not None and not self.asks,
                 **dict.fromkeys(("arrest", "propose", "slack"),
                                 self.modes is not None and not self.stepwise),
@@ -220,7 +222,7 @@ class System:
     def programs(self) -> dict[str, Program | RolledRates]:
         """All that an iteration calls, traced."""
         trace = {"rates": self.program, "restore": self.restore_program,
-                 "sample": self.sample_program,
+                 "close": self.close_program, "sample": self.sample_program,
                  **{name: partial(self.mode_program, name)
                     for name in ("arrest", "propose", "slack")},
                  "advance": self.advance_program,
@@ -247,7 +249,7 @@ class System:
 
     @property
     def restores(self) -> bool:
-        return self.projects or not self.robot.mechanism.space.flat
+        return not (self.projects or self.robot.mechanism.space.flat)
 
     @property
     def projects(self) -> bool:
@@ -554,20 +556,23 @@ class System:
         return self.velocity.derivative(self.performer(mechanism), q, v, qd, tau, drag)
 
     def restore_program(self) -> Program:
-        """y with q in its space and loops closed, for a state that left them by an error of
-        integration."""
+        """y with q in its space, for a state that left it by an error of integration."""
+        return self._part("restore", lambda t, y, u: [
+            *self.robot.mechanism.space.normalize(y[:self.robot.nq]), *y[self.robot.nq:]])
+
+    def close_program(self) -> Program:
+        """The same with loops closed, or almost, and what they are open by."""
 
         def values(t: Node, y: Sequence[Node], u: Sequence[Node]) -> list[Scalar]:
             robot = self.robot
             q, rates, parts = self.split(y)
             q = robot.mechanism.space.normalize(q)
-            if self.projects:
-                mechanism = self.varied.mechanism(robot, u[self.shape.timed:])
-                closed = perform(replace(robot.request("project"), mechanism=mechanism), q, rates)
-                q, rates = closed[:robot.nq], closed[robot.nq:]
-            return self.joined(q, rates, parts)
+            mechanism = self.varied.mechanism(robot, u[self.shape.timed:])
+            *closed, left = perform(replace(robot.request("project"), mechanism=mechanism),
+                                    q, rates)
+            return [*self.joined(closed[:robot.nq], closed[robot.nq:], parts), left]
 
-        return self._part("restore", values)
+        return self._part("close", values)
 
     def forces(self, graph: Graph, t: Node, q: Scalars, qd: Scalars, parts: Mapping[str, Scalars],
                 own: list[Node]) -> tuple[list[Scalar], list[Scalar]]:

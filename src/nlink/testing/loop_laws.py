@@ -78,7 +78,7 @@ def forces_balance(robot: Robot, x: Samples, engine: Engine | None) -> float:
 
 
 def projection_leaves_closed_states(robot: Robot, x: Samples, engine: Engine | None) -> float:
-    q, qd = robot.compute("project", x.q, x.qd, engine=engine)
+    q, qd, _ = robot.compute("project", x.q, x.qd, engine=engine)
     return worst([difference(q, x.q, 1.0), difference(qd, x.qd, 1.0)]) / float(
         _spread(robot, x).max())
 

@@ -50,6 +50,11 @@ class Memory:
         self.blocks = {each: self._take(blocks[each.program]) for call in calls
                        for each in call.results if isinstance(each, SharedNumbers)}
         places = [self.place_temporaries(each) for each in recordings]
+        # behind the column that a call gives there may be cells
+        size += max((len(each.results) - 1 for r in recordings for each in flat(r.body)
+                     if isinstance(each, Call) and isinstance(each.results[0], Node)
+                     and each.results[0].index in r.graph.columns),
+                    default=0)
         free = [self._take(size) for _ in range(max((p + 1 for at in places for p in at.values()),
                                                     default=0))]
         for at in places:
@@ -261,9 +266,12 @@ class StatementWriter:
         arguments = ", ".join(f"ptr {f.offset('%scratch', at)}" for at in places)
         f.do(f"call void @{call.name}({arguments}, ptr %data, ptr %room)")
         if to == memory.results:
-            for k, cell in enumerate(call.results):
-                assert isinstance(cell, Node)
-                self.values[cell.index] = f.load(real, "%scratch", memory.results + k * memory.row)
+            behind, cells = to, call.results
+        else:  # cells lie behind the column
+            behind, cells = to + memory.size * memory.row, call.results[1:]
+        for k, cell in enumerate(cells):
+            assert isinstance(cell, Node)
+            self.values[cell.index] = f.load(real, "%scratch", behind + k * memory.row)
 
     def _place(self, x: Node | SharedNumbers) -> int:
         """Where a column is, or what a program shares; cells from a program have one place."""

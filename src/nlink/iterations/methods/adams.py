@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import Any
 
 from nlink.iterations.integration import Attempt, Trial
+from nlink.iterations.projection import restored
 from nlink.iterations.rules import (
     larger,
     mean_root,
@@ -81,7 +82,7 @@ class Adams:
         sizes = [abs(h * (step.g[j] - step.g[j - 1])) * mean_root(x, given)
                  for j, x in enumerate(totals(*squares), 1)]
         errors = (pick(k, sizes, 1), pick(k, [1.0, *sizes], 1), pick(k, [1.0, 1.0, *sizes], 1))
-        new = kept(given.restore(trial.time, predicted + h * pick(k, step.g) * top))
+        s, new = restored(s, trial.time, predicted + h * pick(k, step.g) * top, given)
         step = AdamsStep(step.g, step.beta, step.psi, errors, predicted)
         error = errors[0] + total(not_finite(new))
         return Attempt(s, new, given.rates(trial.time, new), error, stages=(step,))

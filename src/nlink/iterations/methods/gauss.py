@@ -16,6 +16,7 @@ import math
 from typing import Any
 
 from nlink.iterations.integration import Attempt, OneStep, Trial
+from nlink.iterations.projection import restored
 from nlink.iterations.rules import not_finite
 from nlink.iterations.runge_kutta import weighted
 from nlink.iterations.tableau import Tableau
@@ -69,7 +70,7 @@ class Gauss(OneStep):
 
     def _finish(self, s: State, trial: Trial, given: Any) -> State:
         K = [s[name] for name in self.columns]
-        new = given.restore(trial.time, s.y + trial.size * weighted(self.tableau.b, K))
+        s, new = restored(s, trial.time, s.y + trial.size * weighted(self.tableau.b, K), given)
         return s.replace(new=new, rate=given.rates(trial.time, new))
 
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nlink.iterations.integration import Attempt, Trial
+from nlink.iterations.projection import restored
 from nlink.iterations.rules import mean_root, tolerance
 from nlink.iterations.runge_kutta import StepControl, weighted
 from nlink.iterations.text import Column, State, kept, total
@@ -82,7 +83,7 @@ class Rosenbrock(StepControl):
                 rate = given.rates(s.t + c * h, Y)
             b = g * rate + weighted([gamma * x for x in C], U) if U else g * rate
             U.append(given.solve(s.t, b, [g * h * d], factors))
-        new = kept(given.restore(trial.time, Y + U[-1]))
+        s, new = restored(s, trial.time, Y + U[-1], given)
         scale = tolerance(given, s.y, new)
         # an infinite state would make its own tolerance
         error = U[-1] / where(less(scale, math.inf), scale, math.nan)

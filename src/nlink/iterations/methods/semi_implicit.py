@@ -21,6 +21,7 @@ from typing import Any
 
 from nlink.iterations.box_problem import CELLS, begin_search, pivot
 from nlink.iterations.integration import Attempt, OneStep, Trial
+from nlink.iterations.projection import restored
 from nlink.iterations.rules import not_finite
 from nlink.iterations.text import State, equal, kept, total, when
 from nlink.scalars.functions import less, less_equal, where
@@ -39,7 +40,7 @@ class SemiImplicitEuler(OneStep):
         h, coordinate = trial.size, less(given.index, given.coordinates)
         faster = kept(s.y + h * where(coordinate, 0.0, s.k0))
         moving = given.rates(s.t, faster)
-        new = kept(given.restore(trial.time, faster + h * where(coordinate, moving, 0.0)))
+        s, new = restored(s, trial.time, faster + h * where(coordinate, moving, 0.0), given)
         error = total(not_finite(new))
         return Attempt(s, new, given.rates(trial.time, new), error)
 
@@ -63,7 +64,7 @@ class PivotingEuler(SemiImplicitEuler):
     def _move(self, s: State, faster: Any, trial: Trial, given: Any) -> State:
         moving = given.rates(s.t, faster)
         change = where(less(given.index, given.coordinates), trial.size * moving, 0.0)
-        new = kept(given.restore(trial.time, faster + change))
+        s, new = restored(s, trial.time, faster + change, given)
         return s.replace(new=new, rate=given.rates(trial.time, new))
 
 
