@@ -38,9 +38,11 @@ CHECKED = ["finger_edu_description/finger_edu", "iris_description/iris"]
 """Every law takes half a minute on a humanoid; the laws of mechanics are for all files."""
 
 
-LONG = ["centauro_description/centauro", "human_description/human", "icub_description/icub",
+LONG = ["alex_description/alex_nub_hands", "baxter_description/baxter",
+        "centauro_description/centauro", "g1_description/g1_29dof_rev_1_0",
+        "human_description/human", "icub_description/icub", "pr2_description/pr2",
         "romeo_description/romeo", "tiago_description/tiago", "tiago_pro_description/tiago_pro"]
-"""Robots of thirty and more rates like Talos, on which the laws take long; they are compared
+"""Robots of as many rates as Talos, or nearly, on which the laws take long; they are compared
 with Pinocchio."""
 KINDS = {name.split("/")[0]: name for name in reversed(FILES)}
 """The first file of each folder; the others are its variants."""
