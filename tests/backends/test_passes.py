@@ -118,7 +118,8 @@ def test_results_in_another_order_are_the_same_and_keep_other_values_alive():
     columns = with_results_in_order(code, sorted(range(40), key=lambda k: k % 20))
     inputs = {x.name: float(k) for k, x in enumerate([*a, *b])}
     assert columns(inputs) == code(inputs)
-    assert most_alive(code) == 20 and most_alive(columns) == 1
+    assert most_alive(code) == 20
+    assert most_alive(columns) == 1
 
 
 def test_interleave_puts_independent_chains_side_by_side():
