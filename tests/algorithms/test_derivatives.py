@@ -109,11 +109,10 @@ def depth_first(robot: Robot) -> bool:
 @pytest.mark.parametrize("block", range(10))
 @pytest.mark.slow
 def test_pinocchio_confirms(block):
-    """200 chains and trees, every other one on a floating base, bodies depth first: Pinocchio
-    takes what a joint carries to be numbered after it in one piece.
+    """200 chains and trees, every other one on a floating base.
 
-    Of the joints that Pinocchio has, those are left out that are composed of several: its
-    derivatives take the columns of a joint as constant.
+    Left out are joints composed of several (universal, planar) and bodies that are not numbered
+    depth first: of these, Pinocchio's derivatives are not what differences of its rnea are.
     """
     pin = pytest.importorskip("pinocchio")
     from nlink.formats.bridges import pinocchio_order, to_pinocchio
