@@ -5,6 +5,7 @@ That they hold for a mixed tree, bundled robots and any mechanism is a law (test
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +21,8 @@ from nlink.testing.mechanisms import EVERY
 from nlink.testing.samples import difference, state_partials, torque_scale
 
 MECHANISMS = 200
+POINTS, COMPOSITE = ({"algorithm": name, "engine": "python"} for name in ("points", "composite"))
+"""The recursions, without a count of what else there is."""
 
 
 def by_finite_wrenches(robot: Robot, x, name: str) -> np.ndarray:
@@ -44,10 +47,10 @@ def test_complex_steps_on_random_mechanisms(block):
         robot = random_robot(seed, 1 + seed // 20 % 5, tree=bool(seed % 2), types=EVERY)
         x = samples(robot, seed, states=2)
         tau = np.abs(robot.inverse_dynamics(x.q, x.qd, x.qdd, engine="numpy")).max()
-        found = robot.inverse_dynamics_derivatives(x.q, x.qd, x.qdd, engine="numpy")
+        found = robot.inverse_dynamics_derivatives(x.q, x.qd, x.qdd, **POINTS)
         for a, b in zip(found, state_partials("inverse_dynamics", robot, x), strict=True):
             assert difference(a, b, tau, torque_scale(robot)) <= 1e-12, f"seed {seed}"
-        *found, _ = robot.forward_dynamics_derivatives(x.q, x.qd, x.tau, engine="numpy")
+        *found, _ = robot.forward_dynamics_derivatives(x.q, x.qd, x.tau, **COMPOSITE)
         spread = np.linalg.cond(robot.mass_matrix(x.q, engine="numpy")).max(initial=1.0)
         for a, b in zip(found, state_partials("forward_dynamics", robot, x), strict=True):
             assert difference(a, b, 1.0) <= 1e-12 + 1e-14 * spread, f"seed {seed}"
@@ -92,31 +95,50 @@ def test_compiled_batches_and_out():
         np.testing.assert_array_equal(a, c)
 
 
-@pytest.mark.parametrize("floating", [False, True])
-def test_pinocchio_confirms(floating):
+def depth_first(robot: Robot) -> bool:
+    """Whether bodies are numbered along one branch after the other."""
+    path = [0]
+    for body, joint in enumerate(robot.joints, 1):
+        if joint.parent not in path:
+            return False
+        path = [*path[:path.index(joint.parent) + 1], body]
+    return True
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("block", range(10))
+@pytest.mark.slow
+def test_pinocchio_confirms(block):
+    """200 chains and trees, every other one on a floating base.
+
+    Left out are joints composed of several (universal, planar) and bodies that are not numbered
+    depth first: of these, Pinocchio's derivatives are not what differences of its rnea are.
+    """
     pin = pytest.importorskip("pinocchio")
     from nlink.formats.bridges import pinocchio_order, to_pinocchio
 
-    types = ("revolute", "prismatic", "spherical")
-    for seed in range(4):
-        robot = random_robot(seed, 5, types=types, friction=False, armature=False)
-        if floating:
-            d = robot.description
-            robot = Robot(replace(d, joints=(replace(d.joints[0], type=nlink.Free()),
-                                             *d.joints[1:])))
+    types = ("revolute", "prismatic", "helical", "spherical", "free")
+    drawn = (random_robot(seed, 1 + seed % 5, types=types, friction=False)
+             for seed in itertools.count(1000 * block))
+    for number, robot in enumerate(itertools.islice(filter(depth_first, drawn), 20)):
+        d = robot.description
+        if number % 2:
+            robot = Robot(replace(d, joints=(
+                replace(d.joints[0], type=nlink.Free(), armature=0.0), *d.joints[1:])))
         order, model = pinocchio_order(robot.description), to_pinocchio(robot.description)
         data = model.createData()
-        x = samples(robot, seed, states=1)[0]
+        x = samples(robot, number, states=1)[0]
         swap, rates = np.ix_(order.rates, order.rates), order.rates
         state = x.q[order.coordinates], x.qd[rates]
         pin.computeRNEADerivatives(model, data, *state, x.qdd[rates])
-        found = robot.inverse_dynamics_derivatives(x.q, x.qd, x.qdd, engine="python")
+        found = robot.inverse_dynamics_derivatives(x.q, x.qd, x.qdd, **POINTS)
         for a, b in zip(found, (data.dtau_dq, data.dtau_dv), strict=True):
-            assert difference(a[swap], b, 1.0) < 1e-10
+            assert difference(a[swap], b, 1.0) < 1e-10, robot.name
         expected = pin.computeABADerivatives(model, data, *state, x.tau[rates])
-        found = robot.forward_dynamics_derivatives(x.q, x.qd, x.tau, engine="python")
+        found = robot.forward_dynamics_derivatives(x.q, x.qd, x.tau, **COMPOSITE)
+        spread = np.linalg.cond(robot.mass_matrix(x.q, engine="python"))
         for a, b in zip(found, expected, strict=True):
-            assert difference(a[swap], b, 1.0) < 1e-10
+            assert difference(a[swap], b, 1.0) < 1e-10 + 1e-14 * spread, robot.name
 
 
 def test_a_pendulum_by_hand():
@@ -141,7 +163,8 @@ def test_dual_numbers_follow_the_rules_of_primitives():
 @pytest.mark.slow
 def test_many_joints_are_derived_in_parts():
     """A tree whose program would be long: three kernels and products, as one program gives it."""
-    robot = random_robot(5, 12, types=("revolute", "spherical"), fixed=False)
+    robot = random_robot(5, 14, types=("revolute", "spherical"), fixed=False)
+    assert robot.request("forward_dynamics_derivatives").too_long
     x = samples(robot, states=3)
     found = robot.forward_dynamics_derivatives(x.q, x.qd, x.tau, x.f_ext)
     whole = robot.forward_dynamics_derivatives(x.q, x.qd, x.tau, x.f_ext, engine="numpy")

@@ -10,10 +10,12 @@ from nlink.backends.llvm.code import lower
 from nlink.backends.llvm.passes import (
     fuse,
     interleave,
+    most_alive,
     move_negations,
     optimize,
     schedule,
     share_reciprocals,
+    with_results_in_order,
 )
 from nlink.backends.llvm.pieces import Slot, cut
 from nlink.scalars.graph import Graph
@@ -105,6 +107,19 @@ def test_schedule_keeps_few_values_alive():
     alive = max(sum(k <= now < last.get(k, 10**9) for k in range(len(code.instructions)))
                 for now in range(len(code.instructions)))
     assert alive <= 5
+
+
+def test_results_in_another_order_are_the_same_and_keep_other_values_alive():
+    """Rows of products a_i b_j first need every b_j; columns need one at a time."""
+    g = Graph()
+    a, b = [g.input(f"a[{k}]") for k in range(2)], [g.input(f"b[{k}]") for k in range(20)]
+    roots = [x * x for x in b]
+    code = schedule(lower([x * y for x in a for y in roots]))
+    columns = with_results_in_order(code, sorted(range(40), key=lambda k: k % 20))
+    inputs = {x.name: float(k) for k, x in enumerate([*a, *b])}
+    assert columns(inputs) == code(inputs)
+    assert most_alive(code) == 20
+    assert most_alive(columns) == 1
 
 
 def test_interleave_puts_independent_chains_side_by_side():

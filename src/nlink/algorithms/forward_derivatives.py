@@ -13,29 +13,26 @@ so that what is zero between branches stays zero, and its factors give qdd and e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from nlink.algorithms.dynamics_derivatives import inverse_dynamics_derivatives
 from nlink.algorithms.inverse_dynamics import bias
 from nlink.algorithms.kinematics import body_wrenches
 from nlink.algorithms.matrices import Dense, TreeFactors, dense, identity, mass_matrix
 from nlink.algorithms.sweep import Column, Unrolled
 from nlink.model.mechanism import Attachment
-from nlink.scalars.functions import Scalar
 
 
 def forward_dynamics_derivatives(mechanism: Unrolled, q: Column, qd: Column, tau: Column,
                                  links: tuple[Attachment, ...], f_ext: Column | None,
                                  ) -> tuple[Dense, Dense, Dense]:
     """dqdd/dq, dqdd/dqd and dqdd/dtau = M^-1."""
-    M = TreeFactors.of(dense(mechanism, mass_matrix(mechanism, q)))
+    M = TreeFactors.of(mechanism, dense(mechanism, mass_matrix(mechanism, q)))
     qdd = _accelerations(mechanism, M, q, qd, tau, links, f_ext)
     by_q, by_qd = (dense(mechanism, pairs) for pairs in inverse_dynamics_derivatives(
         mechanism, q, qd, qdd, links, f_ext))
-    columns = [M.solve(unit) for unit in identity(len(by_q))]
+    columns = [M.solve(unit, k, upto=k + 1) for k, unit in enumerate(identity(len(by_q)))]
     inverse = [[columns[max(i, j)][min(i, j)] for j in range(len(columns))]
                for i in range(len(columns))]
-    return _yield(M, by_q), _yield(M, by_qd), inverse
+    return _accelerated(M, by_q), _accelerated(M, by_qd), inverse
 
 
 def _accelerations(mechanism: Unrolled, M: TreeFactors, q: Column, qd: Column, tau: Column,
@@ -49,7 +46,9 @@ def _accelerations(mechanism: Unrolled, M: TreeFactors, q: Column, qd: Column, t
     return [tuple(next(solved) for _ in ts) for ts in tau]
 
 
-def _yield(M: TreeFactors, forces: Sequence[Sequence[Scalar]]) -> Dense:
-    """-M^-1 forces, column by column."""
-    columns = [M.solve([-x for x in column]) for column in zip(*forces, strict=True)]
+def _accelerated(M: TreeFactors, forces: Dense) -> Dense:
+    """-M^-1 forces, column by column: a rate changes the forces on what carries it and on what
+    it carries."""
+    columns = [M.solve([-x for x in column], k)
+               for k, column in enumerate(zip(*forces, strict=True))]
     return [list(row) for row in zip(*columns, strict=True)]

@@ -6,7 +6,7 @@ Elements couple every joint with those that carry it: a column is a sweep along 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from nlink.algorithms.forward_dynamics import (
@@ -226,17 +226,76 @@ class Factors:
 
 @dataclass(frozen=True, slots=True)
 class TreeFactors:
-    """U D U^T of a symmetric matrix of a tree, tips first: what is zero between branches stays
-    zero."""
+    """U D U^T of the mass matrix of a tree, tips first: what is zero between branches stays zero.
 
-    flipped: Factors
+    Rates are numbers from 0, and `paths` has for each those that carry it, the nearest first.
+    """
+
+    paths: tuple[tuple[int, ...], ...]
+    U: Dense
+    inverses: list[Scalar]
+    _responses: dict[tuple[int, int], list[Scalar]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, M: Dense) -> TreeFactors:
-        return cls(Factors.of([row[::-1] for row in reversed(M)]))
+    def of(cls, mechanism: Driver, M: Dense) -> TreeFactors:
+        paths = rate_paths(mechanism)
+        U, inverses = [row[:] for row in M], [divide(1, 1)] * len(M)
+        for k in reversed(range(len(M))):
+            inverses[k] = divide(1, U[k][k])
+            for at, i in enumerate(paths[k]):
+                ratio = U[k][i] * inverses[k]
+                for j in paths[k][at:]:
+                    U[i][j] = U[i][j] - ratio * U[k][j]
+                U[i][k] = ratio
+        return cls(paths, U, inverses)
 
-    def solve(self, b: Sequence[Scalar]) -> list[Scalar]:
-        return self.flipped.solve(b[::-1])[::-1]
+    def solve(self, b: Sequence[Scalar], rate: int | None = None, *, upto: int | None = None,
+              ) -> list[Scalar]:
+        """M^-1 b, its elements before `upto`, if given.
+
+        If a rate is given, b is zero but for this rate, those that carry it and those that it
+        carries; all others follow what carries them.
+        """
+        n = len(b)
+        loaded = [rate is None or k == rate or k in self.paths[rate] or rate in self.paths[k]
+                  for k in range(n)]
+        x = list(b)
+        for k in reversed(range(n)):
+            if loaded[k]:
+                for i in self.paths[k]:
+                    x[i] = x[i] - self.U[i][k] * x[k]
+                x[k] = x[k] * self.inverses[k]
+        for k in range(n if upto is None else upto):
+            if loaded[k]:
+                for i in self.paths[k]:
+                    x[k] = x[k] - self.U[i][k] * x[i]
+            else:
+                last = next((i for i in self.paths[k] if loaded[i]), None)
+                if last is not None:
+                    x[k] = dot(self.response(k, last), [x[i] for i in (last, *self.paths[last])])
+        return x[:upto]
+
+    def response(self, k: int, last: int) -> list[Scalar]:
+        """How rate k follows `last` and those that carry it, if no force acts in between."""
+        if (k, last) not in self._responses:
+            between = self.paths[k][:self.paths[k].index(last)]
+            row = [-self.U[i][k] for i in (last, *self.paths[last])]
+            for c in between:
+                row = [x - self.U[c][k] * y for x, y in zip(row, self.response(c, last),
+                                                            strict=True)]
+            self._responses[k, last] = row
+        return self._responses[k, last]
+
+
+def rate_paths(mechanism: Driver) -> tuple[tuple[int, ...], ...]:
+    """For each rate the rates that carry it, the nearest first; of one joint, those before it."""
+    number, paths = rates(mechanism), list[tuple[int, ...]]()
+    for own, parent in zip(number, mechanism.parents, strict=True):
+        above = number[parent - 1][-1] if parent else None
+        for k in own:
+            before = k - 1 if k > own.start else above
+            paths.append(() if before is None else (before, *paths[before]))
+    return tuple(paths)
 
 
 def dot(a: Scalars, b: Scalars) -> Scalar:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from nlink.backends.llvm.threads import threads
 from nlink.bench.timing import Bench, adder, best, best_call, caller
 from nlink.compute.complexity import count
 from nlink.compute.engines import kernel
@@ -21,25 +22,36 @@ DERIVATIVES = (
     ("forward_dynamics_derivatives", ("q", "qd", "tau")),
 )
 
+PARTS = ("forward_dynamics", "inverse_dynamics_derivatives", "inverse_mass_matrix")
+"""What derivatives of forward dynamics are computed by, where one program would be too long."""
+
 
 def bench_derivatives(bench: Bench, robot: Robot, states: dict[str, np.ndarray], model: Any,
-                      seconds: float,
-                      which: Sequence[tuple[str, tuple[str, ...]]] = DERIVATIVES) -> None:
+                      seconds: float) -> None:
     """A batch, Pinocchio's call (if there is a model), and a compilation without the cache."""
     from nlink.backends.llvm.translate import compile_program
 
     order = pinocchio_order(robot.description)
-    for what, names in which:
+    for what, names in DERIVATIVES:
         add = adder(bench, robot.name, what)
         request = robot.request(what)
         bench.operations[f"{robot.name} {what}"] = count(robot, what).total
-        begin = time.perf_counter()
-        compile_program(request.program())
-        add("cold compilation", time.perf_counter() - begin)
-        code, inputs = kernel(request), [states[name] for name in names]
+        inputs = [states[name] for name in names]
         size = len(inputs[0])
-        outs = [np.empty((size, port.size)) for port in code.outputs]
-        add("nlink batch", best(partial(code.run, inputs, outs, size, 1), seconds) / size)
+        parts = PARTS if request.too_long else (what,)
+        begin = time.perf_counter()
+        for part in parts:
+            compile_program(robot.request(part).program())
+        add("cold compilation", time.perf_counter() - begin)
+        outs = [np.empty((size, *port.shape)) for port in request.ports[1]]
+        if len(parts) == 1:
+            run = partial(kernel(request).run, inputs, [x.reshape(size, -1) for x in outs], size, 1)
+        else:
+            run = partial(getattr(robot, what), *inputs, out=tuple(outs))
+        before = threads()
+        threads(1)
+        add("nlink batch", best(run, seconds) / size)
+        threads(before)
         if model is not None:
             _pinocchio(add, model, what, _swapped(order, names, inputs), seconds)
 

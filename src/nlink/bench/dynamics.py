@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from nlink.bench.closed_chains_bench import bench_loops
-from nlink.bench.derivatives_bench import DERIVATIVES, bench_derivatives
+from nlink.bench.derivatives_bench import bench_derivatives
 from nlink.bench.peers import bench_mobility, bench_mujoco, bench_pinocchio
 from nlink.bench.timing import Bench, adder, best, best_call, caller, filler
 from nlink.bench.urdf_peers import URDF_PEERS, bench_urdf_peers
@@ -162,7 +162,7 @@ def _bench_humanoid(bench: Bench, seconds: float, rates: Mapping[str, float]) ->
         elif model is not None:
             bench_mobility(add, model, states["q"][:, order.coordinates], seconds)
     _bench_limits(bench, robot, rates)
-    bench_derivatives(bench, robot, states, model, seconds, DERIVATIVES[:1])
+    bench_derivatives(bench, robot, states, model, seconds)
 
 
 def humanoid_path() -> Path | None:

@@ -132,7 +132,7 @@ class Computations:
             raise ValueError(f"engine: {engine!r}, expected one of {', '.join(ENGINES)}")
         entry = self._formulation(name, how.get("algorithm"), stand_ins=True)
         request = self._request(entry, frame, wrenches)
-        if engine is None and entry.in_parts and request.many_joints:
+        if engine is None and entry.in_parts and request.too_long:
             return forward_derivatives(request, lambda part: self._function(
                 part, frame, wrenches and part != "inverse_mass_matrix", {}))
         if not entry.stand_in:

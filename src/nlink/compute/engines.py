@@ -113,11 +113,6 @@ class Request:
         return (self._straight(most) if most else None) or rolled
 
     @property
-    def many_joints(self) -> bool:
-        """Whether its straight-line code may be long."""
-        return not self._few
-
-    @property
     def _few(self) -> bool:
         return len(self.mechanism.joints) <= FEW_JOINTS
 

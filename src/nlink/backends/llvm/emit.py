@@ -17,7 +17,7 @@ from nlink.backends.llvm.code import Code, lower
 from nlink.backends.llvm.ir import Constants, Function, Lanes, Target
 from nlink.backends.llvm.lookup_code import integer_parts, look_up
 from nlink.backends.llvm.memory import Columns, LaneRows, Reader, RowWriter, distribute
-from nlink.backends.llvm.passes import optimize
+from nlink.backends.llvm.passes import most_alive, optimize, with_results_in_order
 from nlink.backends.llvm.pieces import Piece, Pieces, Slot, cut
 from nlink.backends.llvm.repetition import repeat
 from nlink.backends.llvm.sincos import SinCos, sincos
@@ -147,8 +147,12 @@ def emit_program(program: Program, target: Target) -> StraightCode:
     memory, zeros and other repeated values once, and a loop distributes them: many
     scattered stores in one block of code cost LLVM far more time than the arithmetic.
     """
-    pieces = cut(optimize(lower(program.results), fma=target.fma),
-                 direct=len(program.results) <= DIRECT)
+    code = optimize(lower(program.results), fma=target.fma)
+    direct = len(program.results) <= DIRECT
+    if not direct:
+        columns = with_results_in_order(code, _columns_from_the_last(program.outputs))
+        code = min(code, columns, key=most_alive)
+    pieces = cut(code, direct=direct)
     many = len(pieces.pieces) > 1
     vectors = pieces.vectors(target.width)
     constants = Constants(target.width) if target.width == AVX else None
@@ -161,6 +165,16 @@ def emit_program(program: Program, target: Target) -> StraightCode:
         one = _in_pieces(program, pieces, Lanes(Function(), 1, target.fma, constants), False)
         text, apart, count = "\n".join([block, *apart, *one]), (), vectors if many else None
     return StraightCode(text, apart, scratch, count, constants.to_bytes() if constants else b"")
+
+
+def _columns_from_the_last(ports: Sequence[Port]) -> list[int]:
+    """The elements of ports by their places along the last axis, those of all ports together.
+
+    Columns of matrices are what belongs to one joint, and inward sweeps begin at the last.
+    """
+    elements = [(-(k % port.shape[-1]) if port.shape else 0, n, k)
+                for n, port in enumerate(ports) for k in range(port.size)]
+    return sorted(range(len(elements)), key=elements.__getitem__)
 
 
 def _one_in_lanes(program: Program) -> str:

@@ -6,7 +6,7 @@ test runs each of them on random code. `optimize` is the order they are applied 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
 from nlink.backends.llvm.code import Code, CodeWriter, Instruction, reorder
@@ -140,6 +140,26 @@ def schedule(code: Code) -> Code:
             stack.extend((a, False) for a in sorted(instructions[i].args, key=need.__getitem__)
                          if not done[a])
     return reorder(code, order)
+
+
+def with_results_in_order(code: Code, order: Sequence[int]) -> Code:
+    """`schedule`, the results computed in another order; which is which stays as it was."""
+    moved = schedule(Code(code.instructions, tuple(code.results[k] for k in order)))
+    place = dict(zip(order, moved.results, strict=True))
+    return Code(moved.instructions, tuple(place[k] for k in range(len(order))))
+
+
+def most_alive(code: Code) -> int:
+    """How many results of operations are waiting to be read, at most."""
+    last = dict[int, int]()
+    for n, i in enumerate(code.instructions):
+        last.update(dict.fromkeys(i.args, n))
+    most = alive = 0
+    for n, i in enumerate(code.instructions):
+        alive -= sum(last[a] == n and bool(code.instructions[a].args) for a in set(i.args))
+        alive += bool(i.args) and n in last
+        most = max(most, alive)
+    return most
 
 
 LATENCY = {"add": 3, "sub": 3, "div": 14, "sqrt": 20, "sin": 55, "cos": 55}
