@@ -9,6 +9,7 @@ import re
 import sys
 import types
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -28,9 +29,8 @@ TEST = re.compile(r"(tests/[\w/]+\.py)(?:::(\w+))?")
 SOURCE = re.compile(r"`(?:nlink/)?([a-z]\w*/[\w/]+\.py)`")
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-LONG = {"README", "adding-an-integrator", "closed-chains", "compiler", "denoc", "diagonal",
-        "operator-algebra", "simulation"}
-"""Pages that take seconds."""
+IN_A_KERNEL = {"optimal-control", "urdf-to-simulation"} if find_spec("nbclient") else set()
+"""Pages that `test_notebooks.py` runs as notebooks."""
 
 
 @pytest.fixture
@@ -45,8 +45,8 @@ def _algorithms_as_they_were():
 @pytest.mark.slow
 @pytest.mark.usefixtures("_algorithms_as_they_were")
 @pytest.mark.parametrize("page", [
-    pytest.param(page, marks=[pytest.mark.slow] * (page.stem in LONG),
-                 id=str(page.relative_to(ROOT))) for page in PAGES])
+    pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES
+    if page.stem not in IN_A_KERNEL])
 def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     module = types.ModuleType(f"page_{page.stem.replace('-', '_')}")
