@@ -33,6 +33,7 @@ OUTSIDE = re.compile(r"\]\((https?:[^)]*)\)")
 SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMANDS = {"pip", "pytest", "dask", "cc", ".ci/run", ".ci/minimum"}
 """What shell blocks call besides nlink, Python and `./run`."""
+KINDS = {"python", "sh", "text", "toml"}
 SOURCE = re.compile(r"`(?:nlink/)?([a-z]\w*/[\w/]+\.py)`")
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -66,6 +67,13 @@ def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
         with contextlib.redirect_stdout(printed):
             exec(code, module.__dict__)
         assert block[2] is None or printed.getvalue() == block[2]
+
+
+@pages
+def test_blocks_are_of_kinds_that_tests_know(page):
+    """No Python that is spelled so that nothing runs it."""
+    kinds = re.findall(r"^```([^`\n]+)$", page.read_text("utf-8"), re.MULTILINE)
+    assert {kind for kind in kinds if not kind.startswith("{")} <= KINDS
 
 
 @pages
