@@ -39,8 +39,9 @@ def members() -> Iterator[tuple[str, Any]]:
     """Public methods and properties of the classes that users call."""
     for owner in CALLED:
         for name in dir(owner):
-            if not name.startswith("_"):
-                yield f"{owner.__name__}.{name}", inspect.getattr_static(owner, name)
+            item = inspect.getattr_static(owner, name)
+            if not name.startswith("_") and (hasattr(item, "__get__") or callable(item)):
+                yield f"{owner.__name__}.{name}", item
 
 
 def test_public_names_have_docstrings():
