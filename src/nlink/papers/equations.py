@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from nlink.papers.operators.diagonal_state import cross
 from nlink.papers.operators.linear import Operator
 from nlink.papers.operators.origins import tilde
 from nlink.papers.operators.quasi_velocities import Diagonal
@@ -275,7 +276,7 @@ MISPRINTS = (
                lambda s: (_inward_steps(s.d) @ _printed_turn(s), s.rate(_inward_steps)),
                "the rate of the step between frames, for every joint"),
         _koz95("4", r"\Omega_\delta = [0, \dot\theta \tilde h; 0, 0]",
-               lambda s: (_inward_steps(s.d) @ s.d.Omega_delta.blocks, s.rate(_inward_steps)),
+               lambda s: (_inward_steps(s.d) @ cross(s.d.links.S * s.qd[:, None]), s.rate(_inward_steps)),
                "for a slide"),
         "a slide turns nothing"),
     Misprint(

@@ -21,7 +21,8 @@ PAPER = 1e-6
 """The tolerance of [Saha03]."""
 OPEN_LOOP = ("the motion is unstable in open loop, so when errors have grown to be seen depends on "
              "the method, its tolerance and its steps; see the growth of errors below")
-PICTURE = {"width": 480, "height": 360}
+WIDTH, HEIGHT = 480, 360
+"""Of pictures, in pixels."""
 
 
 def the_arms(report: PaperReport) -> None:
@@ -43,11 +44,11 @@ def the_arms(report: PaperReport) -> None:
 def _picture(arm: Arm) -> str:
     """The arm half-way along its motion, in the colours of the reader."""
     light, dark = (base64.b64encode(arm.robot.png(None, (arm.start + arm.end) / 2, theme=theme,
-                                                  **PICTURE)).decode("ascii")
+                                                  width=WIDTH, height=HEIGHT)).decode("ascii")
                    for theme in ("light", "dark"))
     return (f'<picture><source media="(prefers-color-scheme: dark)" '
-            f'srcset="data:image/png;base64,{dark}"><img alt="" width={PICTURE["width"]} '
-            f'height={PICTURE["height"]} src="data:image/png;base64,{light}"></picture>')
+            f'srcset="data:image/png;base64,{dark}"><img alt="" width={WIDTH} '
+            f'height={HEIGHT} src="data:image/png;base64,{light}"></picture>')
 
 
 def forces(report: PaperReport) -> None:
