@@ -1,5 +1,5 @@
-"""The site of the documentation, built by `./run docs`: the Markdown pages as they are, and a
-reference made from docstrings."""
+"""The site of the documentation, built by `./run docs`: the Markdown pages as they are, the
+tutorials also as notebooks, and a reference made from docstrings."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
+from notebooks import write_notebooks  # noqa: E402
 from reference import write_reference  # noqa: E402
 
 import nlink  # noqa: E402
@@ -71,6 +72,15 @@ def list_the_rest(app: Any, docname: str, source: list[str]) -> None:
         source[0] = source[0].replace(last, "\n".join([last.rstrip(), *rest, ""]))
 
 
+def offer_notebook(app: Any, docname: str, source: list[str]) -> None:
+    """Below its title a tutorial has a link to the notebook that is made from it."""
+    folder, _, name = docname.partition("/")
+    if folder == "tutorials":
+        title, rest = source[0].split("\n", 1)
+        source[0] = (f"{title}\n\n{{download}}`This page as a Jupyter notebook "
+                     f"<../notebooks/{name}.ipynb>`\n{rest}")
+
+
 def as_restructured_text(app: Any, what: str, name: str, item: Any, options: Any,
                          lines: list[str]) -> None:
     """Plain docstrings: signs that are markup are escaped, indented lines stand as they are."""
@@ -94,6 +104,8 @@ def as_restructured_text(app: Any, what: str, name: str, item: Any, options: Any
 
 def setup(app: Any) -> None:
     write_reference(HERE / "api")
+    write_notebooks(HERE / "notebooks")
     app.connect("source-read", lead_to_pages)
     app.connect("source-read", list_the_rest)
+    app.connect("source-read", offer_notebook)
     app.connect("autodoc-process-docstring", as_restructured_text)

@@ -9,6 +9,8 @@ from typing import Any
 
 import nlink
 import nlink.simulation
+import nlink.sweeps
+import nlink.testing
 
 TITLES = {
     "robot": "Robot",
@@ -20,18 +22,21 @@ TITLES = {
     "sweeps": "Sweeps",
     "closures": "Mimic joints",
     "scalars": "Functions for controllers and events",
-    "testing": "Checks",
+    "testing": "Checks, laws and random mechanisms",
     "backends": "Threads",
 }
 
 
 def public_names() -> dict[str, list[str]]:
-    """The names of nlink and of nlink.simulation as they are written, by package."""
+    """The names of nlink and of its packages for users as they are written, by package."""
     found: dict[str, list[str]] = {package: [] for package in TITLES}
     for name in nlink.__all__:
         found.setdefault(nlink._HOME[name].split(".")[1], []).append(f"nlink.{name}")
-    found["simulation"] += [f"nlink.simulation.{name}" for name in nlink.simulation.__all__
-                            if name not in nlink.__all__]
+    known = {id(getattr(nlink, name)) for name in nlink.__all__}
+    for module in (nlink.simulation, nlink.sweeps, nlink.testing):
+        found[module.__name__.split(".")[1]] += [
+            f"{module.__name__}.{name}" for name in module.__all__
+            if id(getattr(module, name)) not in known]
     return {package: names for package, names in found.items() if names}
 
 

@@ -167,7 +167,14 @@ class Robot(Editable, WholeBody):
     def random_state(self, rng: np.random.Generator | int | None = None,
                      shape: tuple[int, ...] = ()) -> tuple[Array, Array]:
         """q and qd at random: q within the joint limits (or a turn, or a metre) and anywhere in
-        spaces that end nowhere, qd normal. With loops, closed states around home."""
+        spaces that end nowhere, qd normal. With loops, closed states around home.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> q, qd = robot.random_state(0, shape=(100,))
+        >>> q.shape, qd.shape
+        ((100, 2), (100, 2))
+        """
         rng = np.random.default_rng(rng)
         if self._mechanism.closures:
             return self.loops.random_state(rng, shape)
@@ -181,24 +188,50 @@ class Robot(Editable, WholeBody):
         """The configuration that rates v lead to in a unit of time.
 
         For coordinates that are plain numbers it is q + v; quaternions stay unit.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> robot.integrate([0.1, 0.2], [0.3, -0.1]).round(12)
+        array([0.4, 0.1])
         """
         space = self._mechanism.space
         return columnwise(space.integrate, q=(q, space.nq), v=(v, space.nv), width=space.nq)
 
     def difference(self, q0: ArrayLike, q1: ArrayLike) -> Array:
-        """The rates that lead from q0 to q1 in a unit of time: integrate(q0, it) is q1."""
+        """The rates that lead from q0 to q1 in a unit of time: integrate(q0, it) is q1.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> robot.difference([0.1, 0.2], [0.4, 0.1]).round(12)
+        array([ 0.3, -0.1])
+        """
         space = self._mechanism.space
         return columnwise(space.difference, q0=(q0, space.nq), q1=(q1, space.nq), width=space.nv)
 
     def save(self, path: str | Path, *, dh: Convention | None = None) -> list[str]:
         """Write the robot as .toml, .urdf or .xml (MJCF), in one step; returned is what the
-        format cannot hold, a line for each kind. `dh` asks for a DH table in a .toml file."""
+        format cannot hold, a line for each kind. `dh` asks for a DH table in a .toml file.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> import tempfile
+        >>> path = tempfile.mkdtemp() + "/arm.urdf"
+        >>> lost = robot.save(path)
+        >>> nlink.load(path).n, len(lost)
+        (2, 4)
+        """
         from nlink.formats.convert import write_description
 
         return write_description(self.description, path, dh)
 
     def to_toml(self, path: str | Path | None = None) -> str:
-        """The robot as TOML text that reads back to an equal one; written to `path` if given."""
+        """The robot as TOML text that reads back to an equal one; written to `path` if given.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> robot.to_toml().splitlines()[0]
+        'name = "double_pendulum"'
+        """
         text = to_toml(self.description)
         if path is not None:
             write_text(path, text)
@@ -231,6 +264,11 @@ class Robot(Editable, WholeBody):
 
         `.show(q)` moves it, `.follow()` shows a simulation while it runs. Only this machine can
         look unless `host` says otherwise. Needs viser: pip install nlink[viewer].
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> shown = robot.view()                  # doctest: +SKIP
+        >>> shown.url                             # doctest: +SKIP
         """
         from nlink.viewer.server import RobotView
 
@@ -243,6 +281,13 @@ class Robot(Editable, WholeBody):
 
         `f_ext` is a wrench on each link, (..., links, 6), (moment, force) about the origin of
         the link's frame, in world axes.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> q, qd = [0.3, 0.2], [1.0, 0.0]
+        >>> tau = robot.inverse_dynamics(q, qd, [2.0, -1.0])
+        >>> robot.forward_dynamics(q, qd, tau).round(9)
+        array([ 2., -1.])
         """
         if f_ext is None and not how and (known := self._functions.get("inverse_dynamics")):
             return known(q, qd, qdd, out)  # called most: a third less than by way of `_compute`
@@ -322,7 +367,14 @@ class Robot(Editable, WholeBody):
         return self._compute("regressor", (q, qd, qdd, out), how)
 
     def mass_matrix(self, q: ArrayLike, *, out: Any = None, **how: Unpack[How]) -> Array:
-        """M(q), (..., n, n): the generalized inertia matrix, armatures on the diagonal."""
+        """M(q), (..., n, n): the generalized inertia matrix, armatures on the diagonal.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> robot.mass_matrix([0.0, 0.0]).round(4)
+        array([[5.0006, 2.0003],
+               [2.0003, 1.0003]])
+        """
         return self._compute("mass_matrix", (q, out), how)
 
     def factor_mass_matrix(self, q: ArrayLike,
@@ -338,20 +390,49 @@ class Robot(Editable, WholeBody):
         return self._compute("factor_mass_matrix", (q, out), how)
 
     def inverse_mass_matrix(self, q: ArrayLike, *, out: Any = None, **how: Unpack[How]) -> Array:
-        """M(q)^-1, (..., n, n), from the factors of M in closed form."""
+        """M(q)^-1, (..., n, n), from the factors of M in closed form.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> (robot.inverse_mass_matrix([0.3, 0.2]) @ robot.mass_matrix([0.3, 0.2])).round(9) + 0.0
+        array([[1., 0.],
+               [0., 1.]])
+        """
         return self._compute("inverse_mass_matrix", (q, out), how)
 
     def solve(self, q: ArrayLike, tau: ArrayLike, *, out: Any = None, **how: Unpack[How]) -> Array:
-        """M(q)^-1 tau in O(n), by U D U^T."""
+        """M(q)^-1 tau in O(n), by U D U^T.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> q, tau = [0.3, 0.2], [1.0, -1.0]
+        >>> (robot.mass_matrix(q) @ robot.solve(q, tau)).round(9)
+        array([ 1., -1.])
+        """
         return self._compute("solve", (q, tau, out), how)
 
     def coriolis_matrix(self, q: ArrayLike, qd: ArrayLike,
                         *, out: Any = None, **how: Unpack[How]) -> Array:
-        """C(q, qd), (..., n, n), with C qd the velocity forces and Mdot - 2 C skew."""
+        """C(q, qd), (..., n, n), with C qd the velocity forces and Mdot - 2 C skew.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> q, qd = [0.3, 0.2], [1.0, -2.0]
+        >>> forces = robot.coriolis_matrix(q, qd) @ qd
+        >>> bool(abs(forces + robot.gravity_torque(q) - robot.bias(q, qd)).max() < 1e-12)
+        True
+        """
         return self._compute("coriolis_matrix", (q, qd, out), how)
 
     def bias(self, q: ArrayLike, qd: ArrayLike, *, out: Any = None, **how: Unpack[How]) -> Array:
-        """C(q, qd) qd + g(q), without friction."""
+        """C(q, qd) qd + g(q), without friction.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> q, qd = [0.3, 0.2], [1.0, -2.0]
+        >>> bool(abs(robot.bias(q, qd) - robot.inverse_dynamics(q, qd, [0.0, 0.0])).max() < 1e-12)
+        True
+        """
         return self._compute("bias", (q, qd, out), how)
 
     def gravity_torque(self, q: ArrayLike, *, out: Any = None, **how: Unpack[How]) -> Array:
@@ -366,22 +447,53 @@ class Robot(Editable, WholeBody):
 
     def pose(self, q: ArrayLike, frame: int | str = -1,
              *, out: Any = None, **how: Unpack[How]) -> Array:
-        """The 4x4 homogeneous transform of a frame: a link's number (0 the base) or any name."""
+        """The 4x4 homogeneous transform of a frame: a link's number (0 the base) or any name.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> robot.pose([0.0, 0.0]).round(3) + 0.0
+        array([[1., 0., 0., 2.],
+               [0., 1., 0., 0.],
+               [0., 0., 1., 0.],
+               [0., 0., 0., 1.]])
+        """
         return self._compute("pose", (q, out), how, frame=frame)
 
     def jacobian(self, q: ArrayLike, frame: int | str = -1,
                  *, out: Any = None, **how: Unpack[How]) -> Array:
-        """(..., 6, n): the twist (angular, linear) of the frame's origin, world axes."""
+        """(..., 6, n): the twist (angular, linear) of the frame's origin, world axes.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> J = robot.jacobian([0.3, 0.2])
+        >>> J.shape
+        (6, 2)
+        """
         return self._compute("jacobian", (q, out), how, frame=frame)
 
     def jacobian_dot_qd(self, q: ArrayLike, qd: ArrayLike, frame: int | str = -1,
                         *, out: Any = None, **how: Unpack[How]) -> Array:
-        """Jdot qd: the acceleration (angular, linear) of the frame's origin when qdd = 0."""
+        """Jdot qd: the acceleration (angular, linear) of the frame's origin when qdd = 0.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> q, qd = [0.3, 0.2], [1.0, 0.5]
+        >>> drift = robot.jacobian_dot_qd(q, qd)
+        >>> bool(abs(drift - robot.jacobian_rate(q, qd) @ qd).max() < 1e-12)
+        True
+        """
         return self._compute("jacobian_dot_qd", (q, qd, out), how, frame=frame)
 
     def ik(self, target: ArrayLike, frame: int | str = -1, q0: ArrayLike | None = None,
            **how: Any) -> Reached:
-        """Configurations that bring a frame to a pose or a point: `nlink.ik` of this robot."""
+        """Configurations that bring a frame to a pose or a point: `nlink.ik` of this robot.
+
+        >>> import nlink
+        >>> robot = nlink.load("planar3")
+        >>> found = robot.ik([1.2, 1.0, 0.0])
+        >>> bool(abs(robot.pose(found.q)[:3, 3] - [1.2, 1.0, 0.0]).max() < 1e-6)
+        True
+        """
         from nlink.reaching.inverse_kinematics import ik
 
         return ik(self, target, frame, q0, **how)
@@ -389,14 +501,28 @@ class Robot(Editable, WholeBody):
     def velocity_ik(self, q: ArrayLike, twist: ArrayLike, frame: int | str = -1,
                     **how: Any) -> Array:
         """Rates (..., n) that move a frame by a twist, within limits: see
-        `nlink.reaching.differential.velocity_ik` for `damping`, `posture`, `limits`, `dt`."""
+        `nlink.reaching.differential.velocity_ik` for `damping`, `posture`, `limits`, `dt`.
+
+        >>> import nlink
+        >>> robot = nlink.load("puma560")
+        >>> q, twist = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], [0.0, 0.0, 0.1, 0.0, 0.05, 0.0]
+        >>> rates = robot.velocity_ik(q, twist)
+        >>> (robot.jacobian(q) @ rates).round(6) + 0.0
+        array([0.  , 0.  , 0.1 , 0.  , 0.05, 0.  ])
+        """
         from nlink.reaching.differential import velocity_ik
 
         return velocity_ik(self, q, twist, frame, **how)
 
     def mass_matrix_derivatives(self, q: ArrayLike, *, out: Any = None,
                                 **how: Unpack[How]) -> Array:
-        """dM/dq, (..., n, n, n): [i, j, k] is the derivative of M_ij along rate k."""
+        """dM/dq, (..., n, n, n): [i, j, k] is the derivative of M_ij along rate k.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> robot.mass_matrix_derivatives([0.3, 0.2]).shape
+        (2, 2, 2)
+        """
         return self._compute("mass_matrix_derivatives", (q, out), how)
 
     def jacobian_derivatives(self, q: ArrayLike, frame: int | str = -1,
@@ -414,7 +540,13 @@ class Robot(Editable, WholeBody):
 
     def jacobian_rate(self, q: ArrayLike, qd: ArrayLike, frame: int | str = -1,
                       *, out: Any = None, **how: Unpack[How]) -> Array:
-        """Jdot, (..., 6, n): how the Jacobian changes with time at the rates qd."""
+        """Jdot, (..., 6, n): how the Jacobian changes with time at the rates qd.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> robot.jacobian_rate([0.3, 0.2], [1.0, 0.5]).shape
+        (6, 2)
+        """
         return self._compute("jacobian_jvp", (q, qd, out), how, frame=frame)
 
     def link_accelerations(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
@@ -454,13 +586,25 @@ class Robot(Editable, WholeBody):
 
     def kinetic_energy(self, q: ArrayLike, qd: ArrayLike,
                        *, out: Any = None, **how: Unpack[How]) -> Array:
-        """1/2 qd^T M(q) qd, armature included."""
+        """1/2 qd^T M(q) qd, armature included.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> float(robot.kinetic_energy([0.0, 0.0], [1.0, 0.0]).round(6))
+        2.500305
+        """
         return self._compute("kinetic_energy", (q, qd, out), how)
 
     def potential_energy(self, q: ArrayLike, *, out: Any = None, **how: Unpack[How]) -> Array:
         """-sum m g . c of the links that move, zero with all their mass at the base frame's origin.
 
         Links fixed to the base are no part of it: theirs is a constant.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> low, high = robot.potential_energy([[0.0, 0.0], [1.0, 0.0]])
+        >>> float((high - low).round(4))
+        24.7645
         """
         return self._compute("potential_energy", (q, out), how)
 
@@ -539,6 +683,10 @@ def load(name_or_path: str | Path, *, physical: Physical = "warn",
     `physical` says what to do about inertias no real body has: "warn", "error" or "ignore".
     `floating` frees the base body: a URDF's root link, or the link that a fixed joint holds
     on the base. `includes` allows an MJCF file to include others of its directory.
+
+    >>> import nlink
+    >>> nlink.load("puma560")
+    <Robot puma560: 6 joints, 6 rates, fixed base>
     """
     return Robot(load_description(name_or_path, physical=physical, floating=floating,
                                   includes=includes))

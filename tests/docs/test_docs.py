@@ -6,16 +6,20 @@ import ast
 import contextlib
 import io
 import re
+import shlex
 import sys
 import types
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+import typer
 
 import nlink
 from nlink.algorithms.catalogue import ALGORITHMS
-from nlink.cli import printing
+from nlink.cli import app, printing
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
@@ -25,12 +29,16 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n```text\n(.*?)^```$)?", re.MULTI
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 ANCHOR = re.compile(r"\]\(([^)#:]*)#([^)]+)\)")
 TEST = re.compile(r"(tests/[\w/]+\.py)(?:::(\w+))?")
+OUTSIDE = re.compile(r"\]\((https?:[^)]*)\)")
+SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMANDS = {"pip", "pytest", "dask", "cc", ".ci/run", ".ci/minimum"}
+"""What shell blocks call besides nlink, Python and `./run`."""
+KINDS = {"python", "sh", "text", "toml"}
 SOURCE = re.compile(r"`(?:nlink/)?([a-z]\w*/[\w/]+\.py)`")
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-LONG = {"README", "adding-an-integrator", "closed-chains", "compiler", "denoc", "diagonal",
-        "operator-algebra", "simulation"}
-"""Pages that take seconds."""
+IN_A_KERNEL = {"optimal-control", "urdf-to-simulation"} if find_spec("nbclient") else set()
+"""Pages that `test_notebooks.py` runs as notebooks."""
 
 
 @pytest.fixture
@@ -45,8 +53,8 @@ def _algorithms_as_they_were():
 @pytest.mark.slow
 @pytest.mark.usefixtures("_algorithms_as_they_were")
 @pytest.mark.parametrize("page", [
-    pytest.param(page, marks=[pytest.mark.slow] * (page.stem in LONG),
-                 id=str(page.relative_to(ROOT))) for page in PAGES])
+    pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES
+    if page.stem not in IN_A_KERNEL])
 def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     module = types.ModuleType(f"page_{page.stem.replace('-', '_')}")
@@ -62,6 +70,13 @@ def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
 
 
 @pages
+def test_blocks_are_of_kinds_that_tests_know(page):
+    """No Python that is spelled so that nothing runs it."""
+    kinds = re.findall(r"^```([^`\n]+)$", page.read_text("utf-8"), re.MULTILINE)
+    assert {kind for kind in kinds if not kind.startswith("{")} <= KINDS
+
+
+@pages
 def test_links_lead_to_files(page):
     for target in LINK.findall(page.read_text("utf-8")):
         assert (page.parent / target).exists(), target
@@ -74,6 +89,45 @@ def test_anchors_lead_to_headings(page):
         titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
         assert anchor in {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-")
                           for title in titles}
+
+
+def test_links_to_other_sites_are_few_and_well_formed():
+    """There is no network to ask: an address has a scheme, a host, and nothing left over."""
+    found = {url for page in PAGES for url in OUTSIDE.findall(page.read_text("utf-8"))}
+    assert len(found) <= 20
+    for url in found:
+        parts = urlsplit(url)
+        assert parts.scheme == "https", url
+        assert re.fullmatch(r"[a-z0-9-]+(\.[a-z0-9-]+)+", parts.netloc), url
+
+
+@pages
+def test_shell_blocks_name_commands_and_options_that_exist(page):
+    for block in SHELL.findall(page.read_text("utf-8")):
+        for line in block.splitlines():
+            words = shlex.split(line, comments=True)
+            if words[:2] == ["./run", "nlink"]:
+                words = words[1:]
+            if words and words[0] == "nlink":
+                expect_options(words[1:])
+            elif words and words[0] == "./run":
+                assert f"    {words[1]})" in (ROOT / "run").read_text("utf-8"), line
+            elif words and words[0] == "python":
+                assert words[1].startswith("-") or (ROOT / words[1]).is_file(), line
+            else:
+                assert not words or words[0] in COMMANDS, line
+
+
+def expect_options(words: list[str]) -> None:
+    """A command of nlink, with options that it has."""
+    command = typer.main.get_command(app)
+    name, *rest = words
+    command = command.commands[name]
+    while rest and rest[0] in getattr(command, "commands", ()):
+        command, rest = command.commands[rest[0]], rest[1:]
+    known = {"--help", *(option for parameter in command.params for option in parameter.opts)}
+    known |= {option for parameter in command.params for option in parameter.secondary_opts}
+    assert [word for word in rest if word.startswith("--") and word not in known] == []
 
 
 @pages

@@ -64,7 +64,14 @@ class Computations:
 
     def compute(self, name: str, *arrays: ArrayLike, frame: int | str = -1,
                 f_ext: ArrayLike | None = None, out: Any = None, **how: Unpack[How]) -> Any:
-        """Anything in the catalogue by its name, such as "quasi_velocities" (see `nlink count`)."""
+        """Anything in the catalogue by its name, such as "quasi_velocities" (see `nlink count`).
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> nu = robot.compute("quasi_velocities", [0.3, 0.2], [1.0, 0.0])
+        >>> bool(abs(nu @ nu / 2 - robot.kinetic_energy([0.3, 0.2], [1.0, 0.0])) < 1e-12)
+        True
+        """
         return self._compute(name, (*arrays, out), how, f_ext, frame)
 
     def compile(self, name: str, *, algorithm: str | None = None, frame: int | str = -1,
@@ -99,7 +106,13 @@ class Computations:
 
     def call_ports(self, name: str, arguments: tuple[Any, ...], how: How, wrenches: bool,
               frame: int | str | tuple[int | str, ...]) -> Any:
-        """The same with all arrays in the order of the ports."""
+        """The same with all arrays in the order of the ports.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> robot.call_ports("gravity_torque", ([0.0, 0.0], None), {}, False, -1).shape
+        (2,)
+        """
         key: Any = name
         if how or frame != -1 or wrenches:
             key = (name, frame, wrenches, *how.items())
@@ -142,7 +155,13 @@ class Computations:
 
     def request(self, name: str, *, algorithm: str | None = None, frame: int | str = -1,
                 wrenches: bool = False) -> Request:
-        """What engines, counters and printers need to know about a computation."""
+        """What engines, counters and printers need to know about a computation.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> type(robot.request("mass_matrix")).__name__
+        'Request'
+        """
         return self._request(self._formulation(name, algorithm), frame, wrenches)
 
     def _request(self, entry: Algorithm, frame: int | str | tuple[int | str, ...],

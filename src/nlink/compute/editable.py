@@ -55,7 +55,13 @@ class Editable(Computations):
         return coordinates.place_of(self.description, name, "nq")
 
     def qd_index(self, name: str) -> int | slice:
-        """Where a joint's rates are in qd, tau and qdd, as `q_index`."""
+        """Where a joint's rates are in qd, tau and qdd, as `q_index`.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> robot.qd_index("joint2")
+        1
+        """
         return coordinates.place_of(self.description, name, "nv")
 
     @property
@@ -113,7 +119,15 @@ class Editable(Computations):
 
     def with_armature(self, armature: PerJoint) -> Self:
         """The same mechanism with rotor inertias as the joints feel them, kg m^2 (or kg), given
-        as in `with_friction`; they are added to the diagonal of M."""
+        as in `with_friction`; they are added to the diagonal of M.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> heavier = robot.with_armature(0.1)
+        >>> (heavier.mass_matrix([0.0, 0.0]) - robot.mass_matrix([0.0, 0.0])).round(9) + 0.0
+        array([[0.1, 0. ],
+               [0. , 0.1]])
+        """
         return type(self)(editing.with_armature(self.description, armature))
 
     def with_gravity(self, gravity: Sequence[float] | ArrayLike) -> Self:
@@ -134,6 +148,12 @@ class Editable(Computations):
         Frames fixed in the base go with it; gravity stays as it is in the world. Freed is the
         base body, as by `nlink.load(..., floating=True)`; fixed is a free one where its
         coordinates are neutral.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> moved = robot.with_base(nlink.Pose(origin=(0.0, 0.0, 1.0)))
+        >>> (moved.pose([0.0, 0.0]) - robot.pose([0.0, 0.0]))[:3, 3].round(9) + 0.0
+        array([0., 0., 1.])
         """
         description = self.description
         if floating is not None:

@@ -45,6 +45,13 @@ def export_c(robot: Robot, names: Sequence[str], directory: str | Path) -> tuple
     """Write one C99 file and its header with a function for each named computation.
 
     The functions need libm only and compute one state. Long chains are unrolled here too.
+
+    >>> import nlink, tempfile
+    >>> from pathlib import Path
+    >>> directory = Path(tempfile.mkdtemp())
+    >>> _ = nlink.export_c(nlink.load("double_pendulum"), ["inverse_dynamics"], directory)
+    >>> sorted(path.suffix for path in directory.iterdir())
+    ['.c', '.h']
     """
     if isinstance(names, str) or not names:
         raise ValueError(f"names: {names!r}, expected a list such as ['inverse_dynamics']")

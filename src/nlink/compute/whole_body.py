@@ -65,13 +65,25 @@ class WholeBody(Computations):
         return self._compute("centroidal_momentum_matrix", (q, out), how)
 
     def centroidal_momentum(self, q: ArrayLike, qd: ArrayLike, **how: Unpack[How]) -> Array:
-        """h = A qd (..., 6): the momentum (angular, linear) about the centre of mass."""
+        """h = A qd (..., 6): the momentum (angular, linear) about the centre of mass.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> robot.centroidal_momentum([0.3, 0.2], [1.0, 0.0]).shape
+        (6,)
+        """
         A = self.centroidal_momentum_matrix(q, **how)
         return np.einsum("...ij,...j->...i", A, batch("qd", qd, (self._mechanism.nv,)))
 
     def centroidal_momentum_drift(self, q: ArrayLike, qd: ArrayLike, *, out: Any = None,
                                   **how: Unpack[How]) -> Array:
-        """Adot qd (..., 6): the rate of the momentum when qdd = 0, hdot = A qdd + Adot qd."""
+        """Adot qd (..., 6): the rate of the momentum when qdd = 0, hdot = A qdd + Adot qd.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> robot.centroidal_momentum_drift([0.3, 0.2], [1.0, 0.0]).shape
+        (6,)
+        """
         return self._compute("centroidal_momentum_drift", (q, qd, out), how)
 
     def com_jacobian(self, q: ArrayLike, *, out: Any = None, **how: Unpack[How]) -> Array:
@@ -84,7 +96,13 @@ class WholeBody(Computations):
         return self._compute("com_jacobian", (q, out), how)
 
     def com_jacobian_dot_qd(self, q: ArrayLike, qd: ArrayLike, **how: Unpack[How]) -> Array:
-        """Jdot qd (..., 3): the acceleration of the centre of mass when qdd = 0."""
+        """Jdot qd (..., 3): the acceleration of the centre of mass when qdd = 0.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> robot.com_jacobian_dot_qd([0.3, 0.2], [1.0, 0.0]).shape
+        (3,)
+        """
         mass = sum(joint.inertia.m for joint in self._mechanism.joints)
         return self.centroidal_momentum_drift(q, qd, **how)[..., 3:] / mass
 
@@ -104,7 +122,13 @@ class WholeBody(Computations):
 
     def manipulability_gradient(self, q: ArrayLike, frame: int | str = -1,
                                 **how: Unpack[How]) -> Array:
-        """(..., n): how manipulability w changes with each rate, w tr((J J^T)^-1 dJ_k J^T)."""
+        """(..., n): how manipulability w changes with each rate, w tr((J J^T)^-1 dJ_k J^T).
+
+        >>> import nlink
+        >>> robot = nlink.load("puma560")
+        >>> robot.manipulability_gradient([0.1, 0.2, 0.3, 0.4, 0.5, 0.6]).shape
+        (6,)
+        """
         J = self._compute("jacobian", (q, None), how, frame=frame)
         dJ = self._compute("jacobian_derivatives", (q, None), how, frame=frame)
         dJ = np.moveaxis(dJ, -1, -3)

@@ -17,7 +17,12 @@ SUFFIXES = (".toml", ".urdf", ".xml")
 
 
 def robots() -> tuple[str, ...]:
-    """Names of the robots that come with the package."""
+    """Names of the robots that come with the package.
+
+    >>> import nlink
+    >>> "puma560" in nlink.robots()
+    True
+    """
     return tuple(sorted(item.name.removesuffix(".toml") for item in _BUNDLED.iterdir()
                         if item.name.endswith(".toml")))
 

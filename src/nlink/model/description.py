@@ -24,7 +24,16 @@ Vector3 = tuple[float, float, float]
 
 
 class NonPhysicalWarning(UserWarning):
-    """A mechanism is computed as given although no real body has these numbers."""
+    """A mechanism is computed as given although no real body has these numbers.
+
+    >>> import warnings, nlink
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     robot = nlink.load("puma_saha")
+    ...
+    >>> caught[0].category.__name__
+    'NonPhysicalWarning'
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +42,10 @@ class Friction:
 
     A joint at rest breaks away at `breakaway` (0: at `coulomb`, else more than that); sliding, it
     has (breakaway - coulomb) exp(-(qd / stribeck)^2) besides.
+
+    >>> import nlink
+    >>> nlink.Friction(viscous=0.1, coulomb=0.5)
+    Friction(viscous=0.1, coulomb=0.5, breakaway=0.0, stribeck=0.0)
     """
 
     viscous: float = 0.0
@@ -59,7 +72,12 @@ class Friction:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of a joint, as data: algorithms do not enforce them."""
+    """Bounds of a joint, as data: algorithms do not enforce them.
+
+    >>> import nlink
+    >>> nlink.Limits(position=(-1.5, 1.5), effort=80.0).effort
+    80.0
+    """
 
     position: tuple[float, float] = (-math.inf, math.inf)
     velocity: float = math.inf
@@ -68,7 +86,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A rigid body: mass, mass centre and inertia about it, in the link's own frame."""
+    """A rigid body: mass, mass centre and inertia about it, in the link's own frame.
+
+    >>> import nlink
+    >>> nlink.Link("rod", mass=2.0, com=(0.5, 0.0, 0.0)).mass
+    2.0
+    """
 
     name: str
     mass: float = 0.0
@@ -78,7 +101,12 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """What holds a link to its parent (0 is the base, i the i-th link)."""
+    """What holds a link to its parent (0 is the base, i the i-th link).
+
+    >>> import nlink
+    >>> nlink.Joint("elbow", nlink.Revolute((0, 1, 0)), parent=1).type.name
+    'revolute'
+    """
 
     name: str
     type: JointType = field(default_factory=Revolute)
@@ -101,7 +129,12 @@ class Joint:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A named frame fixed in a link (0 is the base)."""
+    """A named frame fixed in a link (0 is the base).
+
+    >>> import nlink
+    >>> nlink.Frame("tool", link=3, pose=nlink.Pose(origin=(0.0, 0.0, 0.1))).pose.origin
+    (0.0, 0.0, 0.1)
+    """
 
     name: str
     link: int
@@ -110,7 +143,13 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Two frames held together: `of` is carried on `on`, as by a joint that closes a loop."""
+    """Two frames held together: `of` is carried on `on`, as by a joint that closes a loop.
+
+    >>> import nlink
+    >>> loop, = nlink.load("four_bar").description.loops
+    >>> loop.of.name, loop.on.name
+    ('pin.of', 'pin.on')
+    """
 
     name: str
     constraint: Constraint

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Mimic:
     """Whom a joint follows: q = multiplier * q of `joint` + offset, as data. The algorithms have
-    every joint move by itself; `nlink.Coupled` has it follow."""
+    every joint move by itself; `nlink.Coupled` has it follow.
+
+    >>> import nlink
+    >>> nlink.Mimic("finger_left", multiplier=-1.0).multiplier
+    -1.0
+    """
 
     joint: str
     multiplier: float = 1.0

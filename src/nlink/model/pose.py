@@ -33,7 +33,13 @@ def cos_sin(angle: float) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Pose:
-    """A frame in another: rotation matrix (rows) and origin, as plain numbers."""
+    """A frame in another: rotation matrix (rows) and origin, as plain numbers.
+
+    >>> import nlink
+    >>> pose = nlink.Pose(origin=(1.0, 0.0, 0.0))
+    >>> (pose @ pose).origin
+    (2.0, 0.0, 0.0)
+    """
 
     rotation: Rows = _UPRIGHT
     origin: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -117,6 +123,10 @@ class DH:
     `standard` (distal): T = Rz(theta) Tz(b) Tx(a) Rx(alpha), the papers' own;
     `modified` (proximal, Craig): T = Rx(alpha) Tx(a) Rz(theta) Tz(b).
     The joint variable is added to theta or to b.
+
+    >>> import nlink
+    >>> nlink.DH(a=0.4, b=0.0, alpha=0.0, theta=0.0).after.origin
+    (0.4, 0.0, 0.0)
     """
 
     a: float
@@ -151,7 +161,12 @@ class DH:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A joint frame placed freely in the parent link; the link's own frame is the moved one."""
+    """A joint frame placed freely in the parent link; the link's own frame is the moved one.
+
+    >>> import nlink
+    >>> nlink.Mount(nlink.Pose(origin=(0.0, 0.0, 0.3))).before.origin
+    (0.0, 0.0, 0.3)
+    """
 
     before: Pose = Pose()
     after: Pose = Pose()

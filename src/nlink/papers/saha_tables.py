@@ -134,6 +134,16 @@ def tables() -> tuple[PaperTable, ...]:
     )
 
 
+def merged() -> tuple[PrintedTable, ...]:
+    """The tables for one page: [Saha99] Table 2 and [Saha03] Table I are about the same solution,
+    and share rows."""
+    inverse, *forward = tables()
+    rows = {row.algorithm: row for table in forward for row in table.rows if not row.counted}
+    rows |= {row.algorithm: row for table in forward for row in table.rows if row.counted}
+    source = " and ".join(table.source for table in forward)
+    return inverse.printed(), PaperTable(source, forward[0].title, tuple(rows.values())).printed()
+
+
 def _published(row: Published, printed: Mapping[tuple[str, int], tuple[int, int]] | None = None,
                ) -> CostRow:
     """As printed; what a paper did not print is evaluated from its formula."""

@@ -33,7 +33,15 @@ JUMP = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Arc:
-    """A piece of a path: to a pose (4, 4), its origin on the circle through `via`, a point."""
+    """A piece of a path: to a pose (4, 4), its origin on the circle through `via`, a point.
+
+    >>> import numpy as np
+    >>> import nlink
+    >>> start, end = np.eye(4), np.eye(4)
+    >>> end[:3, 3] = 0.0, 1.0, 0.0
+    >>> round(nlink.Arc([0.5, 0.5, 0.0], end).length(start[:3, 3]), 4)
+    1.5706
+    """
 
     via: Any
     to: Any

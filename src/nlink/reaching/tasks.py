@@ -108,7 +108,13 @@ class _FrameTask(Task):
 
 @dataclass(frozen=True, eq=False)
 class ReachPosition(_FrameTask):
-    """The origin of a frame comes to a point, (..., 3)."""
+    """The origin of a frame comes to a point, (..., 3).
+
+    >>> import nlink
+    >>> robot = nlink.load("puma560")
+    >>> bool(nlink.ik(robot, tasks=[nlink.ReachPosition(robot.pose([0.5] * 6)[:3, 3])]).solved)
+    True
+    """
 
     def _compare(self, R: Matrix, p: Vector, J: list[Row], numbers: Scalars,
                  size: float) -> Residual:
@@ -117,7 +123,13 @@ class ReachPosition(_FrameTask):
 
 @dataclass(frozen=True, eq=False)
 class ReachOrientation(_FrameTask):
-    """The axes of a frame become the columns of a rotation matrix, (..., 3, 3)."""
+    """The axes of a frame become the columns of a rotation matrix, (..., 3, 3).
+
+    >>> import numpy as np
+    >>> import nlink
+    >>> bool(nlink.ik(nlink.load("puma560"), tasks=[nlink.ReachOrientation(np.eye(3))]).solved)
+    True
+    """
 
     shape = (3, 3)
 
@@ -132,7 +144,14 @@ class ReachOrientation(_FrameTask):
 
 @dataclass(frozen=True, eq=False)
 class ReachPose(_FrameTask):
-    """A frame comes to a pose, (..., 4, 4): its origin to a point, its axes to a rotation."""
+    """A frame comes to a pose, (..., 4, 4): its origin to a point, its axes to a rotation.
+
+    >>> import nlink
+    >>> robot = nlink.load("puma560")
+    >>> target = robot.pose([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    >>> bool(nlink.ik(robot, tasks=[nlink.ReachPose(target)]).solved)
+    True
+    """
 
     shape = (4, 4)
 
@@ -149,7 +168,14 @@ class ReachPose(_FrameTask):
 @dataclass(frozen=True, eq=False)
 class AlignAxis(_FrameTask):
     """An axis of a frame (given in the frame) points in a direction of the world, (..., 3);
-    turning about it is free."""
+    turning about it is free.
+
+    >>> import nlink
+    >>> robot = nlink.load("panda")
+    >>> found = nlink.ik(robot, [0.4, 0.1, 0.4], tasks=[nlink.AlignAxis([0, 0, -1])])
+    >>> robot.pose(found.q)[:3, 2].round(5) + 0.0
+    array([ 0.,  0., -1.])
+    """
 
     axis: Sequence[float] = (0.0, 0.0, 1.0)
 
@@ -170,7 +196,13 @@ class AlignAxis(_FrameTask):
 
 @dataclass(frozen=True, eq=False)
 class LookAt(AlignAxis):
-    """An axis of a frame points from its origin at a point of the world, (..., 3)."""
+    """An axis of a frame points from its origin at a point of the world, (..., 3).
+
+    >>> import nlink
+    >>> camera = nlink.LookAt([0.8, 0.1, 0.0])
+    >>> bool(nlink.ik(nlink.load("panda"), [0.4, 0.1, 0.4], tasks=[camera]).solved)
+    True
+    """
 
     def __post_init__(self) -> None:
         _FrameTask.__post_init__(self)
@@ -191,7 +223,13 @@ class LookAt(AlignAxis):
 
 @dataclass(frozen=True, eq=False)
 class ReachMassCenter(Task):
-    """The centre of mass comes to a point, (..., 3)."""
+    """The centre of mass comes to a point, (..., 3).
+
+    >>> import nlink
+    >>> robot = nlink.load("planar3")
+    >>> bool(nlink.ik(robot, tasks=[nlink.ReachMassCenter([0.7, 0.5, 0.0])]).solved)
+    True
+    """
 
     target: Any
     weight: float = 1.0

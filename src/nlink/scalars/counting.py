@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Count:
-    """Operations for one state; changes of sign merge with additions and are free."""
+    """Operations for one state; changes of sign merge with additions and are free.
+
+    >>> import nlink
+    >>> c = nlink.count(nlink.load("planar3"), "inverse_dynamics")
+    >>> c.mul, c.add, c.total
+    (27, 23, 50)
+    """
 
     mul: int = 0
     add: int = 0

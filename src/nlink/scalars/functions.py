@@ -27,67 +27,132 @@ def literal(x: Scalar) -> float | None:
 
 
 def sin(x: Scalar) -> Scalar:
-    """Sine of any scalar."""
+    """Sine of any scalar.
+
+    >>> import nlink
+    >>> nlink.sin(0.0)
+    0.0
+    """
     return on("sin", x)
 
 
 def cos(x: Scalar) -> Scalar:
-    """Cosine of any scalar."""
+    """Cosine of any scalar.
+
+    >>> import nlink
+    >>> nlink.cos([0.0, 0.0])
+    array([1., 1.])
+    """
     return on("cos", x)
 
 
 def sqrt(x: Scalar) -> Scalar:
-    """Square root of any scalar."""
+    """Square root of any scalar.
+
+    >>> import nlink
+    >>> nlink.sqrt(2.25)
+    1.5
+    """
     return on("sqrt", x)
 
 
 def exp(x: Scalar) -> Scalar:
-    """e to the power of any scalar."""
+    """e to the power of any scalar.
+
+    >>> import nlink
+    >>> nlink.exp(0.0)
+    1.0
+    """
     return on("exp", x)
 
 
 def log(x: Scalar) -> Scalar:
-    """Natural logarithm of any scalar; -inf of 0, nan below."""
+    """Natural logarithm of any scalar; -inf of 0, nan below.
+
+    >>> import nlink
+    >>> nlink.log(1.0)
+    0.0
+    """
     return on("log", x)
 
 
 def tanh(x: Scalar) -> Scalar:
-    """Hyperbolic tangent of any scalar: a sign without the jump."""
+    """Hyperbolic tangent of any scalar: a sign without the jump.
+
+    >>> import nlink
+    >>> nlink.tanh(0.0)
+    0.0
+    """
     return on("tanh", x)
 
 
 def atan2(y: Scalar, x: Scalar) -> Scalar:
-    """The angle of the point (x, y), from -pi to pi."""
+    """The angle of the point (x, y), from -pi to pi.
+
+    >>> import nlink
+    >>> nlink.atan2(0.0, 2.0)
+    0.0
+    """
     return on("atan2", y, x)
 
 
 def pow(x: Scalar, exponent: Scalar) -> Scalar:
-    """x to any power; for whole ones x**3 is multiplied out and faster."""
+    """x to any power; for whole ones x**3 is multiplied out and faster.
+
+    >>> import nlink
+    >>> nlink.pow(2.25, 0.5)
+    1.5
+    """
     return on("pow", x, exponent)
 
 
 def floor(x: Scalar) -> Scalar:
-    """The whole number at or below any scalar."""
+    """The whole number at or below any scalar.
+
+    >>> import nlink
+    >>> nlink.floor(-1.5)
+    -2.0
+    """
     return on("floor", x)
 
 
 def sign(x: Scalar) -> Scalar:
-    """-1, 0 or 1 of any scalar."""
+    """-1, 0 or 1 of any scalar.
+
+    >>> import nlink
+    >>> nlink.sign(-2.5)
+    -1.0
+    """
     return on("sign", x)
 
 
 def abs(x: Scalar) -> Scalar:
-    """The absolute value of any scalar."""
+    """The absolute value of any scalar.
+
+    >>> import nlink
+    >>> nlink.abs(-2.5)
+    2.5
+    """
     return on("abs", x)
 
 
 def minimum(a: Scalar, b: Scalar) -> Scalar:
-    """The smaller of two scalars; nan if one is."""
+    """The smaller of two scalars; nan if one is.
+
+    >>> import nlink
+    >>> nlink.minimum(1.0, 2.0)
+    1.0
+    """
     return on("minimum", a, b)
 
 
 def maximum(a: Scalar, b: Scalar) -> Scalar:
-    """The larger of two scalars; nan if one is."""
+    """The larger of two scalars; nan if one is.
+
+    >>> import nlink
+    >>> nlink.maximum(1.0, 2.0)
+    2.0
+    """
     return on("maximum", a, b)
 
 
@@ -118,12 +183,22 @@ def less(a: Scalar, b: Scalar) -> Scalar:
 
 
 def less_equal(a: Scalar, b: Scalar) -> Scalar:
-    """Whether a <= b, as a truth for `where`."""
+    """Whether a <= b, as a truth for `where`.
+
+    >>> import nlink
+    >>> nlink.where(nlink.less_equal(1.0, 1.0), 3.0, 4.0)
+    3.0
+    """
     return on("less_equal", a, b)
 
 
 def where(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
-    """a where the condition holds, else b; the other one does not matter, even if it is nan."""
+    """a where the condition holds, else b; the other one does not matter, even if it is nan.
+
+    >>> import nlink
+    >>> nlink.where(nlink.less(2.0, 1.0), 3.0, 4.0)
+    4.0
+    """
     return on("where", condition, a, b)
 
 

@@ -105,7 +105,16 @@ class _Tracking(OnScalars):
 
 @dataclass(frozen=True)
 class PD(_Tracking):
-    """tau = kp (qr - q) + kd (qdr - qd), on joints that have motors."""
+    """tau = kp (qr - q) + kd (qdr - qd), on joints that have motors.
+
+    >>> import nlink
+    >>> robot = nlink.load("double_pendulum")
+    >>> from nlink.simulation import PD
+    >>> robot = robot.with_gravity((0, 0, 0))
+    >>> run = nlink.simulate(robot, t=3.0, tau=PD(robot, [0.5, -0.5], 40.0, 20.0))
+    >>> run.q[-1].round(2)
+    array([ 0.5, -0.5])
+    """
 
     def __call__(self, t: Scalar, q: Any, qd: Any) -> list[Scalar]:
         return self.feedback(t, q, qd)[0]
@@ -173,7 +182,15 @@ class PID(_Tracking):
 
 @dataclass(frozen=True)
 class GravityCompensation(OnScalars):
-    """tau = g(q): the robot weighs nothing where it has motors."""
+    """tau = g(q): the robot weighs nothing where it has motors.
+
+    >>> import nlink
+    >>> robot = nlink.load("double_pendulum")
+    >>> from nlink.simulation import GravityCompensation
+    >>> run = nlink.simulate(robot, [0.3, 0.2], t=1.0, tau=GravityCompensation(robot))
+    >>> run.q[-1].round(6)
+    array([0.3, 0.2])
+    """
 
     robot: Robot
 
@@ -187,7 +204,15 @@ class GravityCompensation(OnScalars):
 
 @dataclass(frozen=True)
 class PDGravity(_Tracking):
-    """PD with gravity compensation: tau = kp (qr - q) + kd (qdr - qd) + g(q)."""
+    """PD with gravity compensation: tau = kp (qr - q) + kd (qdr - qd) + g(q).
+
+    >>> import nlink
+    >>> robot = nlink.load("double_pendulum")
+    >>> from nlink.simulation import PDGravity
+    >>> run = nlink.simulate(robot, t=3.0, tau=PDGravity(robot, [0.5, -0.5], 40.0, 20.0))
+    >>> run.q[-1].round(2)
+    array([ 0.5, -0.5])
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -201,7 +226,15 @@ class PDGravity(_Tracking):
 
 @dataclass(frozen=True)
 class ComputedTorque(_Tracking):
-    """tau = ID(q, qd, qddr + kp (qr - q) + kd (qdr - qd)): the error obeys a linear equation."""
+    """tau = ID(q, qd, qddr + kp (qr - q) + kd (qdr - qd)): the error obeys a linear equation.
+
+    >>> import nlink
+    >>> robot = nlink.load("double_pendulum")
+    >>> from nlink.simulation import ComputedTorque
+    >>> run = nlink.simulate(robot, t=3.0, tau=ComputedTorque(robot, [0.5, -0.5], 25.0, 10.0))
+    >>> run.q[-1].round(3)
+    array([ 0.5, -0.5])
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -222,6 +255,18 @@ class Actuated(Wrapper):
 
     `controller` is what is commanded, one number for each actuator: constant, or a controller
     u(t, q, qd) like any other, with a state or a period if it has one.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import nlink
+    >>> from nlink.simulation import Actuated
+    >>> path = Path(tempfile.mkdtemp()) / "arm.xml"
+    >>> _ = path.write_text(
+    ...     '<mujoco><worldbody><body><joint name="hinge"/><geom size="0.1"/></body></worldbody>'
+    ...     '<actuator><motor joint="hinge" gear="5"/></actuator></mujoco>')
+    >>> Actuated([2.0], nlink.load(path))(0.0, np.zeros(1), np.zeros(1))
+    array([10.])
     """
 
     controller: Any
@@ -265,7 +310,16 @@ class _Constant:
 @dataclass(frozen=True)
 class FeedForward(OnScalars):
     """tau = ID(qr, qdr, qddr) along a trajectory, whatever the robot does: the papers' forced
-    simulation, which is open loop and so unstable wherever the motion is."""
+    simulation, which is open loop and so unstable wherever the motion is.
+
+    >>> import nlink
+    >>> robot = nlink.load("double_pendulum")
+    >>> from nlink.simulation import FeedForward, Quintic
+    >>> path = Quintic([0.0, 0.0], [0.5, -0.5], 1.0)
+    >>> run = nlink.simulate(robot, path.start, t=1.0, tau=FeedForward(robot, path))
+    >>> run.q[-1].round(4)
+    array([ 0.5, -0.5])
+    """
 
     robot: Robot
     desired: Desired

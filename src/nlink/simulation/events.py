@@ -38,6 +38,13 @@ class Event:
 
     It counts where g changes its sign in the direction "rising", "falling" or "both". A
     terminal one ends its trajectory.
+
+    >>> import nlink
+    >>> robot = nlink.load("double_pendulum")
+    >>> level = nlink.Event(lambda t, q, qd: q[0] + 1.0, terminal=True, name="low")
+    >>> run = nlink.simulate(robot, [0.0, 0.0], t=5.0, events=[level])
+    >>> run.status, run.events.names
+    ('event', ('low',))
     """
 
     g: Function

@@ -47,6 +47,16 @@ class OperationalSpace(OnScalars):
     A robot with more rates than the task needs is slowed down where the task leaves it free:
     `damping` is the rate, 1/s, at which such motion decays. In a singular state of the task
     the forces are infinite.
+
+    >>> import nlink
+    >>> robot = nlink.load("puma560")
+    >>> from nlink.simulation import OperationalSpace
+    >>> q0 = [0.1, -0.6, 0.9, 0.4, 0.5, 0.2]
+    >>> point = robot.pose(q0)[:3, 3] + [0.0, 0.05, 0.0]
+    >>> drive = OperationalSpace(robot, point, kp=25.0, kd=10.0)
+    >>> run = nlink.simulate(robot, q0, t=2.0, tau=drive)
+    >>> (robot.pose(run.q[-1])[:3, 3] - point).round(2) + 0.0
+    array([0., 0., 0.])
     """
 
     robot: Robot

@@ -57,6 +57,12 @@ class Run:
 
     Of a run in a directory or a .zarr these are arrays on disk, mapped or zarr's own: a slice is
     read when it is taken. `pieces` goes through an ensemble that does not fit in memory.
+
+    >>> import nlink
+    >>> robot = nlink.load("double_pendulum")
+    >>> run = nlink.simulate(robot, [0.5, 0.0], t=0.5, every=0.1)
+    >>> run.t.shape, run.q.shape, run.status
+    ((6,), (6, 2), 'done')
     """
 
     robot: Robot
@@ -107,7 +113,14 @@ class Run:
     def sensitivity(self, name: str) -> Sensitivity:
         """How q, (..., times, n, numbers), qd and the state of the controller change with the
         initial values "q0" or "qd0" or with numbers that vary, of a simulation that was asked
-        for these `sensitivities`. Changes of q and q0 are in the tangent space."""
+        for these `sensitivities`. Changes of q and q0 are in the tangent space.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> run = nlink.simulate(robot, [0.5, 0.0], t=0.2, every=0.1, sensitivities=["q0"])
+        >>> run.sensitivity("q0").q.shape
+        (3, 2, 2)
+        """
         return sensitivity_of(self.robot, np.asarray(self.q), self.parts, name)
 
     @property
@@ -155,7 +168,14 @@ class Run:
         return self.variation.compute(self.robot, name, *arrays)
 
     def pieces(self, size: int | None = None) -> Iterator[Run]:
-        """The ensemble as runs of so many consecutive trajectories, each read into memory."""
+        """The ensemble as runs of so many consecutive trajectories, each read into memory.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> runs = nlink.simulate(robot, [[0.0, 0.0]] * 5, t=0.1)
+        >>> [len(piece.q) for piece in runs.pieces(2)]
+        [2, 2, 1]
+        """
         count, outputs = self.status_codes.size, len(self.t)
         if size is not None and size < 1:
             raise ValueError(f"size: {size}, expected at least 1")
@@ -179,7 +199,13 @@ class Run:
                           log=self.log and self.log.within(rows.start, rows.stop))
 
     def in_memory(self) -> Run:
-        """The same run, without arrays on disk."""
+        """The same run, without arrays on disk.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> nlink.simulate(robot, t=0.1).in_memory().status
+        'done'
+        """
         forces = self.forces if self.forces is None or callable(self.forces) else np.array(
             self.forces)
         return replace(self, q=np.array(self.q), rates=np.array(self.rates), forces=forces,
@@ -196,7 +222,13 @@ class Run:
         return self._compute("closure_forces", self.q, self.qd, self.tau)
 
     def path(self, frame: int | str = -1) -> Array:
-        """Where a frame's origin goes, (..., times, 3); the last link's if not said."""
+        """Where a frame's origin goes, (..., times, 3); the last link's if not said.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> nlink.simulate(robot, t=0.1, every=0.05).path().shape
+        (3, 3)
+        """
         return self.robot.pose(self.q, frame)[..., :3, 3]
 
     @lazy
@@ -272,6 +304,12 @@ class Run:
         "energy", or "loops": their opening and their forces, of the first trajectory. A few
         trajectories are curves; an ensemble is its median and the bands in which half of it and
         nine tenths of it are.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> import tempfile
+        >>> nlink.simulate(robot, t=0.5).plot(tempfile.mkdtemp() + "/fall.png").name
+        'fall.png'
         """
         from nlink.simulation.figures import run_figure, save
 
@@ -285,6 +323,11 @@ class Run:
         frame, forces of loops, curves, an ensemble's first few trajectories as ghosts.
 
         `robot` as for `html`, the rest as for `robot.view`. Needs viser.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> shown = nlink.simulate(robot, t=5.0).view()      # doctest: +SKIP
+        >>> shown.url                                        # doctest: +SKIP
         """
         from nlink.viewer.playback import RunView
 
@@ -310,14 +353,27 @@ class Run:
                         packages=packages)
 
     def save(self, path: str | Path) -> Path:
-        """Write all of it as .npz (atomically) or .zarr (needs zarr); `nlink.load_run` reads it."""
+        """Write all of it as .npz (atomically) or .zarr (needs zarr); `nlink.load_run` reads it.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> import tempfile
+        >>> nlink.simulate(robot, t=0.1).save(tempfile.mkdtemp() + "/fall.npz").name
+        'fall.npz'
+        """
         from nlink.simulation.run_files import save_run
 
         return save_run(self, Path(path))
 
     def to_xarray(self) -> Any:
         """An xarray Dataset with the names and units of coordinates and rates, and with what was
-        varied as coordinates of the ensemble."""
+        varied as coordinates of the ensemble.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> dict(nlink.simulate(robot, t=0.1, every=0.05).to_xarray().q.sizes)
+        {'time': 3, 'coordinate': 2}
+        """
         from nlink.simulation.datasets import to_xarray
 
         return to_xarray(self)

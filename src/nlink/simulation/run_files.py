@@ -98,7 +98,14 @@ def _save_zarr(run: Run, path: Path, head: dict[str, Any]) -> Path:
 
 
 def load_run(path: str | Path) -> Run:
-    """A run from a file that `Run.save` wrote, or from what `simulate(save=...)` left so far."""
+    """A run from a file that `Run.save` wrote, or from what `simulate(save=...)` left so far.
+
+    >>> import nlink, tempfile
+    >>> path = tempfile.mkdtemp() + "/fall.npz"
+    >>> _ = nlink.simulate(nlink.load("double_pendulum"), t=0.1).save(path)
+    >>> nlink.load_run(path).status
+    'done'
+    """
     path = Path(path)
     part = path.with_name(path.name + PART)
     if path.is_dir() and path.suffix != ".zarr":

@@ -95,7 +95,15 @@ class Stepper:
                         "least": 16 * np.finfo(float).eps * float(step)}
 
     def step(self, tau: ArrayLike | None = None) -> None:
-        """Move all robots on by one step, under joint forces (..., n), none if not given."""
+        """Move all robots on by one step, under joint forces (..., n), none if not given.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> world = nlink.Stepper(robot, [0.5, 0.0], step=1e-3)
+        >>> world.step([0.0, 0.0])
+        >>> float(world.t)
+        0.001
+        """
         records, status = self._records, self._records["status"]
         if tau is None:
             self._held[:] = 0.0
@@ -119,7 +127,16 @@ class Stepper:
     def reset(self, where: Any = None, q: ArrayLike | None = None, qd: ArrayLike | None = None,
               ) -> None:
         """Begin anew at t = 0, with the robots that `where` picks, an index or truths of the
-        batch's shape, all if not given; at the states they had at first if none are given."""
+        batch's shape, all if not given; at the states they had at first if none are given.
+
+        >>> import nlink
+        >>> robot = nlink.load("double_pendulum")
+        >>> world = nlink.Stepper(robot, [[0.0, 0.0], [0.5, 0.0]], step=0.01)
+        >>> world.step()
+        >>> world.reset([True, False])
+        >>> world.t
+        array([0.  , 0.01])
+        """
         robot, picked = self.robot, np.zeros(self.lead, bool)
         picked[... if where is None else where] = True
         rows, states = np.flatnonzero(picked), self._start[picked.ravel()].copy()

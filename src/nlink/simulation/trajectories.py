@@ -20,7 +20,13 @@ Motion = tuple[tuple[Scalar, ...], tuple[Scalar, ...], tuple[Scalar, ...]]
 
 @dataclass(frozen=True)
 class Rest:
-    """A configuration to be held."""
+    """A configuration to be held.
+
+    >>> from nlink.simulation import Rest
+    >>> q, qd, qdd = Rest([0.5, 1.0])(3.0)
+    >>> [float(x) for x in q]
+    [0.5, 1.0]
+    """
 
     q: Sequence[float] | np.ndarray
     n: int | None = None
@@ -84,7 +90,13 @@ class Cycloid(Between):
 
 @dataclass(frozen=True)
 class Quintic(Between):
-    """The polynomial of degree five that starts and ends at rest: 10 s^3 - 15 s^4 + 6 s^5."""
+    """The polynomial of degree five that starts and ends at rest: 10 s^3 - 15 s^4 + 6 s^5.
+
+    >>> from nlink.simulation import Quintic
+    >>> q, qd, qdd = Quintic([0.0], [1.0], 2.0)(1.0)
+    >>> float(q[0]), float(qd[0])
+    (0.5, 0.9375)
+    """
 
     def curve(self, s: Scalar) -> tuple[Scalar, Scalar, Scalar]:
         rest = 1 - s

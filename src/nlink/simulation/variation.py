@@ -40,7 +40,15 @@ NAMES = ("payload", *JOINTS, *GAINS, PARAMETERS)
 @dataclass(frozen=True)
 class Payload:
     """A body held in a frame: masses (...,), mass centres (..., 3) in the frame and inertias
-    (..., 3, 3) about them, a point mass at the frame's origin if not given."""
+    (..., 3, 3) about them, a point mass at the frame's origin if not given.
+
+    >>> import nlink
+    >>> robot = nlink.load("double_pendulum")
+    >>> from nlink.simulation import Payload
+    >>> runs = nlink.simulate(robot, t=0.2, vary={"payload": Payload([0.0, 1.0, 2.0])})
+    >>> runs.q.shape[0]
+    3
+    """
 
     mass: ArrayLike
     com: ArrayLike | None = None

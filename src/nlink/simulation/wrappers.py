@@ -120,6 +120,15 @@ class Noisy(Wrapper):
 
     The noise of a sample is a function of the seed, the number of the trajectory in its ensemble
     and the number of the sample: the same on any number of threads and after an interruption.
+
+    >>> import nlink
+    >>> robot = nlink.load("double_pendulum")
+    >>> from nlink.simulation import Noisy, PDGravity, Sampled
+    >>> steady = PDGravity(robot, [0.0, 0.0], 40.0, 20.0)
+    >>> drive = Sampled(Noisy(steady, sigma_q=1e-3, seed=1), period=0.01)
+    >>> run = nlink.simulate(robot, [0.0, 0.0], t=0.5, tau=drive)
+    >>> bool(abs(run.q[-1]).max() > 0)
+    True
     """
 
     controller: Controller

@@ -102,7 +102,12 @@ class LogUniform(_TwoParameters):
 
 @dataclass(frozen=True)
 class Normal(_TwoParameters):
-    """With mean a and standard deviation b: a + b Phi^-1(u)."""
+    """With mean a and standard deviation b: a + b Phi^-1(u).
+
+    >>> from nlink.sweeps import Normal
+    >>> float(Normal(1.0, 0.1).quantile(0.5).round(6))
+    1.0
+    """
 
     def check(self, a: Array, b: Array) -> None:
         if (b < 0).any():

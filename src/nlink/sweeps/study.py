@@ -47,7 +47,17 @@ class StoredArray:
 
 @dataclass(frozen=True)
 class Study:
-    """What is varied, how it is simulated, and what is kept; made by `study_of`."""
+    """What is varied, how it is simulated, and what is kept; made by `study_of`.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from nlink.sweeps import read_study
+    >>> path = Path(tempfile.mkdtemp()) / "study.toml"
+    >>> _ = path.write_text('robot = "double_pendulum"\\nt = 0.1\\nvary = {payload = [0.0, 1.0]}')
+    >>> study = read_study(path)
+    >>> study.axes, study.trajectories
+    (('payload',), 2)
+    """
 
     robots: Mapping[str, str]
     """Descriptions as TOML, by their names."""

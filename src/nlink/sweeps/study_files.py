@@ -56,7 +56,16 @@ OWN = ("robot", "robots", "vary", "controller", "table")
 
 
 def read_study(path: str | Path) -> Study:
-    """The study of a TOML file."""
+    """The study of a TOML file.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from nlink.sweeps import read_study
+    >>> path = Path(tempfile.mkdtemp()) / "study.toml"
+    >>> _ = path.write_text('robot = "double_pendulum"\\nt = 0.1\\nvary = {payload = [0.0, 1.0]}')
+    >>> read_study(path).shape
+    (2,)
+    """
     path = Path(path)
     try:
         data = tomllib.loads(read_text(path))

@@ -33,7 +33,12 @@ Told = Callable[..., None]
 
 class ChunksFailed(RuntimeError):
     """Chunks that could not be computed, by their numbers; all others are done, and the same call
-    tries these again."""
+    tries these again.
+
+    >>> from nlink.sweeps import ChunksFailed
+    >>> issubclass(ChunksFailed, RuntimeError)
+    True
+    """
 
     def __init__(self, path: str, failures: Mapping[int, str], left: int) -> None:
         self.failures = dict(failures)
@@ -92,7 +97,17 @@ def sweep(robot: Robot | Mapping[str, Robot] | Sequence[Robot], q0: ArrayLike | 
 def run_study(study: Study, out: str | Path, *, client: Any = None,
               timeout: float | None = TIMEOUT, verify: bool = False,
               progress: bool | Told | None = None) -> SweepResult:
-    """Compute the chunks of a study that are not done; see `sweep`."""
+    """Compute the chunks of a study that are not done; see `sweep`.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from nlink.sweeps import read_study, run_study
+    >>> path = Path(tempfile.mkdtemp()) / "study.toml"
+    >>> _ = path.write_text('robot = "double_pendulum"\\nt = 0.1\\nvary = {payload = [0.0, 1.0]}')
+    >>> result = run_study(read_study(path), path.with_suffix(".zarr"))
+    >>> result.done, result.chunks
+    (1, 1)
+    """
     if timeout is not None and not timeout > 0:
         raise ValueError(f"timeout: {timeout}, expected a positive number of seconds, or None")
     store = SweepStore(out)
@@ -121,7 +136,15 @@ def run_study(study: Study, out: str | Path, *, client: Any = None,
 
 def open_sweep(path: str | Path) -> Any:
     """The store of a sweep as an xarray Dataset, read when something is taken from it; what is
-    not computed yet is nan, or -1 in whole numbers."""
+    not computed yet is nan, or -1 in whole numbers.
+
+    >>> import nlink, tempfile
+    >>> robot = nlink.load("double_pendulum")
+    >>> path = tempfile.mkdtemp() + "/study.zarr"
+    >>> _ = nlink.sweep(robot, t=0.1, vary={"payload": [0.0, 1.0]}, out=path)
+    >>> nlink.open_sweep(path).q.shape
+    (2, 2)
+    """
     return SweepResult(path).open()
 
 

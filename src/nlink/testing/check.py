@@ -19,7 +19,12 @@ from nlink.testing.samples import Samples, samples
 
 @dataclass(frozen=True, slots=True)
 class CheckRow:
-    """One law on one robot."""
+    """One law on one robot.
+
+    >>> from nlink.testing import CheckRow
+    >>> CheckRow("M_symmetric", "M = M^T", residual=1e-16, bound=1e-12).ok
+    True
+    """
 
     law: str
     statement: str
@@ -33,7 +38,13 @@ class CheckRow:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CheckReport:
-    """What `check` found; `str()` is a plain table, `to_dict()` is ready for JSON."""
+    """What `check` found; `str()` is a plain table, `to_dict()` is ready for JSON.
+
+    >>> import nlink
+    >>> report = nlink.check(nlink.load("double_pendulum"), states=2, engine="numpy")
+    >>> report.ok, len(report.findings)
+    (True, 0)
+    """
 
     robot: str
     states: int

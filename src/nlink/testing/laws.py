@@ -50,7 +50,14 @@ INVERSE = {"qdd", "Minv", "U", "D", "qd", "nu", "xi", "nud", "xid", "alpha", "mo
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """A statement that holds for every mechanism, and how far a robot is from it."""
+    """A statement that holds for every mechanism, and how far a robot is from it.
+
+    >>> import nlink, nlink.testing
+    >>> robot = nlink.load("double_pendulum")
+    >>> law = nlink.testing.LAWS[0]
+    >>> law(robot, nlink.testing.samples(robot)) <= law.bound(robot)
+    True
+    """
 
     name: str
     statement: str

@@ -79,6 +79,10 @@ def robots(max_bodies: int = 8, **options: Any) -> SearchStrategy[Robot]:
 
     `options` are those of `random_description`; without them, joints are of every type, and trees
     and chains alternate.
+
+    >>> import nlink.testing
+    >>> strategy = nlink.testing.robots()
+    >>> strategy.validate()
     """
     try:
         from hypothesis import strategies

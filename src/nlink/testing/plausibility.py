@@ -32,14 +32,26 @@ GRAVITY = 1e3
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A sentence about the robot's numbers."""
+    """A sentence about the robot's numbers.
+
+    >>> import nlink, nlink.testing
+    >>> broken = nlink.load("puma_saha", physical="ignore")
+    >>> nlink.testing.findings(broken, nlink.testing.samples(broken))[0].level
+    'error'
+    """
 
     level: Literal["error", "warning"]
     message: str
 
 
 def findings(robot: Robot, x: Samples, engine: Engine | None = None) -> tuple[Finding, ...]:
-    """What is impossible or unlikely about a robot; empty for a plausible one."""
+    """What is impossible or unlikely about a robot; empty for a plausible one.
+
+    >>> import nlink, nlink.testing
+    >>> robot = nlink.load("puma560")
+    >>> nlink.testing.findings(robot, nlink.testing.samples(robot))
+    ()
+    """
     d = robot.description
     return (*_bodies(d), *_mass_matrix(robot, x, engine), *_units(d))
 

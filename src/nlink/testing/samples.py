@@ -28,7 +28,13 @@ Array = np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """A batch of states, accelerations, joint forces and wrenches that go with them, a frame."""
+    """A batch of states, accelerations, joint forces and wrenches that go with them, a frame.
+
+    >>> import nlink, nlink.testing
+    >>> x = nlink.testing.samples(nlink.load("double_pendulum"), 3)
+    >>> x.q.shape, x.tau.shape
+    ((16, 2), (16, 2))
+    """
 
     q: Array
     qd: Array
@@ -60,7 +66,12 @@ class Samples:
 
 
 def samples(robot: Robot, seed: int = 0, states: int = 16, frame: int | str = -1) -> Samples:
-    """Random states of a robot, within its limits."""
+    """Random states of a robot, within its limits.
+
+    >>> import nlink, nlink.testing
+    >>> nlink.testing.samples(nlink.load("double_pendulum"), 3).qdd.shape
+    (16, 2)
+    """
     rng = np.random.default_rng(seed)
     q, qd = robot.random_state(rng, (states,))
     f_ext = np.zeros((states, len(robot.links), 6))

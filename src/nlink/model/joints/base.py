@@ -23,7 +23,12 @@ DEFINED: dict[str, type[JointType]] = {}
 @dataclass(frozen=True, slots=True)
 class Displacement:
     """Where a joint has moved its body: offset p in the joint's fixed axes, turns, rise r in
-    the moved axes."""
+    the moved axes.
+
+    >>> import nlink
+    >>> nlink.Prismatic((0, 0, 1)).displacement((0.3,))
+    Displacement(p=Vector(x=0, y=0, z=0), turns=(), r=Vector(x=0, y=0, z=0.3))
+    """
 
     p: Vector
     turns: tuple[Turn | Spin, ...]
@@ -59,6 +64,14 @@ class JointType(ABC):
        default takes nothing. Called with numbers.
 
     Steps 2 to 5 use + - * / sin cos sqrt and literal zeros and ones, and no branches on values.
+
+    >>> import nlink
+    >>> for joint in (nlink.Revolute(), nlink.Spherical(), nlink.Planar()):
+    ...     print(joint.name, joint.nq, joint.nv)
+    ...
+    revolute 1 1
+    spherical 4 3
+    planar 3 3
     """
 
     nq: ClassVar[int]
@@ -131,7 +144,12 @@ def unit_axis(axis: Sequence[float]) -> tuple[float, float, float]:
 
 @dataclass(frozen=True, slots=True)
 class AxialJoint(JointType):
-    """What joints with an axis share: its direction, of any length when it is given."""
+    """What joints with an axis share: its direction, of any length when it is given.
+
+    >>> import nlink
+    >>> issubclass(nlink.Revolute, nlink.AxialJoint), nlink.Revolute((0, 0, 2)).axis
+    (True, (0.0, 0.0, 1.0))
+    """
 
     axis: tuple[float, float, float] | None = (0.0, 0.0, 1.0)
 

@@ -11,7 +11,12 @@ from nlink.spatial import Twist, Vector
 
 @dataclass(frozen=True, slots=True)
 class Fixed(JointType):
-    """No motion: the two bodies become one before any algorithm sees them."""
+    """No motion: the two bodies become one before any algorithm sees them.
+
+    >>> import nlink
+    >>> nlink.Fixed().nq, nlink.Fixed().nv
+    (0, 0)
+    """
 
     nv: ClassVar[int] = 0
     name: ClassVar[str] = "fixed"

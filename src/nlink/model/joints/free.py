@@ -17,6 +17,10 @@ class Free(JointType):
 
     q is the position in the fixed axes, then a unit quaternion (w, x, y, z); the rates are the
     body's twist in its own axes, angular first.
+
+    >>> import nlink
+    >>> nlink.Free().nq, nlink.Free().nv
+    (7, 6)
     """
 
     space: ClassVar[Space] = Placements()

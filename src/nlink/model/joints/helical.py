@@ -12,7 +12,12 @@ from nlink.spatial import RigidInertia, Symmetric, Turn, Twist, Vector, Wrench
 
 @dataclass(frozen=True, slots=True)
 class Helical(AxialJoint):
-    """A screw: rotation by q about an axis and translation by pitch * q along it."""
+    """A screw: rotation by q about an axis and translation by pitch * q along it.
+
+    >>> import nlink
+    >>> nlink.Helical((0, 0, 1), pitch=0.01).pitch
+    0.01
+    """
 
     pitch: float = 0.0
 

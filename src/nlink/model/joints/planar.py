@@ -13,7 +13,12 @@ from nlink.spatial import Turn, Twist, Vector, Wrench
 
 @dataclass(frozen=True, slots=True)
 class Planar(JointType):
-    """Motion in the plane across z: q = (x, y, theta), the position in the fixed axes."""
+    """Motion in the plane across z: q = (x, y, theta), the position in the fixed axes.
+
+    >>> import nlink
+    >>> nlink.Planar().nq, nlink.Planar().nv
+    (3, 3)
+    """
 
     space: ClassVar[Space] = Lines(3, given_labels=("x", "y", "theta"))
     name: ClassVar[str] = "planar"

@@ -11,7 +11,12 @@ from nlink.spatial import RigidInertia, Symmetric, Turn, Twist, Vector, Wrench
 
 @dataclass(frozen=True, slots=True)
 class Prismatic(AxialJoint):
-    """Translation along an axis, p_i = [0; e] of [Saha99, 15]."""
+    """Translation along an axis, p_i = [0; e] of [Saha99, 15].
+
+    >>> import nlink
+    >>> nlink.Prismatic((1, 0, 0)).name
+    'prismatic'
+    """
 
     nv: ClassVar[int] = 1
     name: ClassVar[str] = "prismatic"

@@ -14,7 +14,12 @@ from nlink.spatial import RigidInertia, Symmetric, Turn, Twist, Vector, Wrench
 
 @dataclass(frozen=True, slots=True)
 class Revolute(AxialJoint):
-    """Rotation about an axis, p_i = [e; e x d] of [Saha99, 13]."""
+    """Rotation about an axis, p_i = [e; e x d] of [Saha99, 13].
+
+    >>> import nlink
+    >>> nlink.Revolute((0, 1, 0)).name
+    'revolute'
+    """
 
     space: ClassVar[Space] = Lines(1, reach=math.pi)
     name: ClassVar[str] = "revolute"

@@ -13,7 +13,12 @@ from nlink.spatial import RigidInertia, Spin, Symmetric, Twist, Vector, Wrench
 
 @dataclass(frozen=True, slots=True)
 class Spherical(JointType):
-    """A ball: q is a unit quaternion (w, x, y, z), the rates are w in the body's axes."""
+    """A ball: q is a unit quaternion (w, x, y, z), the rates are w in the body's axes.
+
+    >>> import nlink
+    >>> nlink.Spherical().nq, nlink.Spherical().nv
+    (4, 3)
+    """
 
     space: ClassVar[Space] = Rotations()
     name: ClassVar[str] = "spherical"

@@ -12,7 +12,12 @@ from nlink.spatial import Turn, Twist, Vector, Wrench
 
 @dataclass(frozen=True, slots=True)
 class Universal(JointType):
-    """Two crossing axes: rotation by q1 about z, then by q2 about the turned x."""
+    """Two crossing axes: rotation by q1 about z, then by q2 about the turned x.
+
+    >>> import nlink
+    >>> nlink.Universal().nq, nlink.Universal().nv
+    (2, 2)
+    """
 
     nv: ClassVar[int] = 2
     name: ClassVar[str] = "universal"
