@@ -276,7 +276,8 @@ MISPRINTS = (
                lambda s: (_inward_steps(s.d) @ _printed_turn(s), s.rate(_inward_steps)),
                "the rate of the step between frames, for every joint"),
         _koz95("4", r"\Omega_\delta = [0, \dot\theta \tilde h; 0, 0]",
-               lambda s: (_inward_steps(s.d) @ cross(s.d.links.S * s.qd[:, None]), s.rate(_inward_steps)),
+               lambda s: (_inward_steps(s.d) @ cross(s.d.links.S * s.qd[:, None]),
+                          s.rate(_inward_steps)),
                "for a slide"),
         "a slide turns nothing"),
     Misprint(
