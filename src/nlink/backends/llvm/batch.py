@@ -16,6 +16,9 @@ from nlink.backends.llvm.ir import Function, Target
 from nlink.backends.llvm.kernel import BATCH
 from nlink.programs.program import Port
 
+FAR = 1 << 23
+"""Bytes of a batch that a core will not find in its caches when it comes to them."""
+
 
 def emit_batch(ports: Sequence[Port], target: Target, vectors: int | None = None) -> str:
     """The exported entry point of a kernel whose `block` takes so many vectors at most, or one
@@ -47,6 +50,8 @@ def emit_batch(ports: Sequence[Port], target: Target, vectors: int | None = None
     one_by_one("0", "%count", "end")
     f.begin("many")
     last = f.let(f"sub i64 %count, {width}")
+    far = f.let(f"icmp ugt i64 %count, {FAR // max(1, 8 * sum(port.size for port in ports))}")
+    ahead = f.let(f"select i1 {far}, i64 {width * (vectors or 0)}, i64 0")
     f.go("vector")
     f.begin("vector")
     f.do("%reached = phi i64 [ 0, %many ], [ %onward, %advance ]")
@@ -57,7 +62,8 @@ def emit_batch(ports: Sequence[Port], target: Target, vectors: int | None = None
         left = f.let(f"sdiv i64 {f.let('sub i64 %count, %reached')}, {width}")
         left = f.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {vectors})")
         left = f.let(f"call i64 @llvm.smax.i64(i64 {left}, i64 1)")
-        states, count = f.let(f"mul i64 {left}, {width}"), f", i64 {left}"
+        states = f.let(f"mul i64 {left}, {width}")
+        count = f", i64 {left}, i64 {ahead}"
     arguments = "".join(f"ptr {p}, i64 {s}, " for p, s in zip(at(first), strides, strict=True))
     large = f.let(f"call i1 @block({arguments}ptr %data, ptr %scratch{count})")
     f.branch(large, "again", "advance", unlikely=True)

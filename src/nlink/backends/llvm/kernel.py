@@ -37,11 +37,12 @@ _ALIGNMENT = 64
 HELD = 100e-6
 """Work, in seconds of one core as the operations promise, for which the GIL is held."""
 
-WAKES = 8
+WAKES = 4
 """How many times the cost of waking a thread the work has to take before one is woken."""
 
-PIECES = 4
-"""Pieces of a batch for each thread: who is late, or slow, does fewer."""
+PIECES = 16
+"""The smallest pieces of a batch that there would be for each thread. The first ones are larger;
+who is late, or slow, does fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +128,11 @@ class Kernel:
         rows = [contiguous_rows(port, x) for port, x in zip(self.inputs, arrays, strict=True)]
         leads = {x.shape[:x.ndim - len(port.shape)]
                  for port, x in zip(self.inputs, rows, strict=True)}
-        lead = max(leads, key=len)
+        lead = max(leads, key=lambda own: (len(own), own))
         if len(lead) > 1:
             return self._several_dimensions(rows, out, leads)
-        count = sum(lead)  # at most one dimension
-        if len(leads) == len(lead) == 1 and count > self._limits[1] and out is None:
-            made = [np.empty(lead + port.shape) for port in self.outputs]
-            self.run(rows, made, count)
-            return made[0] if len(made) == 1 else tuple(made)
+        if sum(lead) > self._limits[1]:  # at most one dimension
+            return self._by_convention(*rows, out)  # other threads may help
         return self._plain_rows(*rows, out)
 
     def _several_dimensions(self, rows: Sequence[np.ndarray], out: Any,
@@ -210,12 +208,13 @@ class Kernel:
 
     def _share(self, arrays: Sequence[np.ndarray], count: int, threads: int) -> None:
         """Compute all states by so many threads."""
-        blocks = -(-count // self.width)
-        pieces = min(PIECES * threads, blocks) if threads > 1 else 1
-        if pieces <= 1:
+        if threads == 1 or count <= self.width:
             self._part(*arrays)
             return
-        bounds = [min(count, blocks * k // pieces * self.width) for k in range(pieces + 1)]
+        bounds, least = [0], count // (PIECES * threads) + 1
+        while bounds[-1] < count:
+            some = max(least, (count - bounds[-1]) // (2 * threads))
+            bounds.append(min(count, bounds[-1] + -(-some // self.width) * self.width))
         team.together([functools.partial(self._part, *(x[begin:end] for x in arrays))
                        for begin, end in itertools.pairwise(bounds)], threads)
 
