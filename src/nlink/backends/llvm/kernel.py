@@ -6,14 +6,13 @@ Nothing that writes code is imported here, so that a kernel from the cache loads
 from __future__ import annotations
 
 import collections
+import contextlib
 import ctypes
-import functools
-import itertools
 import json
 import math
 import struct
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,8 @@ if TYPE_CHECKING:
     from nlink.backends.llvm.host import Image
 
 BATCH = "nlink_batch"
-"""The symbol of the function that computes a batch, see `batch`."""
+SHARE = "nlink_share"
+"""The symbols of the functions that compute a batch, or a thread's share of one: see `batch`."""
 
 _ALIGNMENT = 64
 
@@ -40,9 +40,11 @@ HELD = 100e-6
 WAKES = 4
 """How many times the cost of waking a thread the work has to take before one is woken."""
 
-PIECES = 16
-"""The smallest pieces of a batch that there would be for each thread. The first ones are larger;
-who is late, or slow, does fewer."""
+PARTS = 32
+"""Parts of a batch for each thread: who is late, or slow, does fewer."""
+
+BLOCK = 16
+"""Vectors of states, of which a part has a whole number: as many as code in pieces takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,8 @@ _UNLIMITED = np.array([0, 2**62], np.int64)
 
 _BATCH_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64,
                                ctypes.c_void_p, ctypes.c_void_p)
+_SHARE_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64,
+                               ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 
 
 class Kernel:
@@ -106,6 +110,7 @@ class Kernel:
         self._data = Room(len(compiled.data))
         self._data.bytes[:] = np.frombuffer(compiled.data, np.uint8)
         self._batch = _BATCH_TYPE(self._image.address(BATCH))
+        self._take_parts = _SHARE_TYPE(self._image.address(SHARE))
         held = max(1, int(HELD * 1e9 * self.width / max(1, self.operations)))
         self._limits = np.array([held, 2 * held], np.int64)
         self._measured = False
@@ -211,12 +216,17 @@ class Kernel:
         if threads == 1 or count <= self.width:
             self._part(*arrays)
             return
-        bounds, least = [0], count // (PIECES * threads) + 1
-        while bounds[-1] < count:
-            some = max(least, (count - bounds[-1]) // (2 * threads))
-            bounds.append(min(count, bounds[-1] + -(-some // self.width) * self.width))
-        team.together([functools.partial(self._part, *(x[begin:end] for x in arrays))
-                       for begin, end in itertools.pairwise(bounds)], threads)
+        ports, strides = self._pointers(arrays)
+        block = BLOCK * self.width
+        step = max(1, count // (PARTS * threads * block)) * block
+        taken = ctypes.c_int64(0)
+
+        def take_parts(_: Sequence[np.ndarray] = arrays) -> None:  # which it keeps alive
+            with self._room() as scratch:
+                self._take_parts(ports, strides, count, self._data.address, scratch.address,
+                                 ctypes.byref(taken), step)
+
+        team.together([take_parts] * threads, threads)
 
     @lazy
     def _part(self) -> Callable[..., Any]:
@@ -225,13 +235,23 @@ class Kernel:
 
     def _strided(self, *arrays: np.ndarray) -> None:
         """`_part` for rows that are any constant number of bytes apart."""
-        strides = (ctypes.c_int64 * len(arrays))(*[x.strides[0] for x in arrays])
-        ports = (ctypes.c_void_p * len(arrays))(*map(native.data_address, arrays))
+        with self._room() as scratch:
+            self._batch(*self._pointers(arrays), len(arrays[0]), self._data.address,
+                        scratch.address)
+
+    def _pointers(self, arrays: Sequence[np.ndarray]) -> tuple[Any, Any]:
+        """Where arrays begin, and how many bytes apart their rows are."""
+        return ((ctypes.c_void_p * len(arrays))(*map(native.data_address, arrays)),
+                (ctypes.c_int64 * len(arrays))(*[x.strides[0] for x in arrays]))
+
+    @contextlib.contextmanager
+    def _room(self) -> Iterator[Room]:
+        """Scratch memory that no other thread uses meanwhile."""
         try:
             scratch = self._rooms.pop()
         except IndexError:
             scratch = Room(self._scratch)
-        self._batch(ports, strides, len(arrays[0]), self._data.address, scratch.address)
+        yield scratch
         self._rooms.append(scratch)
 
     @lazy
