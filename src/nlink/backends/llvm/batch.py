@@ -1,6 +1,11 @@
 """A batch of states by the functions `block` and `one` of any kernel.
 
     void nlink_batch(void **ports, int64_t *strides, int64_t count, void *data, void *scratch)
+    void nlink_share(void **ports, int64_t *strides, int64_t count, void *data, void *scratch,
+                     int64_t *next, int64_t step)
+
+The second one takes `step` states at a time, from *next on, until there are none left: threads
+that share `next` share the batch.
 
 Whole vectors first; the last one reaches back over states already computed, which costs
 less than a tail and writes the same bits again. Code in pieces takes several vectors at
@@ -13,13 +18,54 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nlink.backends.llvm.ir import Function, Target
-from nlink.backends.llvm.kernel import BATCH
+from nlink.backends.llvm.kernel import BATCH, SHARE
 from nlink.programs.program import Port
+
+FAR = 1 << 23
+"""Bytes of a batch that a core will not find in its caches when it comes to them."""
+
+_PARAMETERS = "ptr %ports, ptr %strides, i64 %count, ptr %data, ptr %scratch"
 
 
 def emit_batch(ports: Sequence[Port], target: Target, vectors: int | None = None) -> str:
-    """The exported entry point of a kernel whose `block` takes so many vectors at most, or one
+    """The exported entry points of a kernel whose `block` takes so many vectors at most, or one
     and no number of them."""
+    return "\n".join([_states(ports, target, vectors), *_entries(ports, target, vectors)])
+
+
+def _entries(ports: Sequence[Port], target: Target, vectors: int | None) -> list[str]:
+    """The two functions for users of a kernel: how far ahead rows are fetched, and parts."""
+
+    def begin(f: Function) -> str:
+        far = f.let(f"icmp ugt i64 %count, {FAR // max(1, 8 * sum(port.size for port in ports))}")
+        return f.let(f"select i1 {far}, i64 {target.width * (vectors or 0)}, i64 0")
+
+    f = Function()
+    f.do(f"call void @states({_PARAMETERS}, i64 {begin(f)})")
+    f.do("ret void")
+    whole = f.define(f"void @{BATCH}({_PARAMETERS})")
+    f = Function()
+    ahead, moved = begin(f), f.let(f"alloca [{len(ports)} x i64]")
+    f.go("part")
+    f.begin("part")
+    first = f.let("atomicrmw add ptr %next, i64 %step seq_cst")
+    f.branch(f.let(f"icmp slt i64 {first}, %count"), "some", "end")
+    f.begin("some")
+    for k in range(len(ports)):
+        offset = f.let(f"mul i64 {first}, {f.load('i64', '%strides', 8 * k)}")
+        f.store("ptr", f.offset(f.load("ptr", "%ports", 8 * k), offset), moved, 8 * k)
+    left = f.let(f"sub i64 %count, {first}")
+    size = f.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 %step)")
+    f.do(f"call void @states(ptr {moved}, ptr %strides, i64 {size}, ptr %data, ptr %scratch, "
+         f"i64 {ahead})")
+    f.go("part")
+    f.begin("end")
+    f.do("ret void")
+    return [whole, f.define(f"void @{SHARE}({_PARAMETERS}, ptr %next, i64 %step)")]
+
+
+def _states(ports: Sequence[Port], target: Target, vectors: int | None) -> str:
+    """`states`: some states one after the other, rows fetched %ahead of them."""
     f, n, width = Function(), len(ports), target.width
     bases = [f.load("ptr", "%ports", 8 * k) for k in range(n)]
     strides = [f.load("i64", "%strides", 8 * k) for k in range(n)]
@@ -57,7 +103,8 @@ def emit_batch(ports: Sequence[Port], target: Target, vectors: int | None = None
         left = f.let(f"sdiv i64 {f.let('sub i64 %count, %reached')}, {width}")
         left = f.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {vectors})")
         left = f.let(f"call i64 @llvm.smax.i64(i64 {left}, i64 1)")
-        states, count = f.let(f"mul i64 {left}, {width}"), f", i64 {left}"
+        states = f.let(f"mul i64 {left}, {width}")
+        count = f", i64 {left}, i64 %ahead"
     arguments = "".join(f"ptr {p}, i64 {s}, " for p, s in zip(at(first), strides, strict=True))
     large = f.let(f"call i1 @block({arguments}ptr %data, ptr %scratch{count})")
     f.branch(large, "again", "advance", unlikely=True)
@@ -68,5 +115,4 @@ def emit_batch(ports: Sequence[Port], target: Target, vectors: int | None = None
     f.branch(f.let("icmp slt i64 %onward, %count"), "vector", "end")
     f.begin("end")
     f.do("ret void")
-    return f.define(f"void @{BATCH}(ptr %ports, ptr %strides, i64 %count, "
-                    "ptr noalias %data, ptr noalias %scratch)")
+    return f.define(f"internal void @states({_PARAMETERS}, i64 %ahead)")

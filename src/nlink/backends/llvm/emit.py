@@ -18,7 +18,7 @@ from nlink.backends.llvm.ir import Constants, Function, Lanes, Target
 from nlink.backends.llvm.lookup_code import integer_parts, look_up
 from nlink.backends.llvm.memory import Columns, LaneRows, Reader, RowWriter, distribute
 from nlink.backends.llvm.passes import most_alive, optimize, with_results_in_order
-from nlink.backends.llvm.pieces import Piece, Pieces, Slot, cut
+from nlink.backends.llvm.pieces import ROOM, Piece, Pieces, Slot, cut
 from nlink.backends.llvm.repetition import repeat
 from nlink.backends.llvm.sincos import SinCos, sincos
 from nlink.programs.program import Port, Program
@@ -134,8 +134,9 @@ class StraightCode:
     scratch: int = 0
     """Bytes of scratch memory."""
     vectors: int | None = None
-    """How many vectors of states `block` takes at most, its last argument being how many there
-    are; None if it takes one and has no such argument."""
+    """How many vectors of states `block` takes at most, its last arguments being how many there
+    are, and how many states further are the rows to be fetched meanwhile, 0 for none; None if it
+    takes one and has no such arguments."""
     data: bytes = b""
     """Constants that it reads."""
 
@@ -182,23 +183,54 @@ def _one_in_lanes(program: Program) -> str:
     ports = (*program.inputs, *program.outputs)
     f = Function()
     rows = "".join(f"ptr %p{k}, i64 0, " for k in range(len(ports)))
-    f.let(f"call i1 @block({rows}ptr %data, ptr %scratch, i64 1)")
+    f.let(f"call i1 @block({rows}ptr %data, ptr %scratch, i64 1, i64 0)")
     f.do("ret void")
     return f.define(f"internal void @one({parameters(ports, width=1)})")
+
+
+def cache_lines(ports: Sequence[Port], width: int, vectors: int) -> list[tuple[int, int]]:
+    """The cache lines of a vector's rows, each a port's number and an offset; none if so many
+    vectors have more than `ROOM` of them.
+
+    A piece reads a few columns of many rows, which no processor foresees. So while a block is
+    computed, the rows of the next one are fetched, a part by each piece.
+    """
+    if 8 * width * vectors * sum(port.size for port in ports) > ROOM:
+        return []
+    return [(n, offset) for n, port in enumerate(ports)
+            for offset in range(0, 8 * width * port.size, 64)]
 
 
 def _in_pieces(program: Program, pieces: Pieces, whole: Lanes, many: bool) -> list[str]:
     """`block` or `one` for one vector or for many; of several pieces, each has a function."""
     ports, inputs = (*program.inputs, *program.outputs), len(program.inputs)
     where = [(n, k) for n, port in enumerate(program.outputs) for k in range(port.size)]
-    signature = parameters(ports, width=whole.width) + (", i64 %count" if many else "")
+    signature = parameters(ports, width=whole.width) + (", i64 %count, i64 %ahead" if many else "")
     pitch = 8 * whole.width
     apart = len(pieces.pieces) > SCALAR
     linkage = "hidden" if apart else "internal"
 
+    lines = cache_lines(ports, whole.width, pieces.vectors(whole.width)) if many else []
+
+    def fetch(f: Function, rows: Sequence[LaneRows], lines: Sequence[tuple[int, int]]) -> None:
+        """Lines of the rows that are %ahead states further, unless that is 0."""
+        if not lines:
+            return
+        near, far = f.fresh("near"), f.fresh("far")
+        f.branch(f.let("icmp eq i64 %ahead, 0"), near, far)
+        f.begin(far)
+        later = {n: f.offset(rows[n].base, f.let(f"mul i64 {rows[n].stride}, %ahead"))
+                 for n in dict(lines)}
+        for n, offset in lines:
+            f.do(f"call void @llvm.prefetch.p0(ptr {f.offset(later[n], offset)}, "
+                 f"i32 {int(n >= inputs)}, i32 2, i32 1)")
+        f.go(near)
+        f.begin(near)
+
     def function(prefix: str, body: Callable[[Lanes, Sequence[LaneRows], Columns],
-                                             Sequence[str]]) -> str:
-        """A function that does something for each vector."""
+                                             Sequence[str]],
+                 ahead: Sequence[tuple[int, int]] = ()) -> str:
+        """A function that does something for each vector, and fetches lines of a later one."""
         lanes = Lanes(Function(), whole.width, whole.fma, whole.constants)
         f = lanes.function
 
@@ -209,6 +241,7 @@ def _in_pieces(program: Program, pieces: Pieces, whole: Lanes, many: bool) -> li
                 state = f.let(f"mul i64 {k}, {lanes.width}")
                 rows = [row.moved(f.let(f"mul i64 {state}, {row.stride}")) for row in rows]
                 scratch = f.offset(scratch, f.let(f"mul i64 {k}, {pitch * pieces.size}"))
+                fetch(f, rows, ahead)
             return [*flags, *body(lanes, rows, Columns(lanes, scratch, pitch=pitch))]
 
         def any_large(k: str, flags: list[str]) -> list[str]:
@@ -255,7 +288,8 @@ def _in_pieces(program: Program, pieces: Pieces, whole: Lanes, many: bool) -> li
     f, arguments = whole.function, signature.replace(" noalias", "")
     for k, body in enumerate(bodies):
         prefix = f"piece{k}_"
-        functions.append(function(prefix, body))
+        part = slice(len(lines) * k // len(bodies), len(lines) * (k + 1) // len(bodies))
+        functions.append(function(prefix, body, lines[part]))
         if whole.width == 1:
             f.do(f"call void @{prefix}one({arguments})")
             continue

@@ -6,14 +6,13 @@ Nothing that writes code is imported here, so that a kernel from the cache loads
 from __future__ import annotations
 
 import collections
+import contextlib
 import ctypes
-import functools
-import itertools
 import json
 import math
 import struct
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,18 +29,22 @@ if TYPE_CHECKING:
     from nlink.backends.llvm.host import Image
 
 BATCH = "nlink_batch"
-"""The symbol of the function that computes a batch, see `batch`."""
+SHARE = "nlink_share"
+"""The symbols of the functions that compute a batch, or a thread's share of one: see `batch`."""
 
 _ALIGNMENT = 64
 
 HELD = 100e-6
 """Work, in seconds of one core as the operations promise, for which the GIL is held."""
 
-WAKES = 8
+WAKES = 4
 """How many times the cost of waking a thread the work has to take before one is woken."""
 
-PIECES = 4
-"""Pieces of a batch for each thread: who is late, or slow, does fewer."""
+PARTS = 32
+"""Parts of a batch for each thread: who is late, or slow, does fewer."""
+
+BLOCK = 16
+"""Vectors of states, of which a part has a whole number: as many as code in pieces takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,8 @@ _UNLIMITED = np.array([0, 2**62], np.int64)
 
 _BATCH_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64,
                                ctypes.c_void_p, ctypes.c_void_p)
+_SHARE_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64,
+                               ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 
 
 class Kernel:
@@ -105,6 +110,7 @@ class Kernel:
         self._data = Room(len(compiled.data))
         self._data.bytes[:] = np.frombuffer(compiled.data, np.uint8)
         self._batch = _BATCH_TYPE(self._image.address(BATCH))
+        self._take_parts = _SHARE_TYPE(self._image.address(SHARE))
         held = max(1, int(HELD * 1e9 * self.width / max(1, self.operations)))
         self._limits = np.array([held, 2 * held], np.int64)
         self._measured = False
@@ -127,14 +133,11 @@ class Kernel:
         rows = [contiguous_rows(port, x) for port, x in zip(self.inputs, arrays, strict=True)]
         leads = {x.shape[:x.ndim - len(port.shape)]
                  for port, x in zip(self.inputs, rows, strict=True)}
-        lead = max(leads, key=len)
+        lead = max(leads, key=lambda own: (len(own), own))
         if len(lead) > 1:
             return self._several_dimensions(rows, out, leads)
-        count = sum(lead)  # at most one dimension
-        if len(leads) == len(lead) == 1 and count > self._limits[1] and out is None:
-            made = [np.empty(lead + port.shape) for port in self.outputs]
-            self.run(rows, made, count)
-            return made[0] if len(made) == 1 else tuple(made)
+        if sum(lead) > self._limits[1]:  # at most one dimension
+            return self._by_convention(*rows, out)  # other threads may help
         return self._plain_rows(*rows, out)
 
     def _several_dimensions(self, rows: Sequence[np.ndarray], out: Any,
@@ -210,14 +213,20 @@ class Kernel:
 
     def _share(self, arrays: Sequence[np.ndarray], count: int, threads: int) -> None:
         """Compute all states by so many threads."""
-        blocks = -(-count // self.width)
-        pieces = min(PIECES * threads, blocks) if threads > 1 else 1
-        if pieces <= 1:
+        if threads == 1 or count <= self.width:
             self._part(*arrays)
             return
-        bounds = [min(count, blocks * k // pieces * self.width) for k in range(pieces + 1)]
-        team.together([functools.partial(self._part, *(x[begin:end] for x in arrays))
-                       for begin, end in itertools.pairwise(bounds)], threads)
+        ports, strides = self._pointers(arrays)
+        block = BLOCK * self.width
+        step = max(1, count // (PARTS * threads * block)) * block
+        taken = ctypes.c_int64(0)
+
+        def take_parts(_: Sequence[np.ndarray] = arrays) -> None:  # which it keeps alive
+            with self._room() as scratch:
+                self._take_parts(ports, strides, count, self._data.address, scratch.address,
+                                 ctypes.byref(taken), step)
+
+        team.together([take_parts] * threads, threads)
 
     @lazy
     def _part(self) -> Callable[..., Any]:
@@ -226,13 +235,23 @@ class Kernel:
 
     def _strided(self, *arrays: np.ndarray) -> None:
         """`_part` for rows that are any constant number of bytes apart."""
-        strides = (ctypes.c_int64 * len(arrays))(*[x.strides[0] for x in arrays])
-        ports = (ctypes.c_void_p * len(arrays))(*map(native.data_address, arrays))
+        with self._room() as scratch:
+            self._batch(*self._pointers(arrays), len(arrays[0]), self._data.address,
+                        scratch.address)
+
+    def _pointers(self, arrays: Sequence[np.ndarray]) -> tuple[Any, Any]:
+        """Where arrays begin, and how many bytes apart their rows are."""
+        return ((ctypes.c_void_p * len(arrays))(*map(native.data_address, arrays)),
+                (ctypes.c_int64 * len(arrays))(*[x.strides[0] for x in arrays]))
+
+    @contextlib.contextmanager
+    def _room(self) -> Iterator[Room]:
+        """Scratch memory that no other thread uses meanwhile."""
         try:
             scratch = self._rooms.pop()
         except IndexError:
             scratch = Room(self._scratch)
-        self._batch(ports, strides, len(arrays[0]), self._data.address, scratch.address)
+        yield scratch
         self._rooms.append(scratch)
 
     @lazy

@@ -16,8 +16,8 @@ from nlink.backends.llvm.code import Code, Instruction
 from nlink.backends.llvm.passes import interleave
 from nlink.scalars.graph import operation
 
-PIECE = 800
-"""Operations of a piece, about; what is a quarter larger is not cut."""
+PIECE = 1000
+"""Operations of a piece, about, and the most of code that is not cut."""
 ANGLE = 15
 """Operations of a sine or a cosine."""
 VECTORS = 16
@@ -67,7 +67,7 @@ def cut(code: Code, piece: int = PIECE, *, direct: bool = False) -> Pieces:
     Results are outputs of the pieces that compute them, if `direct`, or else kept in slots.
     """
     instructions = code.instructions
-    operations = _angles_together(code)
+    operations, angles = _angles_first(code)
     place = {i: n for n, i in enumerate(operations)}
     last = list(range(len(operations)))
     for n, i in enumerate(operations):
@@ -79,7 +79,7 @@ def cut(code: Code, piece: int = PIECE, *, direct: bool = False) -> Pieces:
             for a in instructions[i].args:
                 if a in place:
                     last[place[a]] = max(last[place[a]], last[place[i]])
-    bounds = _bounds([instructions[i] for i in operations], last, piece)
+    bounds = _bounds([instructions[i] for i in operations], last, piece, angles)
     number = [p for p, end in enumerate(bounds[1:]) for _ in range(bounds[p], end)]
 
     slots: dict[int, int] = {}
@@ -119,23 +119,33 @@ def cut(code: Code, piece: int = PIECE, *, direct: bool = False) -> Pieces:
     return Pieces(tuple(pieces), results, size)
 
 
-def _angles_together(code: Code) -> list[int]:
-    """The operations in order, but sine and cosine of an angle, which share their work, at once."""
+def _angles_first(code: Code) -> tuple[list[int], int]:
+    """The operations in order, but the sines and cosines of inputs before all others, and how many
+    these are.
+
+    Beyond the reach of a vector an angle is reduced by a function (`sincos`), and whatever is
+    alive at its call LLVM would keep on the stack. Sine and cosine of an angle, which share their
+    work, are done at once.
+    """
     both: dict[int, list[int]] = {}
     for i, x in enumerate(code.instructions):
         if x.op in ("sin", "cos"):
             both.setdefault(x.args[0], []).append(i)
-    order: list[int] = []
+    first = [i for angle, own in both.items() if code.instructions[angle].op == "input"
+             for i in own]
+    order = list(first)
     for i, x in enumerate(code.instructions):
-        if x.op in ("sin", "cos"):
+        if x.op not in ("sin", "cos"):
+            order += [i] if x.args else []
+        elif code.instructions[x.args[0]].op != "input":
             order += both.pop(x.args[0], ())
-        elif x.args:
-            order.append(i)
-    return order
+    return order, len(first)
 
 
-def _bounds(operations: Sequence[Instruction], last: Sequence[int], piece: int) -> list[int]:
-    """Where pieces begin, and the end: about a piece apart, where few values cross.
+def _bounds(operations: Sequence[Instruction], last: Sequence[int], piece: int,
+            angles: int) -> list[int]:
+    """Where pieces begin, and the end: about a piece apart, where few values cross, and after the
+    angles that come first.
 
     Sine and cosine of an angle are not parted.
     """
@@ -144,13 +154,19 @@ def _bounds(operations: Sequence[Instruction], last: Sequence[int], piece: int) 
         ends[end] += 1
         crossing.append(crossing[-1] + 1 - ends[n])
         work.append(work[-1] + (ANGLE if x.op in ("sin", "cos") else 1))
+    if work[-1] <= piece:
+        return [0, len(last)]
     bounds = [0]
-    while work[-1] - work[bounds[-1]] > 1.25 * piece:
-        begin, end = (bisect_left(work, work[bounds[-1]] + part * piece) for part in (0.75, 1.25))
-        near = [n for n in range(begin, end) if operations[n].op not in ("sin", "cos")
-                or operations[n].args != operations[n - 1].args]
-        bounds.append(min(near or [end], key=crossing.__getitem__))
-    return [*bounds, len(last)]
+    for stop in sorted({angles, len(last)} - {0}):
+        while (left := work[stop] - work[bounds[-1]]) > 1.25 * piece:
+            size = left / round(left / piece + 0.25)  # the pieces that are left of one size
+            begin, end = (bisect_left(work, work[bounds[-1]] + part * size)
+                          for part in (0.75, 1.25))
+            near = [n for n in range(begin, end) if operations[n].op not in ("sin", "cos")
+                    or operations[n].args != operations[n - 1].args]
+            bounds.append(min(near or [end], key=crossing.__getitem__))
+        bounds.append(stop)
+    return bounds
 
 
 def _piece(code: Code, own: Sequence[int], written: Mapping[int, int], slots: Mapping[int, int],

@@ -86,24 +86,28 @@ class Trials:
     """
 
     AGAIN = 64
+    FIRST = 3
+    """How often each way is tried before they are compared: the first call may be disturbed."""
     GAIN = 0.9
     """The part of one thread's time that several may take."""
 
     def __init__(self) -> None:
         self._seconds = [0.0, 0.0]
+        self._tries = [0, 0]
         self._calls = 0
 
     def several(self) -> bool:
         """Whether the next call should wake others."""
         one, more = self._seconds
         self._calls += 1
-        if not (one and more):
-            return not more
+        if min(self._tries) < self.FIRST:
+            return self._tries[True] <= self._tries[False]
         return (more < self.GAIN * one) != (self._calls % self.AGAIN == 0)
 
     def learn(self, *, several: bool, seconds: float) -> None:
         """A faster call counts at once, a slower one in part: it may have been disturbed."""
         known = self._seconds[several]
+        self._tries[several] += 1
         slower = known and seconds > known
         self._seconds[several] = known + (seconds - known) / 8 if slower else seconds
 
