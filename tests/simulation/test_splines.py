@@ -60,7 +60,7 @@ def test_the_number_of_waypoints_does_not_change_the_size_of_a_law():
     for count in (20, 5000):
         t, q = waypoints(count)
         system = System(PUMA, ComputedTorque(PUMA, Spline(t, q), 100.0, 20.0))
-        sizes.add(len(system.controller_program().live()))
+        sizes.add(len(system.programs.controller().live()))
     assert len(sizes) == 1
 
 

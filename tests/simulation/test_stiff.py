@@ -114,10 +114,11 @@ def test_factors_solve_the_system_of_the_rates_own_derivatives(kind):
     t, b, w = [0.3], rng.normal(size=size), 0.7
     (slopes,) = jacobian_program(system)(t, y, inputs)
     slopes = np.reshape(slopes, (size, size + 1)).astype(float)
-    (rates,) = system.program()(t, y, inputs)
+    f = system.programs.rates()
+    (rates,) = f(t, y, inputs)
     # the derivatives themselves, by differences
     step = 1e-6 * rng.normal(size=size)
-    ends = [np.array(system.program()(t, list(y + s * step), inputs)[0], float) for s in (1, -1)]
+    ends = [np.array(f(t, list(y + s * step), inputs)[0], float) for s in (1, -1)]
     np.testing.assert_allclose(slopes[:, :-1] @ step, (ends[0] - ends[1]) / 2, rtol=1e-5,
                                atol=1e-8 * np.abs(slopes).max() * 1e-6)
     programs = solving_programs(system)

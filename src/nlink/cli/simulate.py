@@ -14,13 +14,14 @@ from nlink.formats.files import replacing
 from nlink.formats.state_rows import read_numbers
 from nlink.model.coordinates import effort_units, rate_units
 from nlink.robot import Robot
+from nlink.simulation.closing import Closing
+from nlink.simulation.control_scheme import Controller
 from nlink.simulation.controllers import PD, ComputedTorque, FeedForward, PDGravity
 from nlink.simulation.following import peak_share
 from nlink.simulation.run import Run
 from nlink.simulation.run_files import PART
 from nlink.simulation.scipy_methods import SCIPY
 from nlink.simulation.splines import Spline
-from nlink.simulation.system import Closing, Controller
 from nlink.simulation.trajectories import Cycloid
 
 DRAWS = 50

@@ -23,8 +23,8 @@ from nlink.model.mimics import leads
 from nlink.model.names import counted, visible
 from nlink.robot import Robot
 from nlink.scalars.arrays import batch
+from nlink.simulation.applying import apply
 from nlink.simulation.control_scheme import Controller, ControlScheme
-from nlink.simulation.system import apply
 
 Array = np.ndarray
 

@@ -34,7 +34,7 @@ from nlink.reaching.tasks import couplings, expect_positive
 from nlink.scalars.arrays import batch
 from nlink.scalars.functions import Scalar, Scalars, less, where
 from nlink.scalars.graph import Graph
-from nlink.simulation.system import apply
+from nlink.simulation.applying import apply
 
 if TYPE_CHECKING:
     from nlink.backends.llvm.kernel import Kernel

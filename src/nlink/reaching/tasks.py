@@ -19,7 +19,7 @@ from nlink.model.mimics import leads
 from nlink.model.quaternions import length
 from nlink.scalars.arrays import batch, single
 from nlink.scalars.functions import Scalar, Scalars, atan2
-from nlink.simulation.system import apply
+from nlink.simulation.applying import apply
 from nlink.spatial import Matrix, Vector
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nlink.simulation.applying import apply as apply
     from nlink.simulation.controllers import PD as PD
     from nlink.simulation.controllers import PID as PID
     from nlink.simulation.controllers import Actuated as Actuated
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from nlink.simulation.simulator import simulate as simulate
     from nlink.simulation.splines import Spline as Spline
     from nlink.simulation.stepper import Stepper as Stepper
-    from nlink.simulation.system import apply as apply
     from nlink.simulation.trajectories import Cycloid as Cycloid
     from nlink.simulation.trajectories import Quintic as Quintic
     from nlink.simulation.trajectories import Rest as Rest
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from nlink.simulation.wrappers import Saturated as Saturated
 
 _HOMES = {
+    "applying": ("apply",),
     "controllers": ("PD", "PID", "Actuated", "ComputedTorque", "FeedForward",
                     "GravityCompensation", "PDGravity"),
     "operational_space": ("OperationalSpace",),
@@ -39,7 +40,6 @@ _HOMES = {
     "simulator": ("simulate",),
     "splines": ("Spline",),
     "stepper": ("Stepper",),
-    "system": ("apply",),
     "trajectories": ("Cycloid", "Quintic", "Rest"),
     "variation": ("Payload",),
     "wrappers": ("Noisy", "Sampled", "Saturated"),

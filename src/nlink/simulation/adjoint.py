@@ -28,11 +28,12 @@ from nlink.iterations.runge_kutta import weighted
 from nlink.programs.program import Port, Program
 from nlink.scalars.differentiation import pullback
 from nlink.scalars.graph import Node
+from nlink.simulation.control_scheme import Controller
 from nlink.simulation.problem import Problem, rubbing
 from nlink.simulation.run import Run
 from nlink.simulation.sensitivity import expect_continuous, expect_derivatives
 from nlink.simulation.simulator import simulate
-from nlink.simulation.system import Controller, System
+from nlink.simulation.system import System
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
@@ -132,14 +133,14 @@ class _Reverse:
     def __init__(self, system: System, problem: Problem) -> None:
         from nlink.backends.llvm.loading import load_kernel
 
-        program = system.program()
+        program = system.programs.rates()
         if not isinstance(program, Program):
             raise ValueError(f"adjoint: {system.robot.name} has {system.robot.n} rates, too many "
                              "for a program that is not rolled, expected a smaller robot")
         expect_continuous(program, _sources(program), "adjoint")
         self.system, self.problem = system, problem
         self.rates, self.pulled = load_kernel(program), load_kernel(_pulled(program))
-        self.restored = load_kernel(_pulled(system.restore_program())) if system.restores else None
+        self.restored = load_kernel(_pulled(system.programs.restore())) if system.restores else None
 
     def step(self, k: int, y: Array, w: Array) -> tuple[Array, Array]:
         """The gradient by the state before step k, and by the inputs in it, from that by the

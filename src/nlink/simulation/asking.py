@@ -76,7 +76,7 @@ class Asking:
         out[waiting[shown], row[shown] - 1, mine] = y[shown, mine]
 
     def _rates(self, y: Array, rows: Array) -> tuple[Array, Array]:
-        q, v, _ = self.system.split(y)
+        q, v, _ = self.system.layout.split(y)
         q, v = np.ascontiguousarray(q), np.ascontiguousarray(v)
         name = self.system.velocity.rates
         if name is None:

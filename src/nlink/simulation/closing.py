@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-
-from nlink.simulation.system import Closing
 
 if TYPE_CHECKING:
     from nlink.iterations.integration import Method
     from nlink.robot import Robot
 
 Array = np.ndarray
+Closing = Literal["project", "drift"] | float
+"""What keeps loops closed: a projection after each step, nothing, or Baumgarte's terms with
+this rate (1/s)."""
 OPEN = 1e-4
 """A start that is open by more, in radians or sizes of the loop, is no rounding."""
 

@@ -21,9 +21,9 @@ import numpy as np
 
 from nlink.model.joints import Free
 from nlink.scalars.functions import Scalar, clip, literal
+from nlink.simulation.applying import apply
 from nlink.simulation.control_scheme import OnScalars
 from nlink.simulation.splines import Spline
-from nlink.simulation.system import apply
 from nlink.simulation.trajectories import Between, Motion, Rest
 from nlink.simulation.wrappers import Wrapper, stacked
 

@@ -191,9 +191,9 @@ def _of_tree(system: System) -> LinearRates:
     n, nq, size, space = robot.n, robot.nq, system.shape.continuous, robot.mechanism.space
     t, y = graph.input("t[0]"), [graph.input(f"y[{k}]") for k in range(shape.size)]
     own = [graph.input(f"u[{k}]") for k in range(shape.timed, shape.inputs)]
-    q, v, parts = system.split(y)
+    q, v, parts = system.layout.split(y)
     mechanism = system.varied.mechanism(robot, own)
-    tau, further = system.forces(graph, t, q, v, parts, own)
+    tau, further = system.programs.forces(t, q, v, parts, own)
     tau = [graph.lift(x) for x in system.rubbed(mechanism, v, tau)]
     perform = system.performer(system.bare(mechanism))
     a = [graph.input(f"rate[{nq + k}]") for k in range(n)]
@@ -231,7 +231,7 @@ def _of_rates(system: System) -> LinearRates:
 
 def jacobian_program(system: System) -> Program:
     """df/dy and df/dt, a row for each element that has a rate."""
-    program, size = system.program(), system.shape.continuous
+    program, size = system.programs.rates(), system.shape.continuous
     assert not isinstance(program, RolledRates)
     graph = program.results[0].graph
     sources = [*(graph.input(f"y[{k}]") for k in range(size)), graph.input("t[0]")]

@@ -39,7 +39,7 @@ def integrate_in_python(problem: Problem, system: System, bounds: dict[str, Any]
 
     out = np.reshape([each["out"] for each in outcomes],
                      (*lead, len(problem.times), system.shape.size))
-    q, v, parts = system.split(out)
+    q, v, parts = system.layout.split(out)
     stats = Stats(*(column(name, int) for name in ("steps", "rejects", "evaluations")))
     return Run(robot, problem.times, q, v,
                np.array([each["status"] for each in outcomes], int).reshape(lead), column("t"),
@@ -131,7 +131,7 @@ def programs(system: System, own: list[float], *, traced: bool) -> dict[str, Cal
             return np.array([*robot.mechanism.space.normalize(y[:robot.nq]), *y[robot.nq:]])
 
         def close(t: float, y: Array) -> tuple[Array, list[Any]]:
-            q, v, _ = system.split(restore(t, y))
+            q, v, _ = system.layout.split(restore(t, y))
             q, v, left = robot.compute("project", q, v)
             return np.concatenate([q, v, y[len(q) + len(v):]]), [left]
 
@@ -139,7 +139,7 @@ def programs(system: System, own: list[float], *, traced: bool) -> dict[str, Cal
     if system.watched:
         bounded = [each.trigger.element for each in system.watched if each.trigger.bounds]
         found["watch"] = lambda t, y: [np.float64(x) for x in system.watch(
-            float(t), *system.joint_rates(y), system.split(y)[2].get("mode", ()))]
+            float(t), *system.joint_rates(y), system.layout.split(y)[2].get("mode", ()))]
         found["limited"] = lambda t, y: [y[k] for k in bounded]
         found["impact"] = lambda t, y, acts: np.array(
             system.after_impact(y.tolist(), [float(x) for x in acts]))
@@ -190,7 +190,7 @@ def rates(problem: Problem, system: System, table: Array | None, own: Array,
                                     mechanism=system.bare(robot.mechanism))).bare
 
     def f(t: float, y: Array) -> Array:
-        q, v, parts = system.split(y)
+        q, v, parts = system.layout.split(y)
         if system.velocity.rates is not None:
             q, qd = (np.array(x) for x in system.joint_rates(y))
             tau, further = control(t, q, qd, parts)

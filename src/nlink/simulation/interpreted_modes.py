@@ -11,6 +11,7 @@ import numpy as np
 from nlink.compute.engines import kernel
 from nlink.scalars.functions import Scalars
 from nlink.simulation.dry_friction import Hybrid, without_dry_friction
+from nlink.simulation.moded_states import IMPACTS, SWITCHES, yielding
 from nlink.simulation.variation import varied_kernel
 
 if TYPE_CHECKING:
@@ -25,8 +26,7 @@ Control = Callable[[float, Array, Array, Any], tuple[Array, Array]]
 def mode_programs(problem: Problem, system: System, control: Control, own: Array,
                   ) -> dict[str, Callable[..., Array]]:
     """`rates`, `arrest`, `propose` and `slack` of one trajectory."""
-    modes, robot, space = system.modes, problem.robot, problem.robot.mechanism.space
-    assert modes is not None
+    moded, robot, space = system.moded, problem.robot, problem.robot.mechanism.space
     hybrid = _hybrid(problem, own)
     mechanism = problem.varied.mechanism(robot, own.tolist())
 
@@ -35,33 +35,33 @@ def mode_programs(problem: Problem, system: System, control: Control, own: Array
         return system.rubbed(mechanism, v, tau), further
 
     def rates(t: float, y: Array) -> Array:
-        q, v, parts = system.split(y)
+        q, v, parts = system.layout.split(y)
         tau, further = driven(t, q, v, parts)
-        qdd, holding = modes.moving(hybrid, mechanism, q, v, tau, parts["mode"])
+        qdd, holding = moded.modes.moving(hybrid, mechanism, q, v, tau, parts["mode"])
         velocity = v if space.flat else np.array(space.tangent(q, v))
-        return np.concatenate([velocity, qdd, system.with_holding(further.tolist(), holding)])
+        return np.concatenate([velocity, qdd, moded.with_holding(further.tolist(), holding)])
 
     def switched(name: str) -> Callable[..., Array]:
         def program(t: float, y: Array) -> Array:
-            q, v, parts = system.split(y)
+            q, v, parts = system.layout.split(y)
             tau, _ = driven(t, q, v, parts)
-            return np.array(system.switched(name, hybrid, mechanism, y.tolist(), tau), float)
+            return np.array(moded.switched(name, hybrid, mechanism, y.tolist(), tau), float)
 
         return program
 
     def advance(t: float, y: Array, cells: Any) -> Array:
-        q, v, parts = system.split(y)
+        q, v, parts = system.layout.split(y)
         tau, further = driven(t, q, v, parts)
-        return np.array(system.advanced(hybrid, mechanism, y.tolist(), tau, further.tolist(),
+        return np.array(moded.advanced(hybrid, mechanism, y.tolist(), tau, further.tolist(),
                                         float(cells[0])), float)
 
-    yielding = system.yielding(mechanism)
+    yields = yielding(robot, mechanism)
 
     def struck(name: str) -> Callable[..., Array]:
-        return lambda t, y: np.array(system.struck(name, yielding, y.tolist()), float)
+        return lambda t, y: np.array(moded.struck(name, yields, y.tolist()), float)
 
-    return ({"rates": rates} | {name: switched(name) for name in ("arrest", "propose", "slack")}
-            | {name: struck(name) for name in ("touch", "impulses", "collide")}
+    return ({"rates": rates} | {name: switched(name) for name in SWITCHES}
+            | {name: struck(name) for name in IMPACTS}
             | {"advance": advance})
 
 

@@ -38,7 +38,7 @@ from nlink.scalars.arrays import batch
 from nlink.scalars.differentiation import pushforward
 from nlink.scalars.graph import Graph, Node, substitute
 from nlink.scalars.primitives import Primitive
-from nlink.simulation.system import apply
+from nlink.simulation.applying import apply
 
 Array = np.ndarray
 Nodes = Sequence[Node]

@@ -21,9 +21,9 @@ import numpy as np
 
 from nlink.algorithms.matrices import dense_solve, dot
 from nlink.scalars.functions import Scalar
+from nlink.simulation.applying import apply
 from nlink.simulation.control_scheme import OnScalars
 from nlink.simulation.controllers import Desired, expect_motors, gains
-from nlink.simulation.system import apply
 from nlink.simulation.trajectories import Motion, Rest
 from nlink.spatial import Vector
 

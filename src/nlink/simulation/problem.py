@@ -15,10 +15,11 @@ from nlink.model.mimics import leads
 from nlink.robot import expect_robot
 from nlink.scalars.arrays import batch
 from nlink.scalars.lazy import lazy
+from nlink.simulation.applying import apply
 from nlink.simulation.closing import closed_start
+from nlink.simulation.control_scheme import Controller
 from nlink.simulation.dry_friction import FRICTION, Modes, moded_rates
 from nlink.simulation.scipy_methods import SCIPY
-from nlink.simulation.system import Controller, apply
 from nlink.simulation.variation import NOTHING, Variation, Varied
 from nlink.simulation.velocities import VELOCITIES, JointRates
 from nlink.simulation.wrappers import Saturated

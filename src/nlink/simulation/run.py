@@ -12,10 +12,10 @@ import numpy as np
 from nlink.iterations.integration import STATUS
 from nlink.scalars.lazy import lazy
 from nlink.scalars.notebook import html_table
+from nlink.simulation.closing import Closing
 from nlink.simulation.events import Events
 from nlink.simulation.following import Target, on_times
 from nlink.simulation.sensitivity import Sensitivity, sensitivity_of
-from nlink.simulation.system import Closing
 from nlink.simulation.variation import Variation
 from nlink.simulation.velocities import VELOCITIES
 

@@ -36,6 +36,7 @@ from nlink.scalars.lazy import lazy
 from nlink.simulation.control_scheme import StatePart
 from nlink.simulation.events import EventSensitivity
 from nlink.simulation.system import System
+from nlink.simulation.system_programs import SystemPrograms
 
 if TYPE_CHECKING:
     from nlink.iterations.integration import Method
@@ -102,57 +103,13 @@ class SensitiveSystem(System):
             at += units[0].size
         return y
 
-    def program(self) -> Program:
-        """The rates of the state and of its derivatives."""
-        return self._with_derivatives(self._rates())
-
-    def restore_program(self) -> Program:
-        return self._with_derivatives(self.plain.restore_program())
-
-    def impact_program(self) -> Program:
-        """The state after an impact, its derivatives by the saltation matrix."""
-        impact = self.plain.impact_program()
-        graph, after = impact.results[0].graph, list(impact.results)
-        y = self._inputs(graph)
-        before = substitute(self._rates().results, graph, {})
-        # the same nodes are the rates after the impact, of the state that it leaves
-        known = {x.index: value for x, value in zip(y, after, strict=True)}
-        behind = substitute(before, graph, known)
-        acts = [graph.input(f"u[{self.shape.inputs + k}]") for k in range(len(self.watched))]
-        margins = substitute(self.plain.watch_program().results, graph, {})
-        g = sum((act * x for act, x in zip(acts, margins, strict=True)), graph.const(0))
-        along = dict(zip(y, before, strict=True))
-        g_f, R_f = pushforward([g], along)[0], pushforward(after, along)
-        jump = [a - b for a, b in zip(behind, R_f, strict=True)]
-        columns = []
-        for moved in self._moved(graph):
-            late = pushforward([g], moved)[0] / g_f
-            columns.append([s + x * late for s, x in zip(
-                pushforward(after, moved), jump, strict=True)])
-        return self._joined(impact, columns)
-
-    def event_program(self) -> Program:
-        """dte/dp of each function watched, a row for each, and then f."""
-        rates = self._rates()
-        graph = rates.results[0].graph
-        f = list(rates.results)
-        watch = substitute(self.plain.watch_program().results, graph, {})
-        along = dict(zip(self._inputs(graph), f, strict=True)) | {
-            graph.input("t[0]"): graph.const(1)}
-        slopes = pushforward(watch, along)
-        columns = [pushforward(watch, moved) for moved in self._moved(graph)]
-        times = [[-(change / slope) for change in row] for slope, row in zip(
-            slopes, zip(*columns, strict=True), strict=True)]
-        outputs = Port("times", (len(watch), len(columns))), Port("rates", (len(f),))
-        return Program("event_times", self._ports(rates), outputs, (*chain(*times), *f))
-
     def at_events(self, rows: Array, inputs: Array) -> dict[str, EventSensitivity]:
         """How events change, whose log has these rows, and the programs then these inputs."""
         from nlink.backends.llvm.loading import load_kernel
 
         nq, n, size = self.robot.nq, self.robot.n, self.plain.shape.size
         y = np.ascontiguousarray(rows["y"])
-        times, f = load_kernel(self.event_program())(rows["t"][:, None].copy(), y, inputs)
+        times, f = load_kernel(self.programs.event_times())(rows["t"][:, None].copy(), y, inputs)
         times = times[np.arange(len(rows)), rows["which"].astype(int)]
         found, at, first = {}, size, 0
         for name, width in self.widths.items():
@@ -164,12 +121,68 @@ class SensitiveSystem(System):
             at, first = at + width * size, first + width
         return found
 
-    def _rates(self) -> Program:
+    @property
+    def programs(self) -> SensitivePrograms:
+        return SensitivePrograms(self)
+
+
+@dataclass(frozen=True)
+class SensitivePrograms(SystemPrograms):
+    """The programs of a state with derivatives, from those of the plain state."""
+
+    system: SensitiveSystem
+
+    def rates(self) -> Program:
+        """The rates of the state and of its derivatives."""
+        return self._with_derivatives(self._plain_rates())
+
+    def restore(self) -> Program:
+        return self._with_derivatives(self.system.plain.programs.restore())
+
+    def impact(self) -> Program:
+        """The state after an impact, its derivatives by the saltation matrix."""
+        impact = self.system.plain.programs.impact()
+        graph, after = impact.results[0].graph, list(impact.results)
+        y = self._inputs(graph)
+        before = substitute(self._plain_rates().results, graph, {})
+        # the same nodes are the rates after the impact, of the state that it leaves
+        known = {x.index: value for x, value in zip(y, after, strict=True)}
+        behind = substitute(before, graph, known)
+        acts = [graph.input(f"u[{self.system.shape.inputs + k}]")
+                for k in range(len(self.system.watched))]
+        margins = substitute(self.system.plain.programs.watch().results, graph, {})
+        g = sum((act * x for act, x in zip(acts, margins, strict=True)), graph.const(0))
+        along = dict(zip(y, before, strict=True))
+        g_f, R_f = pushforward([g], along)[0], pushforward(after, along)
+        jump = [a - b for a, b in zip(behind, R_f, strict=True)]
+        columns = []
+        for moved in self._moved(graph):
+            late = pushforward([g], moved)[0] / g_f
+            columns.append([s + x * late for s, x in zip(
+                pushforward(after, moved), jump, strict=True)])
+        return self._joined(impact, columns)
+
+    def event_times(self) -> Program:
+        """dte/dp of each function watched, a row for each, and then f."""
+        rates = self._plain_rates()
+        graph = rates.results[0].graph
+        f = list(rates.results)
+        watch = substitute(self.system.plain.programs.watch().results, graph, {})
+        along = dict(zip(self._inputs(graph), f, strict=True)) | {
+            graph.input("t[0]"): graph.const(1)}
+        slopes = pushforward(watch, along)
+        columns = [pushforward(watch, moved) for moved in self._moved(graph)]
+        times = [[-(change / slope) for change in row] for slope, row in zip(
+            slopes, zip(*columns, strict=True), strict=True)]
+        outputs = Port("times", (len(watch), len(columns))), Port("rates", (len(f),))
+        return Program("event_times", self._ports(rates), outputs, (*chain(*times), *f))
+
+    def _plain_rates(self) -> Program:
         """The rates of the plain system."""
-        program = self.plain.program()
+        program, robot = self.system.plain.programs.rates(), self.system.robot
         if isinstance(program, RolledRates):
-            raise ValueError(f"sensitivities: {self.robot.name} has {self.robot.n} rates, too "
-                             "many for derivatives beside them, expected a smaller robot; "
+            raise ValueError(f"sensitivities: {robot.name} has {robot.n} rates, too many "
+                             "for derivatives beside them, expected a smaller robot; "
                              "nlink.jvp gives products")
         expect_continuous(program, list(chain(*self._moved(program.results[0].graph))),
                           "sensitivities")
@@ -177,15 +190,15 @@ class SensitiveSystem(System):
 
     def _inputs(self, graph: Graph) -> list[Node]:
         """The elements of the plain state."""
-        return [graph.input(f"y[{k}]") for k in range(self.plain.shape.size)]
+        return [graph.input(f"y[{k}]") for k in range(self.system.plain.shape.size)]
 
     def _moved(self, graph: Graph) -> list[dict[Node, Node]]:
         """How the inputs of programs change with each number."""
-        y, at, found = self._inputs(graph), self.plain.shape.size, []
-        own, firsts = self.shape.timed, {}
-        for name, width in self.varied.columns:
+        y, at, found = self._inputs(graph), self.system.plain.shape.size, []
+        own, firsts = self.system.shape.timed, {}
+        for name, width in self.system.varied.columns:
             firsts[name], own = own, own + width
-        for name, width in self.widths.items():
+        for name, width in self.system.widths.items():
             for j in range(width):
                 moved = {x: graph.input(f"y[{at + k}]") for k, x in enumerate(y)}
                 if name in firsts:
@@ -209,7 +222,7 @@ class SensitiveSystem(System):
             [[pushforward(results, moved) for moved in directions], by_matrix]))
 
     def _ports(self, program: Program) -> tuple[Port, ...]:
-        return tuple(Port("y", (self.shape.size,)) if port.name == "y" else port
+        return tuple(Port("y", (self.system.shape.size,)) if port.name == "y" else port
                      for port in program.inputs)
 
     def _joined(self, program: Program, columns: Sequence[Scalars]) -> Program:

@@ -19,17 +19,19 @@ from nlink.backends.llvm.integrator import new_records
 from nlink.iterations.integration import STATUS, Method
 from nlink.programs.keys import key
 from nlink.simulation.asking import Asking
-from nlink.simulation.closing import check_closing
+from nlink.simulation.closing import Closing, check_closing
+from nlink.simulation.control_scheme import Controller
 from nlink.simulation.event_log import EventLog, stop_outside
 from nlink.simulation.events import watched
 from nlink.simulation.following import target_of
 from nlink.simulation.implicit import expect_derivatives_of_control
+from nlink.simulation.integration_kernels import kernel_of
 from nlink.simulation.problem import Problem, limited, rubbing, whole_number
 from nlink.simulation.run import Run
 from nlink.simulation.run_files import PART, write_run
 from nlink.simulation.sensitivity import SensitiveSystem, sensitive
 from nlink.simulation.store import Store, create
-from nlink.simulation.system import Closing, Controller, System, kernel_of
+from nlink.simulation.system import System
 from nlink.simulation.writing import one_writer, uninterrupted
 
 if TYPE_CHECKING:
@@ -277,8 +279,8 @@ def _digest(problem: Problem, system: System, limits: dict[str, Any]) -> str:
     from nlink.backends.llvm.host import host
 
     names = system.event_names
-    method = key(system.recorded(problem.method).parts())
-    digest = sha256(repr((system.recipe(), names, host().identity, method,
+    method = key(system.programs.recorded(problem.method).parts())
+    digest = sha256(repr((system.programs.recipe(), names, host().identity, method,
                           problem.step, problem.lead, sorted(limits.items()))).encode())
     for array in (problem.y0, problem.times, problem.table, problem.own):
         if array is not None:
@@ -357,5 +359,5 @@ def _controller_kernel(system: System) -> Callable[..., Array]:
     follow, if there are any."""
     from nlink.backends.llvm.loading import load_kernel
 
-    kernel = load_kernel(system.controller_program(rates=False))
+    kernel = load_kernel(system.programs.controller(rates=False))
     return lambda t, q, qd, *more: kernel(t[:, None], q, qd, *more)

@@ -17,9 +17,10 @@ from nlink.iterations.integration import STATUS, Method
 from nlink.scalars.arrays import batch
 from nlink.simulation.closing import check_closing
 from nlink.simulation.event_log import FEW
+from nlink.simulation.integration_kernels import kernel_of
 from nlink.simulation.problem import Problem, rubbing, whole_number
 from nlink.simulation.run import MESSAGES
-from nlink.simulation.system import System, kernel_of
+from nlink.simulation.system import System
 
 if TYPE_CHECKING:
     from nlink.robot import Robot

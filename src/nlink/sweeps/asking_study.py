@@ -212,9 +212,9 @@ def _digest(study: Study, robots: Mapping[str, Robot]) -> tuple[tuple[str, ...],
         problem, system, _ = posed(robot, q0, qd0, study.times, controller, vary=vary, traced=True,
                                    every=float(study.times[-1]), events=study.events,
                                    **options)
-        method = (key(system.recorded(problem.method).parts()) if problem.method.compiles
+        method = (key(system.programs.recorded(problem.method).parts()) if problem.method.compiles
                   else problem.method.name)
-        systems.append((name, study.robots[name], system.recipe(), method))
+        systems.append((name, study.robots[name], system.programs.recipe(), method))
         names.append(tuple(system.event_names))
     if len(set(names)) > 1:
         raise ValueError("limits: robots whose limits have different names, expected the same for "

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nlink.model.coordinates import coordinate_units, rate_units
+from nlink.simulation.control_scheme import Controller
 from nlink.simulation.store import stored_robot
-from nlink.simulation.system import Controller
 from nlink.simulation.variation import Payload
 from nlink.sweeps.drawing import DRAWN, Distribution, unit_points
 
