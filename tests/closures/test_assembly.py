@@ -43,7 +43,7 @@ def test_a_closed_guess_is_left_as_it_is(robot):
     ("two_arms_box", "left_joint1", 0.05), ("stewart", "platform", 0.05)])
 def test_kept_joints_stay_as_given(name, kept, by):
     robot = nlink.load(name)
-    at = robot.loops._rates_of("keep", kept)
+    at = robot.loops.rates_of("keep", kept)
     step = np.zeros(robot.n)
     step[at] = by
     guess = robot.integrate(robot.neutral, step)
@@ -84,7 +84,7 @@ def test_mobility_counts_what_is_free(name, freedom, rows, redundant):
 def test_independent_rates_determine_the_others(robot):
     """Holding them holds everything: J with their rows has full rank."""
     found = robot.loops.mobility()
-    names = nlink.closures.loops.rate_names(robot)
+    names = robot.qd_names
     held = np.eye(robot.n)[[names.index(name) for name in found.independent]]
     J = np.vstack([Dense(robot).rows(robot.neutral, np.zeros(robot.n))[0], held])
     assert np.linalg.matrix_rank(J, tol=1e-9) == robot.n

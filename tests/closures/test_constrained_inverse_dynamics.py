@@ -130,7 +130,7 @@ def test_some_rates_and_accelerations_complete_the_motion(name):
     q, qd, qdd, _ = motion(robot, 1)
     some = {"four_bar": ["crank"], "slider_crank": ["piston"], "two_arms_box": ["box"],
             "stewart": [f"ram{k}" for k in range(1, 7)]}[name]
-    at = {joint: robot.loops._rates_of("rates", joint) for joint in some}
+    at = {joint: robot.loops.rates_of("rates", joint) for joint in some}
     rates, accelerations = ({joint: x[place] for joint, place in at.items()} for x in (qd, qdd))
     found = robot.loops.complete(q, rates, accelerations)
     assert relative(found[0], qd) < 1e-9

@@ -10,7 +10,6 @@ from nlink.model.constraints import ANGLE_TOLERANCE
 
 if TYPE_CHECKING:
     from nlink.closures.loops import Loops
-    from nlink.robot import Robot
 
 Array = np.ndarray
 RANK = 3 * ANGLE_TOLERANCE
@@ -42,7 +41,7 @@ def balance(loops: Loops, q: Array, qd: Array, qdd: Array, internal: Array | Non
     moments = np.abs(left) * loops.rate_scale[~motors]
     if len(left) and moments.max() > BALANCE * (
             (terms * loops.rate_scale).max() + loops.weight):
-        joint = np.array(rate_names(robot))[~motors][moments.argmax()]
+        joint = np.array(robot.qd_names)[~motors][moments.argmax()]
         raise ValueError(f"qdd: the motors cannot make this motion: {str(joint)!r} has none, and "
                          f"{np.abs(left)[moments.argmax()]:.3g} is left to it")
     free = np.eye(len(J)) - inverse @ passive
@@ -54,12 +53,6 @@ def balance(loops: Loops, q: Array, qd: Array, qdd: Array, internal: Array | Non
     tau = np.zeros(len(whole))
     tau[motors] = whole[motors] - active @ multipliers
     return tau, multipliers / loops.scale
-
-
-def rate_names(robot: Robot) -> list[str]:
-    """A name for each rate: the joint's, numbered where it has several."""
-    return [joint.name if joint.type.nv == 1 else f"{joint.name}.{k}"
-            for joint in robot.joints for k in range(joint.type.nv)]
 
 
 def _expect_closed(loops: Loops, J: Array, qdd: Array, drift: Array) -> None:

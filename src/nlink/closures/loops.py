@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nlink.closures.balance import RANK, balance, rate_names
+from nlink.closures import assembly, independent_rates, loop_wrenches
+from nlink.closures.balance import balance
+from nlink.closures.independent_rates import Mobility
 from nlink.iterations.projection import CALLS, CLOSED
 from nlink.model.constraints import ANGLE_TOLERANCE
+from nlink.model.coordinates import joint_slices
 from nlink.programs.calling import call
 from nlink.programs.program import Port
 from nlink.scalars.arrays import batch, single
@@ -22,22 +23,6 @@ if TYPE_CHECKING:
     from nlink.robot import Robot
 
 Array = np.ndarray
-TRIES = 100
-"""Guesses that are drawn for a random state, until one closes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mobility:
-    """What of a mechanism is free to move in one configuration.
-
-    `freedom` is the number of independent rates, `independent` names rates that determine
-    all others, and `redundant` is how many rows of the loops follow from the rest.
-    """
-
-    freedom: int
-    independent: tuple[str, ...]
-    rows: int
-    redundant: int
 
 
 class Loops:
@@ -148,7 +133,7 @@ class Loops:
         if isinstance(keep, str):
             raise ValueError(f"keep: {keep!r}, expected a sequence of names")
         for name in keep:
-            free[self._rates_of("keep", name)] = False
+            free[self.rates_of("keep", name)] = False
         q, closed = self.close(_unit("guess", robot, q), free, tolerance, iterations)
         if not closed.all():
             k = int(np.argmin(closed))
@@ -161,43 +146,9 @@ class Loops:
 
     def close(self, q: Array, free: Array | None = None, tolerance: float = 1e-12,
               iterations: int = 100) -> tuple[Array, Array]:
-        """Configurations (count, nq) after Newton's steps, and which of them are closed; `free`
-        are the rates that may change, all if not given.
-
-        Each step is the least one by the free rates that closes the loops to first order, half a
-        radian at most, or half a size; it is halved until the loops are less open.
-        """
-        robot, q = self.robot, q.copy()
-        free = np.ones(robot.n, dtype=bool) if free is None else free
-
-        def opening(q: Array) -> Array:
-            return self.error(q) / self.scale
-
-        e = opening(q)
-        left = np.flatnonzero(np.abs(e).max(axis=1) > tolerance)
-        for _ in range(iterations):
-            if not left.size:
-                break
-            J = self.ratios(self.jacobian(q[left]))[..., free]
-            step = np.zeros((left.size, robot.n))
-            step[:, free] = -np.einsum("kij,kj->ki", np.linalg.pinv(J, rcond=RANK), e[left])
-            largest = np.abs(step).max(axis=1, initial=0.0)
-            step *= self.rate_scale * (0.5 / np.maximum(largest, 0.5))[:, None]
-            gained = np.zeros(left.size, dtype=bool)
-            for _ in range(12):
-                tried = np.flatnonzero(~gained)
-                moved = robot.integrate(q[left[tried]], step[tried])
-                reached = opening(moved)
-                better = np.linalg.norm(reached, axis=1) < np.linalg.norm(e[left[tried]], axis=1)
-                q[left[tried[better]]], e[left[tried[better]]] = moved[better], reached[better]
-                gained[tried[better]] = True
-                if gained.all():
-                    break
-                step *= 0.5
-            left = left[gained]
-            left = left[np.abs(e[left]).max(axis=1) > tolerance]
-        # what is left are axes meant to be parallel
-        return q, np.abs(e).max(axis=1) <= ANGLE_TOLERANCE
+        """Configurations (count, nq) brought as close to closed as Newton's steps by the `free`
+        rates get, all if not given, and which of them are closed."""
+        return assembly.close(self, q, free, tolerance, iterations)
 
     def describe_opening(self, q: ArrayLike) -> str:
         """Which loop is the most open in these configurations, and how far, in words."""
@@ -239,22 +190,7 @@ class Loops:
                      spread: float = 0.3) -> tuple[Array, Array]:
         """Closed states around home: rates of deviation `spread` are followed for a unit of time
         and what they open is closed; guesses that do not close are drawn again."""
-        robot, count = self.robot, math.prod(shape)
-        q, qd = np.empty((count, robot.nq)), np.empty((count, robot.n))
-        left = np.arange(count)
-        for _ in range(TRIES):
-            draws = rng.normal(size=(left.size, 2, robot.n))
-            guess = robot.integrate(robot.neutral, spread * draws[:, 0])
-            found, closed = self.close(guess)
-            q[left], qd[left] = found, draws[:, 1]
-            left = left[~closed]
-            if not left.size:
-                break
-        else:
-            raise ValueError(f"robot: no closed state of {robot.name} was found around home; "
-                             f"{self.describe_opening(q[left[0]])}")
-        qd = self.project(q, qd)[1]
-        return q.reshape(*shape, robot.nq), qd.reshape(*shape, robot.n)
+        return assembly.random_closed_state(self, rng, shape, spread)
 
     def mobility(self, q: ArrayLike | None = None) -> Mobility:
         """What can move in a configuration, and which rates say all of it.
@@ -263,20 +199,8 @@ class Loops:
         >>> nlink.load("four_bar").loops.mobility()
         Mobility(freedom=1, independent=('crank',), rows=5, redundant=3)
         """
-        robot = self.robot
-        q = _state("q", robot.neutral if q is None else q, robot.nq)
-        J = self.ratios(self.jacobian(q))
-        tolerance, names = RANK * max(1.0, float(np.abs(J).max())), rate_names(robot)
-        rank = int(np.linalg.matrix_rank(J, tol=tolerance))
-        chosen: list[str] = []
-        held = J
-        # a rate is independent if holding it takes away a freedom that is left; motors first
-        for k in np.argsort(~self.actuated, kind="stable"):
-            more = np.vstack([held, np.eye(robot.n)[k]])
-            if np.linalg.matrix_rank(more, tol=tolerance) > rank + len(chosen):
-                chosen.append(names[k])
-                held = more
-        return Mobility(robot.n - rank, tuple(chosen), len(J), len(J) - rank)
+        given = self.robot.neutral if q is None else q
+        return independent_rates.mobility(self, _state("q", given, self.robot.nq))
 
     def complete(self, q: ArrayLike, rates: Mapping[str, ArrayLike],
                  accelerations: Mapping[str, ArrayLike] | None = None) -> tuple[Array, Array]:
@@ -291,34 +215,10 @@ class Loops:
         >>> bool(abs(four_bar.loops.velocity(four_bar.neutral, qd)).max() < 1e-12)
         True
         """
-        robot, q = self.robot, _state("q", q, self.robot.nq)
+        q = _state("q", q, self.robot.nq)
         self.expect_closed(q)
-        accelerations = dict.fromkeys(rates, 0.0) if accelerations is None else accelerations
-        if set(accelerations) != set(rates):
-            raise ValueError(f"accelerations: of {', '.join(accelerations)}, expected of the "
-                             f"joints whose rates are given, {', '.join(rates)}")
-        known, J = np.zeros(robot.n, dtype=bool), self.ratios(self.jacobian(q))
-        qd, qdd = np.zeros((2, robot.n))
-        for name in rates:
-            place = self._rates_of("rates", name)
-            known[place] = True
-            for what, given, x in (("rates", rates, qd), ("accelerations", accelerations, qdd)):
-                x[place] = _state(f"{what}: {name}", np.ravel(given[name]),
-                                  place.stop - place.start) / self.rate_scale[place]
-        rank = np.linalg.matrix_rank(J[:, ~known], tol=RANK * max(1.0, float(np.abs(J).max())))
-        if rank < (~known).sum():
-            raise ValueError(f"rates: {', '.join(rates)} leave {(~known).sum() - rank} freedoms "
-                             "open, expected rates that determine the motion")
-        solve = np.linalg.pinv(J[:, ~known], rcond=RANK)
-        qd[~known] = -solve @ (J[:, known] @ qd[known])
-        drift = self.acceleration(q, qd * self.rate_scale) / self.scale
-        qdd[~known] = -solve @ (J[:, known] @ qdd[known] + drift)
-        bound = ANGLE_TOLERANCE * (1 + np.abs(J).max() * np.abs((qd, qdd)).max())
-        for what, left in (("rates", J @ qd), ("accelerations", J @ qdd + drift)):
-            if np.abs(left).max() > bound:
-                raise ValueError(f"{what}: no motion that keeps the loop "
-                                 f"{self.rows[int(np.abs(left).argmax())]!r} closed has these")
-        return qd * self.rate_scale, qdd * self.rate_scale
+        return independent_rates.complete(
+            self, q, rates, dict.fromkeys(rates, 0.0) if accelerations is None else accelerations)
 
     def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
                          internal: ArrayLike | None = None, f_ext: ArrayLike | None = None,
@@ -369,15 +269,12 @@ class Loops:
         given = np.asarray(multipliers, dtype=float)
         if given.shape[-1:] != (len(self.rows),):
             raise ValueError(f"multipliers: shape {given.shape}, expected (..., {len(self.rows)})")
-        parts = -self.robot.compute("closure_rows", q) * given[..., None]
-        return np.stack([parts[..., rows, :].sum(axis=-2) for rows in self._row_numbers], axis=-2)
+        return loop_wrenches.wrenches(self, q, given)
 
     def multipliers(self, q: ArrayLike, wrenches: ArrayLike) -> Array:
         """The multiplier of each row in one state whose wrenches are nearest to given ones."""
-        rows = self.robot.compute("closure_rows", q)
-        given = _state("wrenches", wrenches, len(self.names), 6)
-        return -np.concatenate([np.linalg.pinv(rows[own].T) @ f
-                                for own, f in zip(self._row_numbers, given, strict=True)])
+        return loop_wrenches.multipliers(
+            self, q, _state("wrenches", wrenches, len(self.names), 6))
 
     def internal(self, q: ArrayLike, wrenches: ArrayLike, link: str) -> Array:
         """The part of the wrenches in the loops of one state that does nothing to a link but
@@ -389,32 +286,12 @@ class Loops:
         robot = self.robot
         q, given = _state("q", q, robot.nq), _state("wrenches", wrenches, len(self.names), 6)
         number = 1 + _index("link", link, [x.name for x in robot.links])
-        rows, centre = robot.compute("closure_rows", q), robot.pose(q, number)[:3, 3]
-        resultant, held = [], np.zeros(len(self.rows), dtype=bool)
-        for loop, own in zip(robot.description.loops, self._row_numbers, strict=True):
-            if number not in (loop.on.link, loop.of.link):
-                continue
-            pose = robot.pose(q, loop.of.link)
-            arm = pose[:3, 3] + pose[:3, :3] @ loop.of.pose.p - centre
-            moments = rows[own, :3] + np.cross(arm, rows[own, 3:])
-            sense = -1.0 if loop.on.link == number else 1.0
-            resultant.append(sense * np.hstack([moments, rows[own, 3:]]).T)
-            held[own] = True
-        if not resultant:
-            raise ValueError(f"link: no loop holds {link!r}")
-        G, x = np.hstack(resultant), np.zeros(len(self.rows))
-        x[held] = self.multipliers(q, given)[held]
-        x[held] -= np.linalg.pinv(G, rcond=RANK) @ (G @ x[held])
-        return self.wrenches(q, x)
+        return loop_wrenches.squeeze(self, q, given, number)
 
     @lazy
     def actuated(self) -> Array:
         """Of each rate, whether a motor acts on it; a free joint never has one."""
         return np.array(self.robot.description.motors)
-
-    @lazy
-    def _moving(self) -> list[Any]:
-        return [joint for joint in self.robot.joints if joint.type.nv]
 
     @lazy
     def angular(self) -> Array:
@@ -447,17 +324,19 @@ class Loops:
         small in it is small however large the mechanism."""
         return J / self.scale[:, None] * self.rate_scale
 
-    def _rates_of(self, argument: str, name: str) -> slice:
-        at = 0
-        for joint in self._moving:
-            if joint.name == name:
-                return slice(at, at + joint.type.nv)
-            at += joint.type.nv
+    def rates_of(self, argument: str, name: str) -> slice:
+        """Where qd has the rates of a joint that moves."""
+        description = self.robot.description
+        for joint, place in joint_slices(description, "nv"):
+            if joint.name == name and joint.type.nv:
+                return place
+        moving = [joint.name for joint in description.joints if joint.type.nv]
         raise ValueError(f"{argument}: {name!r}, expected joints that move, of "
-                         f"{', '.join(joint.name for joint in self._moving)}")
+                         f"{', '.join(moving)}")
 
     @lazy
-    def _row_numbers(self) -> list[slice]:
+    def row_slices(self) -> list[slice]:
+        """Which rows each loop has."""
         ends = np.cumsum([loop.constraint.count for loop in self.robot.description.loops])
         return [slice(end - loop.constraint.count, end) for end, loop in zip(
             ends.tolist(), self.robot.description.loops, strict=True)]
