@@ -14,9 +14,10 @@ from nlink.compute.editable import Editable
 from nlink.compute.engines import columnwise
 from nlink.compute.mechanics import Mechanics
 from nlink.compute.whole_body import WholeBody
-from nlink.formats.dh import from_rows, read_loops, to_toml
+from nlink.formats.dh import from_rows, read_loops
 from nlink.formats.files import write_text
 from nlink.formats.load import load_description
+from nlink.formats.toml_writer import to_toml
 from nlink.model.description import Description, Joint, Link, Physical
 from nlink.model.editing import edited
 from nlink.model.joints import Free

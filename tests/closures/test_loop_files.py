@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import nlink
 from nlink import Robot
-from nlink.formats.dh import parse_toml, to_toml
+from nlink.formats.dh import parse_toml
+from nlink.formats.toml_writer import to_toml
 from nlink.model.constraints import CONSTRAINTS, Rows, Screw
 from nlink.model.description import Frame, Loop
 from nlink.model.pose import Pose

@@ -10,7 +10,8 @@ from example_robots import example_files
 
 import nlink
 from nlink import Coupled, Description, Joint, Mimic, Robot
-from nlink.formats.dh import parse_toml, to_toml
+from nlink.formats.dh import parse_toml
+from nlink.formats.toml_writer import to_toml
 from nlink.formats.urdf import parse_urdf
 from nlink.formats.urdf_writer import to_urdf
 from nlink.model.mimics import leads

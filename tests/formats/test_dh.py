@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nlink import DH, Description, Frame, Friction, Joint, Limits, Link, Pose, Robot, load
-from nlink.formats.dh import from_rows, parse_toml, to_toml
+from nlink.formats.dh import from_rows, parse_toml
 from nlink.formats.files import MAX_BYTES
+from nlink.formats.toml_writer import to_toml
 from nlink.model.joints import Prismatic, Revolute
 from nlink.testing import random_description
 

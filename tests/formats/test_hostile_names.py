@@ -17,8 +17,8 @@ from nlink import cli
 from nlink.bench.bench_tables import markdown
 from nlink.bench.bench_tables import rows as bench_rows
 from nlink.bench.dynamics import run_bench
-from nlink.formats.dh import to_toml
 from nlink.formats.mjcf_writer import mjcf_losses, to_mjcf
+from nlink.formats.toml_writer import to_toml
 from nlink.formats.urdf import parse_urdf
 from nlink.formats.urdf_writer import to_urdf, urdf_losses
 from nlink.model.names import SIGNS, plain

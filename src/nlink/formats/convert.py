@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nlink.formats.dh import to_toml
 from nlink.formats.dh_writer import dh_losses, to_dh
 from nlink.formats.files import write_text
 from nlink.formats.load import SUFFIXES, load_description
 from nlink.formats.mjcf_writer import mjcf_losses, to_mjcf
+from nlink.formats.toml_writer import to_toml
 from nlink.formats.urdf_writer import to_urdf, urdf_losses
 from nlink.model.description import Description, Physical
 from nlink.model.pose import Convention

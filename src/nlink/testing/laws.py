@@ -16,7 +16,8 @@ import numpy as np
 
 from nlink.algorithms.catalogue import ALGORITHMS, Algorithm
 from nlink.compute.engines import Engine
-from nlink.formats.dh import parse_toml, to_toml
+from nlink.formats.dh import parse_toml
+from nlink.formats.toml_writer import to_toml
 from nlink.model.mechanism import Mechanism
 from nlink.programs.rolled_tracing import NotRolled, trace_rolled
 from nlink.programs.tracing import run, trace
