@@ -16,8 +16,10 @@ import numpy as np
 
 from nlink.formats.files import name_beside, replacing
 from nlink.robot import Robot
-from nlink.simulation import checks, store
+from nlink.simulation import checks, store, zarr_store
+from nlink.simulation.directory_store import Directory
 from nlink.simulation.events import Events
+from nlink.simulation.resuming import open_store
 from nlink.simulation.run import Run, Stats
 from nlink.simulation.variation import Variation
 from nlink.simulation.writing import one_writer
@@ -71,12 +73,12 @@ def _event_arrays(run: Run) -> dict[str, np.ndarray]:
 def _save_zarr(run: Run, path: Path, head: dict[str, Any]) -> Path:
     """Piece by piece into a group beside the place, which it then takes."""
     temporary = name_beside(path, f"{secrets.token_hex(8)}.tmp")
-    group = store.zarr().open_group(str(temporary), mode="w")
+    group = zarr_store.zarr().open_group(str(temporary), mode="w")
     n, count = run.robot.n, run.status_codes.size
     widths = {"q": run.robot.nq, "qd": n, "tau": n} | {
         f"part_{name}": values.shape[-1] for name, values in run.parts.items()}
-    store.create_arrays(group, widths, run.t, count,
-                        store.block_rows(len(run.t), sum(widths.values()) - n))
+    zarr_store.create_arrays(group, widths, run.t, count,
+                             store.block_rows(len(run.t), sum(widths.values()) - n))
     begin = 0
     for piece in run.pieces():
         rows = slice(begin, begin + len(piece.status_codes))
@@ -85,7 +87,7 @@ def _save_zarr(run: Run, path: Path, head: dict[str, Any]) -> Path:
         for name, values in piece.parts.items():
             group[f"part_{name}"][rows] = values
         begin = rows.stop
-    store.write_summary(group, run)
+    zarr_store.write_summary(group, run)
     if run.desired is not None:
         group.create_array("desired", data=np.ascontiguousarray(run.desired))
     for name, values in _event_arrays(run).items():
@@ -109,10 +111,10 @@ def load_run(path: str | Path) -> Run:
     path = Path(path)
     part = path.with_name(path.name + PART)
     if path.is_dir() and path.suffix != ".zarr":
-        return store.open_store(store.Directory, path).run()
+        return open_store(Directory, path).run()
     if not path.exists():
         if part.is_dir():
-            return store.open_store(store.Directory, part).run()
+            return open_store(Directory, part).run()
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     if part.is_dir():
         warnings.warn(f"{path} is a finished run; an interrupted one of the same name is in "
@@ -132,9 +134,9 @@ def _read_npz(path: Path) -> Run:
 
 
 def _read_zarr(path: Path) -> Run:
-    group = store.zarr().open_group(str(path), mode="r")
+    group = zarr_store.zarr().open_group(str(path), mode="r")
     if "records" in group:
-        return store.open_store(store.Group, path).run()
+        return open_store(zarr_store.Group, path).run()
     head = dict(group.attrs)
     lead = tuple(head["lead"])
     whole = ["q", "qd", "tau", *(f"part_{name}" for name in head.get("parts", ()))]

@@ -27,10 +27,11 @@ from nlink.simulation.following import target_of
 from nlink.simulation.implicit import expect_derivatives_of_control
 from nlink.simulation.integration_kernels import kernel_of
 from nlink.simulation.problem import Problem, limited, rubbing, whole_number
+from nlink.simulation.resuming import create
 from nlink.simulation.run import Run
 from nlink.simulation.run_files import PART, write_run
 from nlink.simulation.sensitivity import SensitiveSystem, sensitive
-from nlink.simulation.store import Store, create
+from nlink.simulation.store import Store
 from nlink.simulation.system import System
 from nlink.simulation.writing import one_writer, uninterrupted
 

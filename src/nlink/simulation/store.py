@@ -8,32 +8,26 @@ killed at any moment loses seconds and changes nothing. What something else has 
 refused: sums of all that is known go with the records (see `checks`). Who writes a run holds a
 lock on it (see `writing`).
 
-A directory holds `run.json` (what is computed), `y.npy` (states), `tau.npy` (joint forces of
-finished blocks, if there are any) and `records.npy`. A zarr group holds the same as
-attributes and arrays, and how each trajectory went when it is done.
+What is common to all of them is here; `directory_store` and `zarr_store` write files, and
+`resuming` decides which store a run has.
 """
 
 from __future__ import annotations
 
-import io
-import json
 import math
-import os
-import secrets
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from nlink.formats.dh import parse_toml
-from nlink.formats.files import name_beside, write_bytes, write_text
 from nlink.iterations.integration import STATUS
 from nlink.robot import Robot
 from nlink.simulation import checks
-from nlink.simulation.event_log import EVENTS, EventLog
+from nlink.simulation.control_scheme import StatePart
+from nlink.simulation.event_log import EventLog
 from nlink.simulation.run import Run, Stats
+from nlink.simulation.state_layout import StateLayout
 from nlink.simulation.variation import Variation
 
 Array = np.ndarray
@@ -105,11 +99,8 @@ class Store:
 
     def columns(self, y: Array) -> tuple[Array, Array, dict[str, Array]]:
         """Coordinates, velocities, and the parts of states by name."""
-        at, parts = self.nq + self.n, {}
-        for name, size in self.head["parts"]:
-            parts[name] = y[..., at:at + size]
-            at += size
-        return y[..., :self.nq], y[..., self.nq:self.nq + self.n], parts
+        parts = tuple(StatePart(name, size) for name, size in self.head["parts"])
+        return StateLayout(self.nq, self.n, parts).split(y)
 
     def forces_of_block(self, robot: Robot, forces: Any) -> Array:
         """tau of the block at hand."""
@@ -198,192 +189,6 @@ class SavedStore(Store):
         self.begin, self.end = 0, 0
 
 
-class Directory(SavedStore):
-    """A run in a directory, its states mapped into memory."""
-
-    @classmethod
-    def create(cls, records: Array, head: dict[str, Any], log: EventLog, path: Path) -> Directory:
-        path.mkdir(parents=True, exist_ok=True)
-        (path / EVENTS).unlink(missing_ok=True)
-        store = cls(records, head, log, path)
-        for name, width in store.widths().items():
-            store._blank(name, width)
-        store.checkpoint()
-        # last, since it says that the others are there
-        write_text(path / "run.json", json.dumps(head | {"t": head["t"].tolist()}))
-        return store
-
-    @staticmethod
-    def there(path: Path) -> bool:
-        return (path / "run.json").exists()
-
-    @staticmethod
-    def read_head(path: Path) -> dict[str, Any]:
-        return checked_head("run.json", json.loads((path / "run.json").read_text("utf-8")))
-
-    @classmethod
-    def open(cls, path: Path, head: dict[str, Any], kind: np.dtype | None = None, *,
-             repair: bool = False) -> Directory:
-        """The run in a directory whose head is known."""
-        for left in path.glob(".*.tmp") if repair else ():
-            left.unlink(missing_ok=True)
-        records, sums, log = read_records(
-            path, np.load(path / "records.npy", allow_pickle=False), head, kind, repair=repair)
-        store = cls(records, head, log, path)
-        store.sums = sums
-        for name, width in store.widths().items():
-            store._map(name, width)
-        return store
-
-    def widths(self) -> dict[str, int]:
-        """The files of states and forces, and how many columns they have."""
-        return {"y.npy": self.size} | ({"tau.npy": self.n} if self.head["forces"] else {})
-
-    def _blank(self, name: str, width: int) -> None:
-        """A file of nan, written block by block: mapped, all of it would count as memory."""
-        shape = (self.count, self.outputs, width)
-        with (self.path / name).open("wb") as stream:
-            np.lib.format.write_array_header_1_0(
-                stream, {"descr": "<f8", "fortran_order": False, "shape": shape})
-            rows = np.full((min(self.rows, self.count), *shape[1:]), np.nan)
-            for begin in range(0, self.count, self.rows):
-                stream.write(rows[:self.count - begin].data)
-
-    def _map(self, name: str, width: int, mode: Any = "r") -> Array:
-        array = np.load(self.path / name, mmap_mode=mode)
-        check_array(name, array, (self.count, self.outputs, width))
-        if not array.flags.c_contiguous:
-            raise ValueError(f"{name}: columns first, expected rows first")
-        return array
-
-    def states(self) -> Array:
-        whole = self._map("y.npy", self.size)
-        if not self.count:
-            return whole
-        assert isinstance(whole, np.memmap)
-        return np.memmap(self.path / "y.npy", np.float64, "r+",
-                         whole.offset + self.begin * whole.strides[0],
-                         (self.end - self.begin, self.outputs, self.size))
-
-    def saved_forces(self) -> Array:
-        return self._map("tau.npy", self.n)[self.begin:self.end]
-
-    def write_forces(self, tau: Array) -> None:
-        self._map("tau.npy", self.n, "r+")[self.begin:self.end] = tau
-
-    def checkpoint(self) -> None:
-        self.log.save(self.path, self.records)  # before the records that count its rows
-        if isinstance(self.out, np.memmap):
-            self.out.flush()
-        self.add_up()
-        buffer = io.BytesIO()
-        np.save(buffer, checks.seal(self.records, self.sums))
-        write_bytes(self.path / "records.npy", buffer.getvalue())
-
-    def run(self, robot: Robot | None = None, forces: Any = None) -> Run:
-        y = self._map("y.npy", self.size)
-        if self.head["forces"]:
-            forces = shaped(self._map("tau.npy", self.n), tuple(self.head["lead"]))
-        return self.assemble(*self.columns(y), robot, forces)
-
-
-class Group(SavedStore):
-    """A run in a zarr group, a chunk of every array for each block."""
-
-    group: Any
-
-    @classmethod
-    def create(cls, records: Array, head: dict[str, Any], log: EventLog, path: Path) -> Group:
-        temporary = name_beside(path, f"{secrets.token_hex(8)}.tmp")
-        group = zarr().open_group(str(temporary), mode="w")
-        store = cls(records, head, log, path)
-        create_arrays(group, store.widths(), head["t"], store.count, store.rows)
-        log.save(temporary, records)
-        store.add_up()
-        raw = checks.seal(records, store.sums)
-        group.create_array("records", shape=raw.shape, dtype=raw.dtype,
-                           chunks=(max(1, min(store.rows, store.count)), raw.shape[1]))
-        group["records"][...] = raw
-        group.attrs.update({k: v for k, v in head.items() if k != "t"})
-        os.replace(temporary, path)
-        store.group = zarr().open_group(str(path), mode="r+")
-        return store
-
-    @staticmethod
-    def there(path: Path) -> bool:
-        return path.exists()
-
-    @staticmethod
-    def read_head(path: Path) -> dict[str, Any]:
-        group = zarr().open_group(str(path), mode="r")
-        return checked_head("the group", dict(group.attrs) | {"t": group["t"][...]})
-
-    @classmethod
-    def open(cls, path: Path, head: dict[str, Any], kind: np.dtype | None = None, *,
-             repair: bool = False) -> Group:
-        """The run in a group whose head is known."""
-        for left in path.rglob("*.partial") if repair else ():
-            left.unlink(missing_ok=True)  # temporaries of zarr's
-        group = zarr().open_group(str(path), mode="r+" if repair else "r")
-        records, sums, log = read_records(path, group["records"][...], head, kind, repair=repair)
-        store = cls(records, head, log, path)
-        store.sums, store.group = sums, group
-        for name, width in store.widths().items():
-            check_array(name, group[name], (store.count, store.outputs, width))
-        return store
-
-    def widths(self) -> dict[str, int]:
-        """The arrays of states and forces, and how many columns they have."""
-        return self.state_widths() | ({"tau": self.n} if self.head["forces"] else {})
-
-    def state_widths(self) -> dict[str, int]:
-        """The arrays of states, in the order of the state."""
-        return {"q": self.nq, self.head["velocity"]: self.n} | {
-            f"part_{name}": size for name, size in self.head["parts"]}
-
-    def states(self) -> Array:
-        rows = slice(self.begin, self.end)
-        return np.concatenate([self.group[name][rows] for name in self.state_widths()], axis=-1)
-
-    def saved_forces(self) -> Array:
-        return self.group["tau"][self.begin:self.end]
-
-    def write_forces(self, tau: Array) -> None:
-        self.group["tau"][self.begin:self.end] = tau
-
-    def checkpoint(self) -> None:
-        if self.end == self.begin:
-            return
-        self.log.save(self.path, self.records)
-        rows = slice(self.begin, self.end)
-        at = 0
-        for name, width in self.state_widths().items():
-            self.group[name][rows] = self.out[..., at:at + width]
-            at += width
-        self.add_up()
-        self.group["records"][rows] = checks.seal(self.records[rows], self.sums[rows], self.begin)
-
-    def close(self) -> None:
-        write_summary(self.group, self.run())
-
-    def run(self, robot: Robot | None = None, forces: Any = None) -> Run:
-        if self.head["forces"]:
-            forces = shaped(self.group["tau"], tuple(self.head["lead"]))
-        parts = {name: self.group[f"part_{name}"] for name, _ in self.head["parts"]}
-        return self.assemble(self.group["q"], self.group[self.head["velocity"]], parts, robot,
-                             forces)
-
-
-def open_store(kind: type[Directory] | type[Group], path: Path) -> Directory | Group:
-    """The run under way at `path`, to be read."""
-    try:
-        return kind.open(path, kind.read_head(path))
-    except ImportError:
-        raise
-    except Exception as error:  # readers raise anything if a file holds something else
-        raise ValueError(f"{path}: not a run under way: {reason(error)}") from None
-
-
 def reason(error: Exception) -> str:
     """What an error says, in one line."""
     said = " ".join(str(error).split())
@@ -393,26 +198,6 @@ def reason(error: Exception) -> str:
 def block_rows(outputs: int, size: int) -> int:
     """Trajectories whose states fill a block."""
     return max(1, BLOCK // (8 * outputs * size))
-
-
-def create_arrays(group: Any, widths: dict[str, int], t: Array, count: int, rows: int) -> None:
-    """The arrays of a run in a zarr group: (trajectories, times, width), nan until written."""
-    group.create_array("t", data=np.ascontiguousarray(t))
-    for name, width in widths.items():
-        group.create_array(name, shape=(count, len(t), width), dtype="float64",
-                           chunks=(max(1, min(rows, count)), len(t), width), fill_value=np.nan,
-                           dimension_names=("trajectory", "time", name))
-
-
-def write_summary(group: Any, run: Run) -> None:
-    """How each trajectory of a run went."""
-    columns = {"status": run.status_codes, "t_end": run.t_end, "steps": run.stats.steps,
-               "rejects": run.stats.rejects, "evaluations": run.stats.evaluations}
-    flat = {name: np.ascontiguousarray(values).reshape(-1) for name, values in columns.items()}
-    if run.variation is not None:
-        flat["vary"] = np.ascontiguousarray(run.variation.taken(slice(None)).values)
-    for name, values in flat.items():
-        group.create_array(name, data=values, overwrite=True)
 
 
 def check_array(name: str, array: Any, shape: tuple[int, ...]) -> None:
@@ -460,44 +245,3 @@ def read_records(path: Path, raw: Array, head: dict[str, Any], kind: np.dtype | 
     log = EventLog(len(records), size, len(head["events"]))
     log.read(path, records, sums["events"], repair=repair)
     return records, sums, log
-
-
-def create(records: Array, head: dict[str, Any], path: Path | None, log: EventLog) -> Store:
-    """A new store, or the one at `path` if it holds the same run."""
-    log.collect(records)
-    if path is None:
-        return Store(records, head, log)
-    kind = Group if path.suffix == ".zarr" else Directory
-    head = head | {"check": checks.head_sum(head)}
-    if not kind.there(path):
-        return kind.create(records, head, log, path)
-    try:
-        found = kind.read_head(path)
-        if found["digest"] == head["digest"] and found["source"] == head["source"]:
-            if found["check"] != head["check"]:
-                raise ValueError("what is said of the run was changed")
-            store = kind.open(path, head, records.dtype, repair=True)
-            store.verify()
-            return store
-    except ImportError:
-        raise
-    except Exception as error:  # readers raise anything if a file holds something else
-        raise ValueError(f"save: {path} is damaged, or no run under way: {reason(error)}; remove "
-                         "it or choose another name") from None
-    if found["digest"] != head["digest"]:
-        raise ValueError(f"save: {path} holds another run; remove it or choose another name")
-    raise ValueError(f"save: {path} holds this run by another version of nlink, whose numbers "
-                     "may differ; remove it or choose another name")
-
-
-def zarr() -> Any:
-    """What is needed of the package: groups of format 3 only, since those of format 2 may hold
-    pickles, which run whatever a stranger wrote."""
-    try:
-        import zarr
-    except ImportError:
-        raise ImportError(".zarr files need zarr: pip install nlink[sim]") from None
-    if tuple(map(int, zarr.__version__.split(".")[:2])) < (3, 1):
-        raise ImportError(f".zarr files need zarr 3.1 or later, not {zarr.__version__}: "
-                          "pip install -U nlink[sim]")
-    return SimpleNamespace(open_group=partial(zarr.open_group, zarr_format=3))

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from nlink.formats.files import write_bytes
-from nlink.simulation import store as runs
+from nlink.simulation.store import reason
+from nlink.simulation.zarr_store import zarr
 from nlink.sweeps.study import StoredArray, Study
 
 Array = np.ndarray
@@ -45,7 +46,7 @@ class SweepStore:
 
     def group(self, mode: str = "r") -> Any:
         place = self.root if self.local else self.path
-        return runs.zarr().open_group(place, mode=mode)
+        return zarr().open_group(place, mode=mode)
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -57,7 +58,7 @@ class SweepStore:
         except FileNotFoundError:
             raise ValueError(f"{self.path}: no such store of a sweep") from None
         except Exception as error:  # readers raise anything if a file holds something else
-            raise ValueError(f"{self.path}: not the store of a sweep: {runs.reason(error)}"
+            raise ValueError(f"{self.path}: not the store of a sweep: {reason(error)}"
                              ) from None
         if found.get("nlink_sweep") != FORMAT:
             raise ValueError(f"{self.path}: not the store of a sweep that this version of nlink "
