@@ -14,8 +14,9 @@ from nlink.algorithms.kinematics import forward_kinematics, twists
 from nlink.bench.dynamics import random_arm
 from nlink.compute import engines
 from nlink.compute.engines import ENGINES, NotCompiled, Request
+from nlink.programs.rolled_columns import NotRolled
 from nlink.programs.rolled_program import RolledProgram
-from nlink.programs.rolled_tracing import NotRolled, trace_rolled
+from nlink.programs.rolled_tracing import trace_rolled
 from nlink.programs.tracing import trace
 from nlink.robot import Robot
 from nlink.testing.mechanisms import random_robot

@@ -18,8 +18,9 @@ from nlink.backends.llvm.threads import MAKING
 from nlink.model.mechanism import Attachment, Mechanism
 from nlink.programs.calling import Flat, Run, call
 from nlink.programs.program import Port, Program
+from nlink.programs.rolled_columns import NotRolled
 from nlink.programs.rolled_program import RolledProgram
-from nlink.programs.rolled_tracing import NotRolled, trace_rolled
+from nlink.programs.rolled_tracing import trace_rolled
 from nlink.programs.tracing import ports, run, trace
 from nlink.scalars.graph import TooManyNodes
 

@@ -39,8 +39,9 @@ from nlink.algorithms.catalogue import FEW_JOINTS, Algorithm, Options, Shape
 from nlink.algorithms.sweep import Column, Unrolled
 from nlink.model.mechanism import Mechanism
 from nlink.programs import rolled_products
+from nlink.programs.rolled_columns import NotRolled
 from nlink.programs.rolled_program import RolledProgram
-from nlink.programs.rolled_tracing import NotRolled, trace_rolled
+from nlink.programs.rolled_tracing import trace_rolled
 from nlink.programs.tracing import WRENCHES, flat_input, flat_output, ports
 from nlink.scalars.differentiation import fewest_operations, pullback, pushforward
 from nlink.scalars.functions import Scalar

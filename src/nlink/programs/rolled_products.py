@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from nlink.model.mechanism import Mechanism
 from nlink.model.spaces import Space
 from nlink.programs.program import Port
+from nlink.programs.rolled_columns import NotRolled
 from nlink.programs.rolled_program import (
     At,
     Cell,
@@ -40,7 +41,6 @@ from nlink.programs.rolled_program import (
     Total,
     Write,
 )
-from nlink.programs.rolled_tracing import NotRolled
 from nlink.scalars.differentiation import pullback, pushforward
 from nlink.scalars.graph import Graph, Node, reachable, substitute
 

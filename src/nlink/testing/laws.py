@@ -19,7 +19,8 @@ from nlink.compute.engines import Engine
 from nlink.formats.dh import parse_toml
 from nlink.formats.toml_writer import to_toml
 from nlink.model.mechanism import Mechanism
-from nlink.programs.rolled_tracing import NotRolled, trace_rolled
+from nlink.programs.rolled_columns import NotRolled
+from nlink.programs.rolled_tracing import trace_rolled
 from nlink.programs.tracing import run, trace
 from nlink.robot import Robot
 from nlink.testing.samples import (
