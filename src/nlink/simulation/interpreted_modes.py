@@ -25,7 +25,7 @@ Control = Callable[[float, Array, Array, Any], tuple[Array, Array]]
 
 def mode_programs(problem: Problem, system: System, control: Control, own: Array,
                   ) -> dict[str, Callable[..., Array]]:
-    """`rates`, `arrest`, `propose` and `slack` of one trajectory."""
+    """`rates`, `advance`, `SWITCHES` and `IMPACTS` of one trajectory."""
     moded, robot, space = system.moded, problem.robot, problem.robot.mechanism.space
     hybrid = _hybrid(problem, own)
     mechanism = problem.varied.mechanism(robot, own.tolist())
@@ -53,7 +53,7 @@ def mode_programs(problem: Problem, system: System, control: Control, own: Array
         q, v, parts = system.layout.split(y)
         tau, further = driven(t, q, v, parts)
         return np.array(moded.advanced(hybrid, mechanism, y.tolist(), tau, further.tolist(),
-                                        float(cells[0])), float)
+                                       float(cells[0])), float)
 
     yields = yielding(robot, mechanism)
 
@@ -61,8 +61,7 @@ def mode_programs(problem: Problem, system: System, control: Control, own: Array
         return lambda t, y: np.array(moded.struck(name, yields, y.tolist()), float)
 
     return ({"rates": rates} | {name: switched(name) for name in SWITCHES}
-            | {name: struck(name) for name in IMPACTS}
-            | {"advance": advance})
+            | {name: struck(name) for name in IMPACTS} | {"advance": advance})
 
 
 def _hybrid(problem: Problem, own: Array) -> Hybrid:

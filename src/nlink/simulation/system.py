@@ -114,6 +114,7 @@ class System:
 
     @lazy
     def layout(self) -> StateLayout:
+        """Where a state has what."""
         return StateLayout(self.robot.nq, self.robot.n, self.parts)
 
     @lazy
