@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from shutil import which
 
 import numpy as np
 import pytest
 
 import nlink
 from nlink.bench.bench_tables import markdown, rows
+from nlink.bench.casadi_peer import CASADI, bench_casadi, casadi_derivatives
 from nlink.bench.derivatives_bench import (
     QUADRUPED,
     STEP,
@@ -45,3 +47,25 @@ def test_both_kinds_of_differences_have_a_row(states):
     assert [row.peer for row in rows(bench)] == [
         "MuJoCo, centred differences", "MuJoCo, one-sided differences"]
     assert "x MuJoCo, centred differences (" in markdown(bench)
+
+
+@pytest.mark.skipif(not which("cc"), reason="there is no C compiler")
+@pytest.mark.parametrize("what", ["inverse_dynamics_derivatives", "forward_dynamics_derivatives"])
+def test_casadi_finds_our_derivatives(states, what):
+    pytest.importorskip("casadi")
+    robot, given = states
+    run, out = casadi_derivatives(robot, what, [*given.values()])
+    run()
+    ours = np.concatenate(robot.compute(what, *given.values()), -1)
+    np.testing.assert_allclose(np.swapaxes(out, -1, -2), ours, rtol=1e-10, atol=1e-10)
+
+
+def test_a_missing_compiler_is_named_once(states, monkeypatch):
+    robot, given = states
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    bench = Bench("a core", {}, [], 1.0)
+    for what in ("inverse_dynamics_derivatives", "forward_dynamics_derivatives"):
+        bench_casadi(bench, robot, what, [*given.values()], 0.001)
+    assert bench.missing == ["cc"]
+    assert not bench.timings
+    assert CASADI not in markdown(bench)

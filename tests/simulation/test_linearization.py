@@ -83,7 +83,8 @@ def test_batches():
 @pytest.mark.parametrize(("options", "message"), [
     ({"step": -1.0}, "step: -1.0, expected a number > 0"),
     ({"step": 0.1, "method": "abm"}, "method: 'abm', expected one of"),
-    ({"step": 0.1, "out": (np.zeros((4, 4)), np.zeros(2))}, r"out \(B\): shape \(2,\), expected \(4, 2\)"),
+    ({"step": 0.1, "out": (np.zeros((4, 4)), np.zeros(2))},
+     r"out \(B\): shape \(2,\), expected \(4, 2\)"),
     ({"qd": [0.0]}, r"qd: shape \(1,\), expected \(..., 2\)"),
 ])
 def test_what_does_not_fit_is_refused(options, message):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nlink.bench.casadi_peer import CASADI
 from nlink.bench.closed_chains_bench import LOOPED
 from nlink.bench.derivatives_bench import DERIVATIVES, DIFFERENCES, QUADRUPED
 from nlink.bench.dynamics import BATCH, BATCHES, CHAINS, HUMANOID, LARGE_BATCH, PLAIN
@@ -41,8 +42,10 @@ def rows(bench: Bench) -> list[BenchRow]:
             ours = bench.seconds(robot, what, "nlink batch")
             if ours:
                 size = BATCH // 4 if robot == HUMANOID else BATCH
-                lines.append(BenchRow(f"{robot} {what}, batch of {size}", ours, "Pinocchio in C++",
-                                      bench.in_cpp(robot, what)))
+                name = f"{robot} {what}, batch of {size}"
+                lines.append(BenchRow(name, ours, "Pinocchio in C++", bench.in_cpp(robot, what)))
+                if casadi := bench.seconds(robot, what, CASADI):
+                    lines.append(BenchRow(name, ours, CASADI, casadi))
     step = bench.seconds(QUADRUPED, "linearize", "nlink batch")
     if step:
         lines += [BenchRow(f"{QUADRUPED} linearised step, batch of {BATCH // 4}", step, peer,
@@ -247,13 +250,18 @@ def _derivative_lines(bench: Bench, arms: Sequence[str]) -> list[str]:
     words = [what.replace("_", " ") for what, _ in DERIVATIVES]
     lines = ["", "Derivatives of the dynamics in the same batches, beside Pinocchio's "
              "`computeRNEADerivatives` and `computeABADerivatives` (its call less Python's part, "
-             "as above).", "", _line(["robot", *words]),
-             "|---|---:|---:|"]
+             "as above), and beside C that CasADi generates from our algorithms on its scalars, "
+             "compiled with -O3 -march=native and called in a C loop.", "",
+             _line(["robot", *words, *(f"{each}, CasADi" for each in words)]),
+             "|---|---:|---:|---:|---:|"]
     for robot in (*arms, HUMANOID):
         cells = [_cell(bench.seconds(robot, what, "nlink batch"), bench.in_cpp(robot, what))
                  for what, _ in DERIVATIVES]
+        casadi = [_cell(bench.seconds(robot, what, CASADI), None)
+                  + (f" ({r:.1f}x)" if (r := bench.ratio(robot, what, "nlink batch", CASADI))
+                     else "") for what, _ in DERIVATIVES]
         if any(cells):
-            lines.append(_line([robot, *cells]))
+            lines.append(_line([robot, *cells, *casadi]))
     step = bench.seconds(QUADRUPED, "linearize", "nlink batch")
     peers = [f"{t:.0f}x {peer} ({theirs * 1e6:.0f} us)" for peer in DIFFERENCES
              if (t := bench.ratio(QUADRUPED, "linearize", "nlink batch", peer))

@@ -1,4 +1,4 @@
-"""Derivatives of the dynamics, beside Pinocchio's and MuJoCo's, and what compiling them costs."""
+"""Derivatives of the dynamics, beside those of peers, and what compiling them costs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from nlink.backends.llvm.threads import threads
+from nlink.bench.casadi_peer import bench_casadi
 from nlink.bench.timing import Bench, adder, best, best_call, caller
 from nlink.compute.complexity import count
 from nlink.compute.engines import kernel
@@ -38,7 +39,8 @@ DIFFERENCES = {"MuJoCo, centred differences": True, "MuJoCo, one-sided differenc
 
 def bench_derivatives(bench: Bench, robot: Robot, states: dict[str, np.ndarray], model: Any,
                       seconds: float) -> None:
-    """A batch, Pinocchio's call (if there is a model), and a compilation without the cache."""
+    """A batch, Pinocchio's call (if there is a model), CasADi's batch, and a compilation without
+    the cache."""
     from nlink.backends.llvm.translate import compile_program
 
     order = pinocchio_order(robot.description)
@@ -64,6 +66,7 @@ def bench_derivatives(bench: Bench, robot: Robot, states: dict[str, np.ndarray],
         threads(before)
         if model is not None:
             _pinocchio(add, model, what, _swapped(order, names, inputs), seconds)
+        bench_casadi(bench, robot, what, inputs, seconds)
 
 
 def _swapped(order: Order, names: Sequence[str], inputs: list[np.ndarray],

@@ -232,7 +232,7 @@ def random_arm(n: int, seed: int = 0) -> Robot:
 def missing() -> list[str]:
     """Peers that are not installed, by package name."""
     absent = []
-    for package in ("pin", "mujoco", *URDF_PEERS):
+    for package in ("pin", "mujoco", "casadi", *URDF_PEERS):
         try:
             metadata.version(package)
         except metadata.PackageNotFoundError:
@@ -242,7 +242,7 @@ def missing() -> list[str]:
 
 def versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
-    for package in ("numpy", "llvmlite", "pin", "mujoco", *URDF_PEERS):
+    for package in ("numpy", "llvmlite", "pin", "mujoco", "casadi", *URDF_PEERS):
         if package not in missing():
             found[package] = metadata.version(package)
     return found
