@@ -107,3 +107,8 @@ def test_products_with_derivatives_in_c(tmp_path):
     for got, wanted in zip(gradients, nlink.vjp(robot, "forward_dynamics", (q, qd, tau), w,
                                                 engine="numpy"), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-10)
+    matrices = called(library.double_pendulum_forward_dynamics_derivatives, (q, qd, tau),
+                      [np.empty((2, 2)) for _ in range(3)])
+    for got, wanted in zip(matrices, robot.forward_dynamics_derivatives(
+            q, qd, tau, engine="numpy"), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-10)

@@ -110,6 +110,11 @@ def test_python_code_runs(planar):
     x = samples(planar, 0, states=1)[0]
     expected = planar.inverse_dynamics(x.q, x.qd, x.qdd, engine="python")
     np.testing.assert_allclose([scope[f"tau_{k}"] for k in (1, 2, 3)], expected, rtol=1e-13)
+    exec(symbolic(planar, "inverse_dynamics_derivatives").code("python"), scope)
+    for name, matrix in zip(("dtau_dq", "dtau_dqd"), planar.inverse_dynamics_derivatives(
+            x.q, x.qd, x.qdd, engine="python"), strict=True):
+        got = [[scope[f"{name}_{i}{j}"] for j in (1, 2, 3)] for i in (1, 2, 3)]
+        np.testing.assert_allclose(got, matrix, rtol=1e-13, atol=1e-13)
 
 
 def test_c_code_defines_before_it_uses(planar):

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 import nlink
-from nlink.bench.dynamics import humanoid_path
+from nlink.bench.dynamics import example_robot
 
 HANDS = "gripper_left_base_link", "gripper_right_base_link"
 
 
 @pytest.fixture(scope="module")
 def robot() -> nlink.Robot:
-    path = humanoid_path()
+    path = example_robot("talos_reduced.urdf")
     if path is None:
         pytest.skip("example-robot-data is not installed")
     free = nlink.load(path, floating=True, physical="ignore")

@@ -141,6 +141,22 @@ def test_products_of_products():
     assert close([twice], [second])
 
 
+def test_products_of_products_of_the_dynamics_need_no_wrenches():
+    robot = nlink.load("double_pendulum")
+    rng = np.random.default_rng(0)
+    args, v = arguments(robot, "forward_dynamics", rng)
+    w, f = rng.normal(size=2), rng.normal(size=(2, 6))
+    still = (None,) * 3
+    twice = nlink.jvp(robot, "forward_dynamics_jvp", (*args, *v), (*v, *still), engine="numpy")
+    hessian = nlink.hvp(robot, "forward_dynamics", args, w, v, engine="numpy")
+    assert np.isclose(w @ twice, sum(h @ x for h, x in zip(hessian, v, strict=True)))
+    loaded = nlink.jvp(robot, "forward_dynamics_jvp", (*args, f, *v, 0 * f),
+                       (*v, None, *still, None), engine="numpy")
+    hessian = nlink.hvp(robot, "forward_dynamics", (*args, f), w, (*v, None), engine="numpy")
+    assert np.isclose(w @ loaded, sum(h @ x for h, x in zip(hessian[:3], v, strict=True)))
+    assert not np.allclose(loaded, twice)
+
+
 def test_matrices_of_derivatives_are_products_with_units():
     robot = random_robot(3, 4, types=EVERY, friction=False)
     (q,), _ = arguments(robot, "mass_matrix", np.random.default_rng(1))

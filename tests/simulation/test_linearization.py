@@ -74,11 +74,17 @@ def test_batches():
         assert (A.shape, B.shape) == ((3, 2, 4, 4), (3, 2, 4, 2))
         one, _ = nlink.linearize(robot, q[1, 1], qd[1, 1], np.zeros(2), **options)
         np.testing.assert_allclose(A[1, 1], one, rtol=1e-13, atol=1e-15)
+        out = np.full_like(A, np.nan), np.full_like(B, np.nan)
+        assert nlink.linearize(robot, q, qd, np.zeros(2), **options, out=out)[0] is out[0]
+        np.testing.assert_array_equal(out[0], A)
+        np.testing.assert_array_equal(out[1], B)
 
 
 @pytest.mark.parametrize(("options", "message"), [
     ({"step": -1.0}, "step: -1.0, expected a number > 0"),
     ({"step": 0.1, "method": "abm"}, "method: 'abm', expected one of"),
+    ({"step": 0.1, "out": (np.zeros((4, 4)), np.zeros(2))},
+     r"out \(B\): shape \(2,\), expected \(4, 2\)"),
     ({"qd": [0.0]}, r"qd: shape \(1,\), expected \(..., 2\)"),
 ])
 def test_what_does_not_fit_is_refused(options, message):

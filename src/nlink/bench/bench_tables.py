@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nlink.bench.casadi_peer import CASADI
 from nlink.bench.closed_chains_bench import LOOPED
-from nlink.bench.derivatives_bench import DERIVATIVES
+from nlink.bench.derivatives_bench import DERIVATIVES, DIFFERENCES, QUADRUPED
 from nlink.bench.dynamics import BATCH, BATCHES, CHAINS, HUMANOID, LARGE_BATCH, PLAIN
 from nlink.bench.timing import CPP, Bench
 from nlink.bench.urdf_peers import URDF_PEERS
@@ -41,8 +42,14 @@ def rows(bench: Bench) -> list[BenchRow]:
             ours = bench.seconds(robot, what, "nlink batch")
             if ours:
                 size = BATCH // 4 if robot == HUMANOID else BATCH
-                lines.append(BenchRow(f"{robot} {what}, batch of {size}", ours, "Pinocchio in C++",
-                                      bench.in_cpp(robot, what)))
+                name = f"{robot} {what}, batch of {size}"
+                lines.append(BenchRow(name, ours, "Pinocchio in C++", bench.in_cpp(robot, what)))
+                if casadi := bench.seconds(robot, what, CASADI):
+                    lines.append(BenchRow(name, ours, CASADI, casadi))
+    step = bench.seconds(QUADRUPED, "linearize", "nlink batch")
+    if step:
+        lines += [BenchRow(f"{QUADRUPED} linearised step, batch of {BATCH // 4}", step, peer,
+                           bench.seconds(QUADRUPED, "linearize", peer)) for peer in DIFFERENCES]
     for what in ("inverse_dynamics", "forward_dynamics", "operational_mobility"):
         ours = bench.seconds(HUMANOID, what, "nlink batch")
         peer = CPP if what != "operational_mobility" else "Pinocchio call"
@@ -178,7 +185,8 @@ def markdown(bench: Bench) -> str:
         "on yours. Times are the best of many repeats, all in one run on the same states, and only "
         "the ratios mean something.", "", conditions(bench),
         *_call_lines(bench, arms), *_urdf_peer_lines(bench, arms), *_kernel_lines(bench, arms),
-        *_loop_lines(bench), *_chain_lines(bench), "", "## Of the core's FMA peak", "",
+        *_derivative_lines(bench, arms), *_loop_lines(bench), *_chain_lines(bench), "",
+        "## Of the core's FMA peak", "",
         *(f"- {line}" for line in limits(bench)), *_limit_lines(bench), ""])
 
 
@@ -235,6 +243,34 @@ def _kernel_lines(bench: Bench, arms: Sequence[str]) -> list[str]:
                   f"J M^-1 J^T of one frame of {HUMANOID}: {mobility} its Jacobian, M^-1 and two "
                   "products from Python."]
     return lines
+
+
+def _derivative_lines(bench: Bench, arms: Sequence[str]) -> list[str]:
+    """Derivatives of the dynamics, and the step of a quadruped."""
+    words = [what.replace("_", " ") for what, _ in DERIVATIVES]
+    lines = ["", "Derivatives of the dynamics in the same batches, beside Pinocchio's "
+             "`computeRNEADerivatives` and `computeABADerivatives` (its call less Python's part, "
+             "as above), and beside C that CasADi generates from our algorithms on its scalars, "
+             "compiled with -O3 -march=native and called in a C loop.", "",
+             _line(["robot", *words, *(f"{each}, CasADi" for each in words)]),
+             "|---|---:|---:|---:|---:|"]
+    for robot in (*arms, HUMANOID):
+        cells = [_cell(bench.seconds(robot, what, "nlink batch"), bench.in_cpp(robot, what))
+                 for what, _ in DERIVATIVES]
+        casadi = [_cell(bench.seconds(robot, what, CASADI), None)
+                  + (f" ({r:.1f}x)" if (r := bench.ratio(robot, what, "nlink batch", CASADI))
+                     else "") for what, _ in DERIVATIVES]
+        if any(cells):
+            lines.append(_line([robot, *cells, *casadi]))
+    step = bench.seconds(QUADRUPED, "linearize", "nlink batch")
+    peers = [f"{t:.0f}x {peer} ({theirs * 1e6:.0f} us)" for peer in DIFFERENCES
+             if (t := bench.ratio(QUADRUPED, "linearize", "nlink batch", peer))
+             and (theirs := bench.seconds(QUADRUPED, "linearize", peer))]
+    return lines if not step else [
+        *lines, "", f"`nlink.linearize` of one semi-implicit step of {QUADRUPED}, A and B of all "
+        f"joint forces, {BATCH // 4} states: {step * 1e6:.2f} us"
+        f"{', ' * bool(peers)}{', '.join(peers)}. MuJoCo's are calls of `mjd_transitionFD` without "
+        "contacts."]
 
 
 def _urdf_peer_lines(bench: Bench, arms: Sequence[str]) -> list[str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from nlink.bench.closed_chains_bench import bench_loops
-from nlink.bench.derivatives_bench import bench_derivatives
+from nlink.bench.derivatives_bench import QUADRUPED, bench_derivatives, bench_linearized_step
 from nlink.bench.peers import bench_mobility, bench_mujoco, bench_pinocchio
 from nlink.bench.timing import Bench, adder, best, best_call, caller, filler
 from nlink.bench.urdf_peers import URDF_PEERS, bench_urdf_peers
@@ -66,6 +66,8 @@ def run_bench(robots: Sequence[str] | None = None, *,
     if not robots:  # nothing was asked for in particular
         progress("humanoid with a floating base")
         _bench_humanoid(bench, seconds, rates)
+        progress("linearised step of a quadruped")
+        _bench_quadruped(bench, seconds)
         bench_loops(bench, seconds, progress)
     for n in chains:
         progress(f"chain of {n} joints")
@@ -138,7 +140,7 @@ def _bench_limits(bench: Bench, robot: Robot, rates: Mapping[str, float]) -> Non
 
 def _bench_humanoid(bench: Bench, seconds: float, rates: Mapping[str, float]) -> None:
     """A floating base and dozens of rates, as legged robots have."""
-    path = humanoid_path()
+    path = example_robot("talos_reduced.urdf")
     if path is None:
         bench.missing.append("example-robot-data")
         return
@@ -165,13 +167,22 @@ def _bench_humanoid(bench: Bench, seconds: float, rates: Mapping[str, float]) ->
     bench_derivatives(bench, robot, states, model, seconds)
 
 
-def humanoid_path() -> Path | None:
-    """The Talos of pip's example-robot-data, or None if it is not installed."""
+def _bench_quadruped(bench: Bench, seconds: float) -> None:
+    """One step of a floating quadruped, linearised at many states."""
+    path = example_robot("solo12.urdf")
+    if path is not None:  # else the humanoid, of the same package, was missing
+        robot = Robot(replace(load_description(path, physical="ignore", floating=True),
+                              name=QUADRUPED))
+        bench_linearized_step(bench, robot, _states(robot, BATCH // 4), seconds)
+
+
+def example_robot(name: str) -> Path | None:
+    """A file of pip's example-robot-data, or None if it is not installed."""
     try:
         found = metadata.files("example-robot-data") or []
     except metadata.PackageNotFoundError:
         return None
-    return next((Path(str(f.locate())) for f in found if f.name == "talos_reduced.urdf"), None)
+    return next((Path(str(f.locate())) for f in found if f.name == name), None)
 
 
 def _bench_chain(bench: Bench, n: int, seconds: float) -> None:
@@ -221,7 +232,7 @@ def random_arm(n: int, seed: int = 0) -> Robot:
 def missing() -> list[str]:
     """Peers that are not installed, by package name."""
     absent = []
-    for package in ("pin", "mujoco", *URDF_PEERS):
+    for package in ("pin", "mujoco", "casadi", *URDF_PEERS):
         try:
             metadata.version(package)
         except metadata.PackageNotFoundError:
@@ -231,7 +242,7 @@ def missing() -> list[str]:
 
 def versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
-    for package in ("numpy", "llvmlite", "pin", "mujoco", *URDF_PEERS):
+    for package in ("numpy", "llvmlite", "pin", "mujoco", "casadi", *URDF_PEERS):
         if package not in missing():
             found[package] = metadata.version(package)
     return found

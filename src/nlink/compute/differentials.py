@@ -7,8 +7,10 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from nlink.algorithms.catalogue import Shape
 from nlink.compute.computations import How
 from nlink.programs.products import find
+from nlink.programs.tracing import WRENCHES
 from nlink.robot import Robot, expect_robot
 
 
@@ -79,20 +81,26 @@ class _Product:
         self.base, self.results = entry.inputs, [port for port, _ in entry.outputs]
         self.single = not isinstance(args, tuple | list)
         self.args = self._listed("args", args)
-        self.wrenches = len(self.args) == len(self.base) and self.base[-1][0] == "f_ext"
+        self.wrenches = len(self.args) == len(self.base) > len(self._without_wrenches())
+        if not self.wrenches:
+            self.base = self._without_wrenches()
+
+    def _without_wrenches(self) -> tuple[tuple[str, Shape], ...]:
+        """The arguments but for f_ext and, of a product, its tangents."""
+        return tuple(port for port in self.base if WRENCHES not in port[0])
 
     def _listed(self, what: str, given: Any) -> list[Any]:
         """One array for each argument of the computation, f_ext being optional."""
         names = [name for name, _ in self.base]
+        needed = [name for name, _ in self._without_wrenches()]
         listed = [given] if self.single else given
         if not isinstance(listed, tuple | list):
             raise TypeError(f"{what}: a {type(given).__name__}, expected a tuple of arrays "
                             f"({', '.join(names)})")
-        needed = len(names) - (names[-1] == "f_ext")
-        expected = (len(self.args),) if what != "args" else (needed, len(names))
-        if len(listed) not in expected:
-            raise TypeError(f"{what}: {len(listed)} arrays, expected {expected[0]} "
-                            f"({', '.join(names[:expected[0]])})")
+        expected = (names,) if what != "args" else (needed, names)
+        if len(listed) not in map(len, expected):
+            raise TypeError(f"{what}: {len(listed)} arrays, expected {len(expected[0])} "
+                            f"({', '.join(expected[0])})")
         return list(listed)
 
     def call(self, out: Any, how: How, *, tangents: Any = None, cotangent: Any = None) -> Any:

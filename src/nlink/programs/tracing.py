@@ -37,7 +37,7 @@ def ports(algorithm: Algorithm, mechanism: Mechanism, *, wrenches: bool, frames:
     """The arrays an algorithm takes and gives for a mechanism; f_ext, and what belongs to it,
     only on request."""
     inputs, outputs = (tuple(Port(name, _sizes(mechanism, shape, frames)) for name, shape in each
-                             if wrenches or not name.endswith(WRENCHES))
+                             if wrenches or WRENCHES not in name)
                        for each in (algorithm.inputs, algorithm.outputs))
     return inputs, outputs
 
@@ -75,7 +75,7 @@ def run_text(algorithm: Algorithm, mechanism: Mechanism, options: Options,
     columns: list[Any] = []
     left, wrenches = iter(values), len(values) == len(algorithm.inputs)
     for name, shape in algorithm.inputs:
-        flat = next(left) if wrenches or not name.endswith(WRENCHES) else None
+        flat = next(left) if wrenches or WRENCHES not in name else None
         own = blocks(mechanism, shape, len(options.frames))
         columns.append(flat if flat is None or own is None else
                        [tuple(flat[k] for k in block) for block in own])

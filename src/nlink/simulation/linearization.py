@@ -32,6 +32,7 @@ from nlink.iterations.integration import OneStep, Trial
 from nlink.iterations.methods import METHODS
 from nlink.iterations.text import State
 from nlink.model.spaces import Space
+from nlink.programs.calling import call
 from nlink.programs.program import Port, Program
 from nlink.robot import Robot, expect_robot
 from nlink.scalars.arrays import batch
@@ -46,13 +47,15 @@ Rows = list[list[Any]]
 
 
 def linearize(robot: Robot, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, step: float | None = None,
-              method: str = "semi_implicit") -> tuple[Array, Array]:
+              method: str = "semi_implicit", *, out: tuple[Array, Array] | None = None,
+              ) -> tuple[Array, Array]:
     """A, (..., 2n, 2n), and B, (..., 2n, n), of the motion around a state, or of one step.
 
     Without `step` they are those of dx/dt; with it, of the state a step of that size later by a
     method of `nlink.simulate` that knows one step ("semi_implicit", "rk4", "dopri5", ...), tau
     held. Changes of q are in the tangent space, at q before the step and at the new q after it.
-    Of a mechanism with loops it is the step before its projection onto them.
+    Of a mechanism with loops it is the step before its projection onto them. `out` is what A and
+    B are written to: of large batches, fresh memory costs as much as the matrices.
 
     >>> import nlink, numpy as np
     >>> A, B = linearize(nlink.load("double_pendulum"), [-np.pi / 2, 0], [0, 0], [0, 0])
@@ -65,7 +68,7 @@ def linearize(robot: Robot, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, step: f
                          f"{MOST_JOINTS} for matrices; nlink.jvp gives products with them")
     given = (batch("q", q, (robot.nq,)), batch("qd", qd, (n,)), batch("tau", tau, (n,)))
     if step is None:
-        return _kernel(robot, "motion", _motion)(*given)
+        return _kernel(robot, "motion", _motion)(*given, out=out)
     h = batch("step", step, ())
     if h.ndim or not (np.isfinite(h) and h > 0):
         raise ValueError(f"step: {step!r:.80}, expected a number > 0")
@@ -75,8 +78,14 @@ def linearize(robot: Robot, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, step: f
     if method not in known:
         raise ValueError(f"method: {method!r}, expected one of {', '.join(known)}")
     if method == "semi_implicit" and not robot.mechanism.closures:
-        return _kernel(robot, "semi_implicit", _semi_implicit)(*given, h)
-    return _step(robot, known[method], *given, float(h))
+        return _kernel(robot, "semi_implicit", _semi_implicit)(*given, h, out=out)
+
+    def compute(inputs: Sequence[Array], outputs: Sequence[Array], _count: int) -> None:
+        for result, found in zip(outputs, _step(robot, known[method], *inputs, h=float(h)),
+                                 strict=True):
+            result[:] = found.reshape(result.shape)
+
+    return call(_ports(robot), _matrices(n), given, out, compute)
 
 
 MOST_JOINTS = 64
@@ -99,13 +108,16 @@ def _ports(robot: Robot) -> tuple[Port, ...]:
     return Port("q", (robot.nq,)), Port("qd", (robot.n,)), Port("tau", (robot.n,))
 
 
+def _matrices(n: int) -> tuple[Port, Port]:
+    return Port("A", (2 * n, 2 * n)), Port("B", (2 * n, n))
+
+
 def _inputs(graph: Graph, ports: Sequence[Port]) -> list[list[Node]]:
     return [[graph.input(f"{port.name}[{k}]") for k in range(port.size)] for port in ports]
 
 
 def _result(name: str, graph: Graph, inputs: tuple[Port, ...], n: int, A: Rows, B: Rows) -> Program:
-    outputs = Port("A", (2 * n, 2 * n)), Port("B", (2 * n, n))
-    return Program(name, inputs, outputs, tuple(
+    return Program(name, inputs, _matrices(n), tuple(
         graph.lift(x) for matrix in (A, B) for row in matrix for x in row))
 
 
@@ -147,8 +159,11 @@ def _semi_implicit(robot: Robot) -> Program:
     ports = (*_ports(robot), Port("h", ()))
     q, qd, tau, (h,) = _inputs(graph, ports)
     by_q, by_qd, by_tau = _accelerations(robot, q, qd, tau)
-    qdd = _lifted(graph, apply(robot, "forward_dynamics", q, qd, tau))
-    faster = [v + h * a for v, a in zip(qd, qdd, strict=True)]
+    # qdd = M^-1 (tau - ID(q, qd, 0)), of which all but this product is part of the derivatives
+    at_rest = apply(robot, "inverse_dynamics", q, qd, [0] * n)
+    forces = [[t - c] for t, c in zip(tau, _lifted(graph, at_rest), strict=True)]
+    faster = [v + h * a for v, (a,) in zip(qd, _times(
+        [_lifted(graph, row) for row in by_tau], forces), strict=True)]
     # how q' changes with q and with v', joint by joint; v' is an input until it is known
     v = [graph.input(("v", k)) for k in range(n)]
     moved = _lifted(graph, space.normalize([x + h * r for x, r in zip(
