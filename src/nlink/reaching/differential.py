@@ -9,10 +9,10 @@ those, with F the diagonal matrix that picks the free ones and b the others,
     v = b + F (z + J^T (J F J^T + lambda)^-1 (x - J (b + F z)))
 
 and the choice is right where free rates are within their bounds and the slope
-J^T (x - J v) - lambda (v - z) pushes the others against theirs. A wrong choice is corrected for all rates at once
-and, if that cycles, for the last wrong rate alone, which terminates [Murty; Judice and Pires 1994].
-The kernel corrects it TOGETHER times, which is nearly always enough; other states are finished on
-floats, by the same algorithm.
+J^T (x - J v) - lambda (v - z) pushes the others against theirs. A wrong choice is corrected
+for all rates at once and, if that cycles, for the last wrong rate alone, which terminates [Murty;
+Judice and Pires 1994]. The kernel corrects it TOGETHER times, which is nearly always enough; other
+states are finished on floats, by the same algorithm.
 
 Closed loops and joints that mimic others are rows of J, too, with x = 0 and HOLD times the weight.
 """
