@@ -40,11 +40,11 @@ Array = np.ndarray
 class Robot(Editable, Mechanics, WholeBody):
     """A mechanism and its dynamics; immutable.
 
-    Every function takes any leading batch shape, broadcasts like a NumPy gufunc, accepts
-    `out=` and returns float64 arrays. `engine` is "compiled" (machine code), "numpy" or
-    "python", and if not given "compiled", or "numpy" for the few things that cannot be compiled
-    for a robot of many joints; `algorithm` names a formulation, the default being the one with the
-    fewest operations. Coordinates are in SI units and radians.
+    Every function takes any leading batch shape, broadcasts like a NumPy gufunc, accepts `out=` and
+    returns float64 arrays. `engine` is "compiled" (machine code), "numpy" or "python"; the default
+    is "compiled", or "numpy" for the few computations that cannot be compiled for a robot of many
+    joints. `algorithm` names a formulation; the default is the one with the fewest operations.
+    Coordinates are in SI units and radians.
 
     >>> import nlink
     >>> robot = nlink.load("planar3")
@@ -101,7 +101,7 @@ class Robot(Editable, Mechanics, WholeBody):
 
     @lazy
     def nq(self) -> int:
-        """The number of coordinates; differs from `n` where a joint's space is not flat."""
+        """The number of coordinates; differs from `n` where coordinates are not plain numbers."""
         return self._mechanism.nq
 
     @property
@@ -167,8 +167,8 @@ class Robot(Editable, Mechanics, WholeBody):
 
     def random_state(self, rng: np.random.Generator | int | None = None,
                      shape: tuple[int, ...] = ()) -> tuple[Array, Array]:
-        """q and qd at random: q within the joint limits (or a turn, or a metre) and anywhere in
-        spaces that end nowhere, qd normal. With loops, closed states around home.
+        """Random q and qd: q within the joint limits (or a turn, or a metre), any
+        orientation for quaternions, qd normal. With loops, closed states around home.
 
         >>> import nlink
         >>> robot = nlink.load("double_pendulum")
@@ -199,7 +199,7 @@ class Robot(Editable, Mechanics, WholeBody):
         return columnwise(space.integrate, q=(q, space.nq), v=(v, space.nv), width=space.nq)
 
     def difference(self, q0: ArrayLike, q1: ArrayLike) -> Array:
-        """The rates that lead from q0 to q1 in a unit of time: integrate(q0, it) is q1.
+        """The rates v that lead from q0 to q1 in a unit of time: integrate(q0, v) is q1.
 
         >>> import nlink
         >>> robot = nlink.load("double_pendulum")
@@ -210,8 +210,8 @@ class Robot(Editable, Mechanics, WholeBody):
         return columnwise(space.difference, q0=(q0, space.nq), q1=(q1, space.nq), width=space.nv)
 
     def save(self, path: str | Path, *, dh: Convention | None = None) -> list[str]:
-        """Write the robot as .toml, .urdf or .xml (MJCF), in one step; returned is what the
-        format cannot hold, a line for each kind. `dh` asks for a DH table in a .toml file.
+        """Write the robot as .toml, .urdf or .xml (MJCF), atomically; returns what the format
+        cannot express, a line for each kind. `dh` asks for a DH table in a .toml file.
 
         >>> import nlink
         >>> robot = nlink.load("double_pendulum")
@@ -244,9 +244,9 @@ class Robot(Editable, Mechanics, WholeBody):
         """A picture of the robot at q (`neutral` if not given) as a PNG file, written to `path` if
         given; no display is needed.
 
-        `theme` is "light" or "dark", `layers` may have "axes", "frames", "masses" and "inertias",
-        and `packages` are directories where package:// names of meshes are looked for, besides
-        those above the robot's file.
+        `theme` is "light" or "dark", `layers` may contain "axes", "frames", "masses" and
+        "inertias", and `packages` are directories where package:// names of meshes are searched,
+        besides those above the robot's file.
 
         >>> import nlink
         >>> nlink.load("planar3").png(width=40, height=30)[:4]
@@ -261,10 +261,10 @@ class Robot(Editable, Mechanics, WholeBody):
              port: int | None = None, dark: bool = False,
              packages: Sequence[str | Path] = ()) -> RobotView:
         """The robot in the browser, at `.url` until `.close()`: sliders for its joints, frames,
-        axes, mass centres and inertias on request, the numbers of a link that is picked.
+        axes, mass centres and inertias on request, the numbers of a link that is selected.
 
         `.show(q)` moves it, `.follow()` shows a simulation while it runs. Only this machine can
-        look unless `host` says otherwise. Needs viser: pip install nlink[viewer].
+        open the page unless `host` says otherwise. Needs viser: pip install nlink[viewer].
 
         >>> import nlink
         >>> robot = nlink.load("double_pendulum")

@@ -40,7 +40,7 @@ class Line:
     ours: float
     peer: str
     theirs: float | None
-    bar: float
+    target: float
     """The ratio aimed at."""
     error: float | None = None
     peer_error: float | None = None
@@ -182,7 +182,7 @@ def rows(bench: SimulationBench) -> list[tuple[str, ...]]:
         ratio = "missing" if line.ratio is None else f"{line.ratio:.0f}x"
         errors = "" if line.error is None else f"{line.error:.0e} / {line.peer_error or 0:.0e}"
         shown.append((line.what, _seconds(line.ours), line.peer, theirs, ratio,
-                      f"{line.bar:g}x", errors))
+                      f"{line.target:g}x", errors))
     return shown
 
 
@@ -193,7 +193,7 @@ def _seconds(value: float) -> str:
     return f"{value * 1e9:.3g} ns"
 
 
-HEADINGS = ("what", "nlink", "beside", "its time", "ratio", "bar", "errors at 2 s")
+HEADINGS = ("what", "nlink", "beside", "its time", "ratio", "target", "errors at 2 s")
 
 
 def markdown(bench: SimulationBench) -> str:

@@ -29,9 +29,9 @@ class Loops:
     """The loops of one robot; `robot.loops`.
 
     Errors and Jacobians are those of all rows, in the order of the loops and in the axes of their
-    frames `on`; `rows` says which is which. Like everything else they take batches. M, C, g and
-    inverse dynamics of a robot with loops are of its tree: with the forces in the loops they
-    obey M qdd + C qd + g = tau + J^T lambda.
+    frames `on`; `rows` names the loop of each. All functions take batches. M, C, g and inverse
+    dynamics of a robot with loops are those of its tree: with the forces in the loops they obey
+    M qdd + C qd + g = tau + J^T lambda.
 
     >>> import nlink
     >>> four_bar = nlink.load("four_bar")
@@ -63,13 +63,13 @@ class Loops:
 
     @lazy
     def units(self) -> tuple[str, ...]:
-        """Of each row's error."""
+        """The unit of each row's error."""
         return tuple("rad" if x else "m" for x in self.angular)
 
     def error(self, q: ArrayLike) -> Array:
         """How far each row is from closed, metres and radians, (..., rows).
 
-        Rows that restrict velocities alone (the spin of a soft finger) have no error.
+        Rows that restrict only velocities (the spin of a soft finger) have no error.
         """
         return self.robot.compute("closure_error", q)
 
@@ -87,19 +87,19 @@ class Loops:
 
     def forces(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
                f_ext: ArrayLike | None = None) -> Array:
-        """The wrench in each loop, (..., loops, 6): what its frame `of` does to its frame `on`,
+        """The wrench in each loop, (..., loops, 6), that its frame `of` exerts on its frame `on`:
         (moment, force) about the origin of `of`, in world axes.
 
-        Where rows are redundant only their sum is determined, and those that follow from
-        rows before them are left without force. `f_ext` as in `forward_dynamics`.
+        Where rows are redundant only their sum is determined, and those that depend on rows before
+        them have no force. `f_ext` as in `forward_dynamics`.
         """
         return self.robot.compute("closure_forces", q, qd, tau, f_ext=f_ext)
 
     def project(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
-        """A closed state near an almost closed one: places first, then velocities.
+        """A closed state near an almost closed one: positions first, then velocities.
 
-        What is taken from qd is what impulses in the loops could take, so the kinetic energy
-        of the rest is the least that is left.
+        The change of qd is one that impulses in the loops can make, so the remaining kinetic energy
+        is the least possible.
         """
         *at, opening = self.robot.compute("project", q, qd)
         for _ in range(CALLS - 1):
@@ -151,15 +151,15 @@ class Loops:
         return assembly.close(self, q, free, tolerance, iterations)
 
     def describe_opening(self, q: ArrayLike) -> str:
-        """Which loop is the most open in these configurations, and how far, in words."""
+        """A sentence that says which loop is most open in these configurations, and how far."""
         e = np.abs(self.error(q)).reshape(-1, len(self.rows)).max(axis=0)
         row = int((e / self.scale).argmax())
         far = 2 * np.arctan(e[row] / 2) if self.angular[row] else e[row]
         return f"{self.rows[row]!r} is open by {far:.3g} {self.units[row]}"
 
     def closed(self, q: ArrayLike, qd: ArrayLike | None = None) -> Array:
-        """Whether the loops are closed in these states, and stay so if rates are given: to
-        1e-5 rad, or of the size of the loop, or of what the rates move; (...).
+        """Whether the loops are closed in these states and, if rates are given, stay closed: to
+        1e-5 rad, or 1e-5 of the size of the loop or of the motion of the rates; (...).
 
         >>> import nlink
         >>> four_bar = nlink.load("four_bar")
@@ -175,7 +175,7 @@ class Loops:
         return np.logical_and(closed, (speeds <= ANGLE_TOLERANCE * moved).all(axis=-1))
 
     def expect_closed(self, q: Array, qd: Array | None = None) -> None:
-        """Refuse states that are open, and rates that open them, in a sentence."""
+        """Refuse states in which loops are open, and rates that open them."""
         if not self.closed(q).all():
             raise ValueError(f"q: the loop {self.describe_opening(q)}, expected a closed "
                              "configuration; robot.loops.assemble(q) finds one")
@@ -193,7 +193,8 @@ class Loops:
         return assembly.random_closed_state(self, rng, shape, spread)
 
     def mobility(self, q: ArrayLike | None = None) -> Mobility:
-        """What can move in a configuration, and which rates say all of it.
+        """How many rates are independent in a configuration, and which of them determine the
+        others.
 
         >>> import nlink
         >>> nlink.load("four_bar").loops.mobility()
@@ -206,8 +207,8 @@ class Loops:
                  accelerations: Mapping[str, ArrayLike] | None = None) -> tuple[Array, Array]:
         """All rates and accelerations of one closed configuration, from those of some joints.
 
-        `rates` maps names of joints to their rates, `accelerations` the same joints to theirs
-        (zero if not given): J qd = 0 and J qdd + Jdot qd = 0 say the rest.
+        `rates` maps names of joints to their rates, `accelerations` the same joints to theirs (zero
+        if not given): J qd = 0 and J qdd + Jdot qd = 0 determine the rest.
 
         >>> import nlink
         >>> four_bar = nlink.load("four_bar")
@@ -226,11 +227,12 @@ class Loops:
         """tau on the actuated joints, zero elsewhere, and the wrenches in the loops, for a motion
         that keeps the loops closed.
 
-        M qdd + h = tau + J^T lambda leaves a choice where there are more motors than freedoms: the
-        tau of least norm is taken, or, with `internal` (wrenches in the loops, (..., loops, 6),
-        signs and axes as in `forces`; a squeeze, say), the one whose multipliers are nearest to
-        it. `f_ext` as in `forward_dynamics`. A motion that the motors cannot make raises
-        ValueError, as do a state that is not closed and a motion that opens the loops.
+        M qdd + h = tau + J^T lambda leaves a choice where there are more motors than degrees of
+        freedom: the tau of least norm is taken or, with `internal` (wrenches in the loops, (...,
+        loops, 6), signs and axes as in `forces`; a squeeze, for instance), the one whose
+        multipliers are nearest to it. `f_ext` as in `forward_dynamics`. A motion that the motors
+        cannot make raises ValueError, as do a state that is not closed and a motion that opens the
+        loops.
 
         >>> import nlink
         >>> bar = nlink.load("four_bar")
@@ -277,11 +279,10 @@ class Loops:
             self, q, _state("wrenches", wrenches, len(self.names), 6))
 
     def internal(self, q: ArrayLike, wrenches: ArrayLike, link: str) -> Array:
-        """The part of the wrenches in the loops of one state that does nothing to a link but
-        squeeze it, (loops, 6).
+        """The part of the wrenches in the loops of one state that only squeezes a link, (loops, 6).
 
-        It is what is left of the multipliers when the least ones (in SI units, moments and
-        forces alike) that have the same resultant on the link are taken away.
+        It is the difference between the multipliers and the smallest ones (in SI units, moments and
+        forces alike) with the same resultant on the link.
         """
         robot = self.robot
         q, given = _state("q", q, robot.nq), _state("wrenches", wrenches, len(self.names), 6)
@@ -290,23 +291,23 @@ class Loops:
 
     @lazy
     def actuated(self) -> Array:
-        """Of each rate, whether a motor acts on it; a free joint never has one."""
+        """Whether a motor acts on each rate; a free joint never has one."""
         return np.array(self.robot.description.motors)
 
     @lazy
     def angular(self) -> Array:
-        """Of each row, whether it holds an angle (else a length)."""
+        """Whether each row holds an angle (else a length)."""
         return np.array([x for loop in self.robot.description.loops
                          for x in loop.constraint.angular])
 
     @lazy
     def scale(self) -> Array:
-        """Of each row, what its error is measured by: a radian, or the size of the loop."""
+        """The unit by which each row's error is measured: a radian, or the size of the loop."""
         return np.array([x for loop in self.robot.mechanism.closures for x in loop.scales])
 
     @lazy
     def rate_scale(self) -> Array:
-        """Of each rate, what it is measured by: a radian, or the size of the largest loop."""
+        """The unit by which each rate is measured: a radian, or the size of the largest loop."""
         mechanism = self.robot.mechanism
         size = max(closure.size for closure in mechanism.closures)
         return np.array([1.0 if any(twist.angular.components) else size for joint in
@@ -320,8 +321,8 @@ class Loops:
         return sum(link.mass for link in robot.links) * float(np.linalg.norm(robot.gravity)) * size
 
     def ratios(self, J: Array) -> Array:
-        """J without units, radians and sizes of loops for radians and sizes of loops: what is
-        small in it is small however large the mechanism."""
+        """J without units, in radians and sizes of loops: its elements do not depend on the size of
+        the mechanism."""
         return J / self.scale[:, None] * self.rate_scale
 
     def rates_of(self, argument: str, name: str) -> slice:

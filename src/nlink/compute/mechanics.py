@@ -40,8 +40,8 @@ class Mechanics(Computations):
                          *, out: Any = None, **how: Unpack[How]) -> Array:
         """Joint accelerations from joint forces, in O(n).
 
-        At qd = 0 dry friction takes nothing, as the sign of 0 is 0: the joints are free to begin
-        to move. Whether friction holds them is decided by `nlink.simulate` (docs/friction.md).
+        At qd = 0 there is no dry friction, as the sign of 0 is 0: the joints are free to begin to
+        move. `nlink.simulate` decides whether friction holds them (docs/friction.md).
 
         `algorithm` is "articulated" (the bias inside the sweeps), "denoc" (the three steps of
         [Saha03], bias by inverse dynamics), "fd1" to "fd4" ([RK88]), "diagonalized" and
@@ -62,9 +62,9 @@ class Mechanics(Computations):
                                      **how: Unpack[How]) -> tuple[Array, Array]:
         """dtau/dq and dtau/dqd of `inverse_dynamics`, (..., n, n) each; dtau/dqdd is M.
 
-        Column k is the change of tau by a unit of rate k: by q it is along the motion that this
-        rate makes, `integrate(q, h e_k)`, also where q has quaternions. Wrenches keep their
-        direction in the world. Dry friction counts as constant.
+        Column k is the derivative by rate k: dtau/dq is taken along the motion of this rate,
+        `integrate(q, h e_k)`, also where q has quaternions. Wrenches keep their direction in the
+        world. Dry friction counts as constant.
 
         >>> import nlink
         >>> robot, q, still = nlink.load("planar3"), [0.1, 0.2, 0.3], np.zeros(3)
@@ -97,7 +97,7 @@ class Mechanics(Computations):
         """Y with tau = Y pi, (..., n, 10 links): inverse dynamics without friction and armature
         is linear in the inertial parameters.
 
-        A link has ten, about the origin and in the axes of its frame, in Pinocchio's order:
+        A link has ten, referred to the origin and the axes of its frame, in Pinocchio's order:
         m, m c (three), Jxx, Jxy, Jyy, Jxz, Jyz, Jzz.
 
         >>> import nlink

@@ -1,18 +1,18 @@
-"""Differential inverse kinematics: the rates that move a frame as wanted, in one call.
+"""Differential inverse kinematics: the rates that give a frame a desired twist, in one call.
 
     minimise |J v - x|^2 + lambda |v - z|^2   with   lower <= v <= upper
 
-x is the twist wanted, z the rates preferred where the twist leaves a choice, lambda small. The
-problem is strictly convex. Rates are free or at one of their bounds; for a choice of those, with
-F the diagonal matrix that picks the free ones and b the others,
+x is the desired twist, z are the rates preferred where the twist leaves a choice, and lambda is
+small. The problem is strictly convex. Rates are free or at one of their bounds; for a choice of
+those, with F the diagonal matrix that picks the free ones and b the others,
 
     v = b + F (z + J^T (J F J^T + lambda)^-1 (x - J (b + F z)))
 
 and the choice is right where free rates are within their bounds and the slope
-J^T (x - J v) - lambda (v - z) pushes the others against theirs. A wrong one is mended for all
-rates at once, and should that go round in circles, for the last wrong rate alone, which ends
-[Murty; Judice and Pires 1994]. The kernel mends it TOGETHER times, which nearly always is enough;
-states for which it is not are finished on floats, by the same text.
+J^T (x - J v) - lambda (v - z) pushes the others against theirs. A wrong choice is corrected
+for all rates at once and, if that cycles, for the last wrong rate alone, which terminates [Murty;
+Judice and Pires 1994]. The kernel corrects it TOGETHER times, which is nearly always enough; other
+states are finished on floats, by the same algorithm.
 
 Closed loops and joints that mimic others are rows of J, too, with x = 0 and HOLD times the weight.
 """
@@ -152,11 +152,11 @@ def velocity_ik(robot: Robot, q: ArrayLike, twist: ArrayLike, frame: int | str =
                 limits: bool = True, dt: float | None = None, out: Any = None) -> np.ndarray:
     """Rates (..., n) that move a frame by a twist (..., 6), angular first, in world axes.
 
-    Rates are within the joints' velocity limits; with a time step `dt`, also within what leads no
-    coordinate past its position limits in that time. `damping` bounds rates near singular
-    configurations (lengths are measured by a quarter of the robot's own). Motion that the
-    twist leaves free goes towards `posture` at `gain` (1/s) times the difference, or is not
-    there. Closed loops stay closed and joints that mimic others follow.
+    Rates are within the joints' velocity limits; with a time step `dt`, no coordinate passes its
+    position limits in that time. `damping` bounds rates near singular configurations (lengths are
+    measured by a quarter of the robot's length). Motion that the twist leaves free goes towards
+    `posture` at `gain` (1/s) times the difference, or is zero without a posture. Loops stay closed
+    and mimic joints follow.
 
     >>> import nlink
     >>> robot, q = nlink.load("panda"), [0, -0.3, 0, -2.2, 0, 2.0, 0.8]

@@ -1,4 +1,4 @@
-"""`nlink.ik`: configurations in which tasks are fulfilled, many targets at once."""
+"""`nlink.ik`: configurations that fulfil tasks, for many targets at once."""
 
 from __future__ import annotations
 
@@ -39,11 +39,12 @@ SLICE = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Reached:
-    """What inverse kinematics has found, over the leading shape of its targets.
+    """The result of inverse kinematics, over the leading shape of the targets.
 
-    `status` says how each ended: "solved"; "stationary", at a point where no small step comes
-    closer; "not converged"; or "not finite". `error` is the largest distance (m) or angle (rad)
-    that is left, `distance` and `angle` each of them, `iterations` and `starts` what it took.
+    `status` says how each search ended: "solved"; "stationary", at a point where no small step
+    comes closer; "not converged"; or "not finite". `error` is the largest remaining distance (m) or
+    angle (rad), `distance` and `angle` are the largest of each kind, `iterations` and `starts` say
+    how many were needed.
     """
 
     q: Array
@@ -72,17 +73,17 @@ def ik(robot: Robot, target: ArrayLike | None = None, frame: int | str = -1,
        posture: ArrayLike | None = None, tolerance: float = 1e-6,
        angle_tolerance: float | None = None, limits: bool = True, starts: int = 100,
        threads: int | None = None) -> Reached:
-    """Configurations in which a frame is where it is wanted.
+    """Configurations in which a frame is at a target.
 
-    `target` is a pose (..., 4, 4) or a point (..., 3) for `frame`; `tasks` may ask for more, or
-    for other things. Wanted are errors of at most `tolerance` (m, and rad unless
-    `angle_tolerance` says otherwise), within the limits of the joints. The search begins at `q0`
-    if given, then at up to `starts` points spread over the joints' ranges. With a `posture`,
-    what the tasks leave free comes as close to it as it can.
+    `target` is a pose (..., 4, 4) or a point (..., 3) for `frame`; `tasks` may be added to it, or
+    replace it. A solution has errors of at most `tolerance` (m, and rad unless `angle_tolerance`
+    says otherwise) and is within the limits of the joints. The search begins at `q0` if given, then
+    at up to `starts` points spread over the joints' ranges. With a `posture`, joints that the tasks
+    leave free come as close to it as they can.
 
-    A target that cannot be reached ends at a stationary point of the sum of squares (lengths over
-    a quarter of the robot's length, radians), the best that was seen. Results depend on the
-    target alone: not on the others of a batch, their order, or threads.
+    For a target that cannot be reached, the result is the best stationary point found of the sum of
+    squares (of radians, and lengths over a quarter of the robot's length). Results depend on the
+    target alone: not on the others of a batch, their order, or the number of threads.
 
     >>> import nlink, numpy as np
     >>> robot = nlink.load("panda")
@@ -132,9 +133,9 @@ def ik_all(robot: Robot, target: ArrayLike, frame: int | str = -1, *, starts: in
            tolerance: float = 1e-6, apart: float = 1e-3, limits: bool = True) -> Array:
     """All configurations (k, nq) in which a frame is at one pose, of an arm that has finitely many.
 
-    They are looked for from `starts` points spread over the joints' ranges, a descent from each;
-    two are one if no coordinate differs by more than `apart`, whole turns not counted. A
-    redundant arm has infinitely many, of which this gives those it came to.
+    The search descends from each of `starts` points spread over the joints' ranges; two solutions
+    count as one if no coordinate differs by more than `apart`, up to whole turns. A redundant arm
+    has infinitely many solutions, of which this returns those it found.
 
     >>> import nlink
     >>> robot = nlink.load("puma560")

@@ -73,7 +73,7 @@ class Arc:
 
 @dataclass(frozen=True, eq=False)
 class TimedPath:
-    """A joint motion along a path: called with t it gives q, qd, qdd, as controllers want them.
+    """A joint motion along a path: called with t it returns q, qd, qdd, as controllers need them.
 
     `t` and `q` are its waypoints, `poses` those of the frame, `duration` its time.
     """
@@ -98,14 +98,14 @@ def reach(robot: Robot, waypoints: Sequence[ArrayLike | Arc], frame: int | str =
           q0: ArrayLike | None = None, *, velocity: ArrayLike | None = None,
           acceleration: ArrayLike | None = None, effort: ArrayLike | None = None,
           spacing: float = 0.005, tolerance: float = 1e-6) -> TimedPath:
-    """The fastest joint motion that leads a frame through poses, along lines and arcs.
+    """The fastest joint motion that moves a frame through poses, along lines and arcs.
 
     `waypoints` are poses (4, 4), or `nlink.Arc` for a piece on a circle; the motion begins at the
-    first of them (in the configuration that inverse kinematics finds from `q0`), or at the pose
-    of `q0` if there is only one. Steps along the path are `spacing` metres, or as many radians of
-    turning over a quarter of a metre. Limits are the joints' own (of velocity and effort), or
-    `velocity`, `acceleration` and `effort` as given, a number or one for each joint; without
-    limits of effort an acceleration is needed.
+    first of them (in the configuration that inverse kinematics finds from `q0`), or at the pose of
+    `q0` if there is only one. Steps along the path are `spacing` metres, or as many radians of
+    turning over a quarter of a metre. Limits of velocity and effort are those of the joints unless
+    `velocity`, `acceleration` and `effort` are given, one number or one for each joint; without
+    effort limits `acceleration` is required.
 
     >>> import nlink, numpy as np
     >>> robot, q = nlink.load("panda"), [0, -0.3, 0, -2.2, 0, 2.0, 0.8]

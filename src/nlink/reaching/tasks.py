@@ -1,8 +1,8 @@
-"""Tasks: what inverse kinematics is asked to bring about, as residuals on any scalar.
+"""Tasks: the goals of inverse kinematics, as residuals on any scalar.
 
-A task gives rows r (what is still to be moved, lengths over the size of the robot) and J, their
-rates by the joints', so that a step d with J d = r fulfils it to first order; and its errors, in
-metres or radians, by which a solution is judged.
+A task has rows r (the remaining errors, lengths over the size of the robot) and J, their
+derivatives by the joints' rates, so that a step d with J d = r fulfils it to first order; and its
+errors, in metres or radians, by which a solution is judged.
 """
 
 from __future__ import annotations
@@ -52,10 +52,11 @@ class Residual:
 
 
 class Task(ABC):
-    """What is wanted of one configuration.
+    """A goal for one configuration.
 
-    `numbers` are the numbers of the target, over any leading shape; `kind` is all else that
-    decides the code; `residual(robot, q, numbers, size)` is the text, with lengths over `size`.
+    `numbers` are the numbers of the target, over any leading shape; `kind` is everything else that
+    decides the code; `residual(robot, q, numbers, size)` computes the rows, with lengths over
+    `size`.
     """
 
     @property
@@ -253,7 +254,7 @@ class ReachMassCenter(Task):
 
 
 class Coupling(Task):
-    """What holds whatever the target: there are no numbers."""
+    """A condition that holds for every target and so has no numbers."""
 
     @property
     def numbers(self) -> np.ndarray:
@@ -290,7 +291,7 @@ class FollowLeads(Coupling):
 
 
 def couplings(robot: Robot) -> list[Task]:
-    """What holds in every configuration of a robot, wanted or not."""
+    """The conditions that hold in every configuration of a robot."""
     found: list[Task] = [KeepClosed()] if robot.mechanism.closures else []
     return [*found, FollowLeads()] if leads(robot.joints) else found
 
@@ -332,7 +333,7 @@ def _turn(a: Vector, c: Scalar, J: list[Row]) -> Residual:
 
 
 def expect_rotations(name: str, R: np.ndarray) -> None:
-    """Refuse matrices that are no rotations."""
+    """Refuse matrices that are not rotations."""
     R = R[np.isfinite(R).all(axis=(-1, -2))]
     off = np.abs(R @ np.swapaxes(R, -1, -2) - np.eye(3)).max(axis=(-1, -2), initial=0.0)
     if (off > 1e-6).any() or (np.linalg.det(R) < 0).any():
@@ -341,7 +342,7 @@ def expect_rotations(name: str, R: np.ndarray) -> None:
 
 
 def expect_poses(name: str, T: np.ndarray) -> None:
-    """Refuse matrices that are no homogeneous transforms."""
+    """Refuse matrices that are not homogeneous transforms."""
     if np.abs(T[..., 3, :] - (0, 0, 0, 1)).max(initial=0.0) > 1e-9:
         raise ValueError(f"{name}: the last row is not (0, 0, 0, 1), expected 4x4 homogeneous "
                          "transforms")
@@ -349,7 +350,7 @@ def expect_poses(name: str, T: np.ndarray) -> None:
 
 
 def expect_positive(name: str, number: Any) -> None:
-    """Refuse what is no finite number above zero."""
+    """Refuse anything but a finite number above zero."""
     if not (isinstance(number, int | float | np.number) and 0 < number < math.inf):
         raise ValueError(f"{name}: {number!r:.80}, expected a positive number")
 

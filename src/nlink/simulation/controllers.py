@@ -1,14 +1,14 @@
 """Controllers: tau = controller(t, q, qd), on any scalar, so that they can be traced into a kernel.
 
 A controller of your own is any function of (t, q, qd) written with + - * / ** and the functions of
-nlink (sin, clip, where, ...); q and qd are arrays that it can index and scale. See
-`control_scheme` for those with a state, and `wrappers` for what can be put around one.
+nlink (sin, clip, where, ...); q and qd are arrays that it can index and scale. See `control_scheme`
+for those with a state, and `wrappers` for wrappers of controllers.
 
-The controllers here act on joints with motors alone, and of a mechanism with loops they want closed
-configurations. Errors are differences in the space of q, e = qr - q for a coordinate that is a
-number, the rotation vector from q to qr for a quaternion. Those controllers that need the forces
-of a motion take them from the tree, on every joint; they refuse robots that have joints without
-motors.
+The controllers here act only on joints with motors, and for a mechanism with loops their targets
+must be closed configurations. Errors are differences in the space of q: e = qr - q for a coordinate
+that is a number, the rotation vector from q to qr for a quaternion. Controllers that need the
+forces of a motion compute those of the tree, on every joint; they refuse robots that have joints
+without motors.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def gains(name: str, value: Any, n: int) -> tuple[float, ...]:
 
 
 def expect_motors(robot: Robot) -> None:
-    """Refuse a robot on whose joints not all forces of a motion can act; of a tree the base that
-    floats is left to the user."""
+    """Refuse a robot that has joints without motors; the floating base of a tree is left to the
+    user."""
     loops = bool(robot.description.loops)
     idle = [joint.name for joint in robot.joints if joint.type.nv and not (
         joint.actuated and not (loops and isinstance(joint.type, Free)))]
@@ -55,7 +55,7 @@ def expect_motors(robot: Robot) -> None:
 
 
 def expect_closed(robot: Robot, desired: Callable[[Scalar], Motion]) -> None:
-    """Refuse configurations to go to that open the loops: all that are known to be wanted."""
+    """Refuse targets in which loops are open: all those known beforehand."""
     if not robot.description.loops:
         return
     wanted = (desired.q if isinstance(desired, Spline) else
@@ -124,10 +124,9 @@ class PD(_Tracking):
 class PID(_Tracking):
     """tau = kp e + ki x + kd edot with xdot = e = qr - q, on joints that have motors.
 
-    With `effort`, one number or one for each rate, tau is kept within it, and the integral does
-    not wind up while it is: xdot = e + (tau - u) / kp, u being tau before it is cut
-    [Astrom, Murray: Feedback Systems, 11.4, tracking time kp / ki]. A joint with integral
-    action then needs kp > 0.
+    With `effort`, one number or one for each rate, tau is kept within it, and the integral does not
+    wind up meanwhile: xdot = e + (tau - u) / kp, where u is tau before saturation [Astrom, Murray:
+    Feedback Systems, 11.4, tracking time kp / ki]. A joint with integral action then needs kp > 0.
 
     >>> import nlink
     >>> arm = nlink.load("planar3")
@@ -182,7 +181,7 @@ class PID(_Tracking):
 
 @dataclass(frozen=True)
 class GravityCompensation(OnScalars):
-    """tau = g(q): the robot weighs nothing where it has motors.
+    """tau = g(q): joints with motors do not feel the weight.
 
     >>> import nlink
     >>> robot = nlink.load("double_pendulum")
@@ -253,8 +252,8 @@ class ComputedTorque(_Tracking):
 class Actuated(Wrapper):
     """Joint forces of a robot's own actuators, as its MJCF file has them (`robot.actuators`).
 
-    `controller` is what is commanded, one number for each actuator: constant, or a controller
-    u(t, q, qd) like any other, with a state or a period if it has one.
+    `controller` gives the commands, one number for each actuator: constants, or a controller u(t,
+    q, qd) like any other, which may have a state or a period.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -310,7 +309,7 @@ class _Constant:
 @dataclass(frozen=True)
 class FeedForward(OnScalars):
     """tau = ID(qr, qdr, qddr) along a trajectory, whatever the robot does: the papers' forced
-    simulation, which is open loop and so unstable wherever the motion is.
+    simulation, which is open loop and therefore unstable wherever the motion is.
 
     >>> import nlink
     >>> robot = nlink.load("double_pendulum")

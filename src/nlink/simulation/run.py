@@ -55,8 +55,8 @@ class Run:
     `q` is (..., times, nq) and `qd` (..., times, n), leading dimensions those of the ensemble.
     A trajectory that failed has nan from there on; `status` says why and `t_end` when.
 
-    Of a run in a directory or a .zarr these are arrays on disk, mapped or zarr's own: a slice is
-    read when it is taken. `pieces` goes through an ensemble that does not fit in memory.
+    For a run in a directory or a .zarr group these are arrays on disk, memory-mapped or zarr's own:
+    a slice is read when it is taken. `pieces` goes through an ensemble that does not fit in memory.
 
     >>> import nlink
     >>> robot = nlink.load("double_pendulum")
@@ -76,12 +76,12 @@ class Run:
     method: str
     velocity: str = "qd"
     forces: Callable[..., Array] | Array | None = None
-    """How tau is known: a function of t, q, qd (and what varies), its values, or None where it
-    is zero."""
+    """How tau is given: a function of t, q, qd (and what varies), its values, or None where it is
+    zero."""
     variation: Variation | None = None
-    """What the trajectories have of their own besides their states."""
+    """The numbers that vary between trajectories, besides their states."""
     log: Events | None = None
-    """Events, if some were watched."""
+    """Events, if any were given."""
     closing: Closing = "project"
     """What kept loops closed."""
     parts: Mapping[str, Array] = field(default_factory=dict)
@@ -104,16 +104,16 @@ class Run:
 
     @property
     def modes(self) -> Array:
-        """What the rates that rub do, (..., times, rates): 1 and -1 slide, 0 sticks, 2 and -2
-        are held at a lower or upper limit; at the first time 0 is at rest, held or not. Of
-        size 0 where there is no dry friction."""
+        """What rates with dry friction do, (..., times, rates): 1 and -1 slide, 0 sticks, 2 and -2
+        are held at a lower or upper limit; at the first time 0 means at rest, held or not. Of size
+        0 where there is no dry friction."""
         found = self.parts.get("mode")
         return np.empty((*self.rates.shape[:-1], 0)) if found is None else found
 
     def sensitivity(self, name: str) -> Sensitivity:
         """How q, (..., times, n, numbers), qd and the state of the controller change with the
-        initial values "q0" or "qd0" or with numbers that vary, of a simulation that was asked
-        for these `sensitivities`. Changes of q and q0 are in the tangent space.
+        initial values "q0" or "qd0" or with numbers that vary, if they were among the
+        `sensitivities` of the simulation. Changes of q and q0 are in the tangent space.
 
         >>> import nlink
         >>> robot = nlink.load("double_pendulum")
@@ -125,7 +125,7 @@ class Run:
 
     @property
     def events(self) -> Events:
-        """Events that were watched for: when, which, and the state then."""
+        """The events that occurred: the time, the name and the state of each."""
         return Events.none(self.robot) if self.log is None else self.log
 
     @lazy
@@ -145,13 +145,13 @@ class Run:
 
     @lazy
     def desired(self) -> Array | None:
-        """The coordinates that a controller was to follow, (times, nq); None without one. Files
-        have them, directories of runs under way do not."""
+        """The coordinates that a controller should follow, (times, nq); None without one. Files
+        keep them, directories of unfinished runs do not."""
         return on_times(self.target, self.t)
 
     @lazy
     def tracking_error(self) -> Array | None:
-        """How far the robot is from what it was to follow: rates that would lead there in a
+        """How far the robot is from the desired trajectory: the rates that would lead there in a
         second, desired - q for plain coordinates, (..., times, n)."""
         return None if self.desired is None else self.robot.difference(self.q, self.desired)
 
@@ -168,7 +168,7 @@ class Run:
         return self.variation.compute(self.robot, name, *arrays)
 
     def pieces(self, size: int | None = None) -> Iterator[Run]:
-        """The ensemble as runs of so many consecutive trajectories, each read into memory.
+        """The ensemble as runs of at most `size` consecutive trajectories, read into memory.
 
         >>> import nlink
         >>> robot = nlink.load("double_pendulum")
@@ -222,7 +222,7 @@ class Run:
         return self._compute("closure_forces", self.q, self.qd, self.tau)
 
     def path(self, frame: int | str = -1) -> Array:
-        """Where a frame's origin goes, (..., times, 3); the last link's if not said.
+        """The path of a frame's origin, (..., times, 3); by default that of the last link.
 
         >>> import nlink
         >>> robot = nlink.load("double_pendulum")
@@ -233,8 +233,8 @@ class Run:
 
     @lazy
     def warnings(self) -> list[str]:
-        """What the robot's motors could not have done: rates above their velocity limits, and
-        joint forces above their effort limits, one line for each."""
+        """What the robot's motors cannot do: rates above their velocity limits, and joint forces
+        above their effort limits, one line for each."""
         found, limits = [], self.robot.limits
         for what, unit, values, most in (("rate", "velocity", self.qd, limits.velocity),
                                          ("force", "effort", self.tau, limits.effort)):
@@ -297,13 +297,14 @@ class Run:
 
     def plot(self, path: str | Path | None = None, *, title: str = "",
              what: str = "q") -> Figure | Path:
-        """A matplotlib figure of the run, one panel for each coordinate or rate; written to a
-        .png, .svg or .pdf, in one step, if a path is given, which is then returned.
+        """A matplotlib figure of the run, one panel for each coordinate or rate. If a path is
+        given, the figure is written to that .png, .svg or .pdf, atomically, and the path is
+        returned.
 
-        `what` is "q" (with what a controller was to follow), "qd", "tau", "error" (of tracking),
-        "energy", or "loops": their opening and their forces, of the first trajectory. A few
-        trajectories are curves; an ensemble is its median and the bands in which half of it and
-        nine tenths of it are.
+        `what` is "q" (with the desired trajectory of a controller), "qd", "tau", "error" (of
+        tracking), "energy", or "loops": how far they open and their forces, for the first
+        trajectory. A few trajectories are drawn as curves; an ensemble as its median and the bands
+        that contain half and nine tenths of it.
 
         >>> import nlink
         >>> robot = nlink.load("double_pendulum")
@@ -339,7 +340,7 @@ class Run:
         """Write the motion as one HTML page that needs nothing else: a scene with a time slider,
         the trace of a frame, forces of loops, curves; an ensemble's first few trajectories.
 
-        `robot` is drawn instead of the run's own: a run from a file knows no shapes and meshes.
+        `robot` is drawn instead of the run's own robot: a run from a file has no shapes and meshes.
         `packages` as for `robot.png`. Meshes of more than 100,000 triangles in all are simplified.
 
         >>> import nlink, tempfile
@@ -353,7 +354,7 @@ class Run:
                         packages=packages)
 
     def save(self, path: str | Path) -> Path:
-        """Write all of it as .npz (atomically) or .zarr (needs zarr); `nlink.load_run` reads it.
+        """Write the run as .npz (atomically) or .zarr (needs zarr); `nlink.load_run` reads it.
 
         >>> import nlink
         >>> robot = nlink.load("double_pendulum")

@@ -68,55 +68,55 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
              closing: Closing = "project", sensitivities: str | Sequence[str] = ()) -> Run:
     """Integrate the motion of a robot from states q0, qd0 over the time t.
 
-    A batch of states is an ensemble: any leading shape, each trajectory with its own steps and
-    its own failure. States are given every `every` seconds, or at the times t if t is a sequence.
+    A batch of states is an ensemble of any leading shape; each trajectory has its own steps and its
+    own status. States are recorded every `every` seconds, or at the times t if t is a sequence.
 
-    `tau` is None (free fall), a controller (see `nlink.simulation.controllers`, or any function
-    of t, q, qd written with `nlink.sin` and friends, which becomes part of the machine code;
-    `traced=False` calls it as ordinary Python; docs/controllers.md has those with a state, a
-    sampling time, saturation, delay or noise, and how Python is called), or joint
-    forces on the output times, linear in between, (..., times, n).
+    `tau` is None (free fall), a controller (see `nlink.simulation.controllers`, or any function of
+    t, q, qd written with `nlink.sin` and similar functions, which becomes part of the machine code;
+    `traced=False` calls it as ordinary Python; docs/controllers.md describes those with a state, a
+    sampling time, saturation, delay or noise), or joint forces at the output times, (..., times,
+    n), linear in between.
 
-    `vary` gives trajectories numbers of their own, (..., how many), which broadcast with q0:
-    "payload" (masses held in the last frame, or a `nlink.simulation.Payload`), "viscous",
-    "coulomb" and "armature" of the joints, "kp", "ki" and "kd" of the bundled controllers, and
-    "p", which one of yours gets as controller(t, q, qd, p). One kernel serves them all.
+    `vary` gives each trajectory numbers of its own, (..., count), which broadcast with q0:
+    "payload" (point masses in the last frame, or a `nlink.simulation.Payload`), "viscous",
+    "coulomb" and "armature" of the joints, "kp", "ki" and "kd" of the bundled controllers, and "p",
+    which your own controller receives as controller(t, q, qd, p). One kernel serves all
+    trajectories.
 
-    `method` is "rkf45", "dopri5", "verner65", "dop853", "rkf78" or "abm" (error control by rtol
-    and atol, `step` being the first step), "rodas5p" (the same for stiff motions), "rk4",
-    "symplectic" or "semi_implicit" (fixed `step`, `every` if not given, cut short at outputs),
-    "lsoda" or "radau" (by SciPy), or a method of your own (docs/adding-an-integrator.md).
-    "dopri5", "dop853", "abm", "rodas5p" and SciPy's interpolate outputs within a step; the others
-    stop at every output, as all but SciPy's do with forces in a table.
+    `method` is "rkf45", "dopri5", "verner65", "dop853", "rkf78" or "abm" (error control by rtol and
+    atol, `step` being the first step), "rodas5p" (the same for stiff motions), "rk4", "symplectic"
+    or "semi_implicit" (fixed `step`, `every` if not given, shortened at outputs), "lsoda" or
+    "radau" (by SciPy), or a method of your own (docs/adding-an-integrator.md). "dopri5", "dop853",
+    "abm", "rodas5p" and SciPy's interpolate outputs within a step; the others stop at every output;
+    with forces in a table all but SciPy's do.
 
     `velocity` is what is integrated besides q: "qd", or the quasi-velocities "nu" or "xi" of
-    [Koz95], to which rtol and atol then apply (`Run.rates`). q0, qd0, controllers and `Run.qd` stay
-    as they are. "nu" needs a positive definite mass matrix.
+    [Koz95], to which rtol and atol then apply (`Run.rates`). q0, qd0, controllers and `Run.qd`
+    still use joint rates. "nu" needs a positive definite mass matrix.
 
     `events` are functions of t, q, qd written like a controller, or `nlink.Event` objects, one,
-    several or a mapping of names to them: where one changes its sign, `Run.events` says when, and
-    the state. What comes and goes within a step is not seen: `max_step` says how long one may be.
+    several or a mapping of names to them: where one changes its sign, `Run.events` has the time and
+    the state. Two changes of sign within a step are missed: `max_step` limits the step.
 
-    `limits` is what the position limits of joints do: "ignore", "stop" (the trajectory ends
-    there), "bounce" (an impulse on the joint turns its rate round, times `restitution`, 1 if not
-    given) or "hold" (the same with a restitution of 0 if not given, and a joint that comes to
-    rest on its limit is held there until the force turns round).
+    `limits` is what the position limits of joints do: "ignore", "stop" (the trajectory ends there),
+    "bounce" (an impulse on the joint reverses its rate, times `restitution`, 1 if not given) or
+    "hold" (the same with a restitution of 0 if not given, and a joint that comes to rest on its
+    limit is held there until the force is reversed).
 
-    `friction` is what the dry friction of joints does: "dry" (rates that come to rest stick until
-    the force that holds them is beyond their friction: `Run.modes`, docs/friction.md) or "smooth"
+    `friction` is what the dry friction of joints does: "dry" (joints that come to rest stick until
+    the force that holds them exceeds their friction: `Run.modes`, docs/friction.md) or "smooth"
     (its sign is tanh(qd / width), so that joints creep instead of sticking).
 
-    `effort` is what the effort limits of joints do: "ignore", or "saturate" (no joint force of a
-    controller or table is larger). Where rates are above the velocity limits, the run says so
-    (`Run.warnings`).
+    `effort` is what the effort limits of joints do: "ignore", or "saturate" (joint forces of a
+    controller or table are kept within them). `Run.warnings` lists rates above the velocity limits.
 
-    `save` names a directory, or an .npz file or .zarr group, that is kept up to date: an
-    interrupted run is continued by the same call and gives the same numbers.
+    `save` names a directory, an .npz file or a .zarr group that is kept up to date: the same call
+    continues an interrupted run and gives the same numbers.
 
-    A mechanism with loops starts closed (an almost closed q0 is projected, an open one refused,
-    or, in an ensemble, not started) and `closing` keeps it so: "project" takes every step back
-    to the closed states, a number is the rate (1/s) of Baumgarte's stabilization, "drift" does
-    nothing. Such runs stop at every output.
+    The loops of a mechanism are closed at the start (an almost closed q0 is projected, an open one
+    refused or, in an ensemble, not started), and `closing` keeps them closed: "project" projects
+    every step to the closed states, a number is the rate (1/s) of Baumgarte's stabilization,
+    "drift" does nothing. Such runs stop at every output.
 
     `sensitivities` names what the states are differentiated by: "q0", "qd0", and whatever `vary`
     gives values for (`Run.sensitivity`, `Run.events.sensitivities`, docs/derivatives.md). The

@@ -1,4 +1,4 @@
-"""`nlink.Stepper`: many robots, one step at a time, for loops that the user owns.
+"""`nlink.Stepper`: many robots, one step at a time, for control loops of your own.
 
 The step is the one that `nlink.simulate` compiles for a sampled controller: joint forces are held
 from one multiple of `step` to the next, and a method integrates in between.
@@ -30,7 +30,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class HeldForces:
-    """A controller whose forces somebody else sets, every `period` seconds."""
+    """A controller whose forces are set from outside, every `period` seconds."""
 
     period: float
 
@@ -42,8 +42,8 @@ class Stepper:
     """Robots from states q, qd, (..., nq) and (..., n), that move `step` seconds at each call.
 
     `method`, `rtol`, `atol`, `friction` and `width` are those of `nlink.simulate`; a fixed step is
-    `step`. `t`, `q` and `qd` are what the robots are at, `status` is "running", or why a robot has
-    failed: then it stays where it was until it is reset.
+    `step`. `t`, `q` and `qd` are the current times and states of the robots; `status` is "running",
+    or says why a robot has failed, which then stays where it was until it is reset.
 
     >>> import nlink
     >>> robots = Stepper(nlink.load("planar3"), q=np.zeros((100, 3)), step=0.01)
@@ -96,7 +96,7 @@ class Stepper:
                         "least": 16 * np.finfo(float).eps * float(step)}
 
     def step(self, tau: ArrayLike | None = None) -> None:
-        """Move all robots on by one step, under joint forces (..., n), none if not given.
+        """Advance all robots by one step under joint forces (..., n), zero if not given.
 
         >>> import nlink
         >>> robot = nlink.load("double_pendulum")
@@ -127,8 +127,9 @@ class Stepper:
 
     def reset(self, where: Any = None, q: ArrayLike | None = None, qd: ArrayLike | None = None,
               ) -> None:
-        """Begin anew at t = 0, with the robots that `where` picks, an index or truths of the
-        batch's shape, all if not given; at the states they had at first if none are given.
+        """Restart at t = 0 the robots that `where` selects, an index or booleans of the batch's
+        shape; all if not given. They start from q and qd, or from their first states if none are
+        given.
 
         >>> import nlink
         >>> robot = nlink.load("double_pendulum")
@@ -177,7 +178,7 @@ class Stepper:
 
     @property
     def status(self) -> Any:
-        """"running", or why a robot does not move any more; an array of such words for a batch."""
+        """"running", or why a robot no longer moves; an array of such words for a batch."""
         words = np.array(["running" if code == STATUS["waiting"] else MESSAGES[int(code)]
                           for code in self._records["status"]], object)
         return words.reshape(self.lead)[()]

@@ -4,7 +4,8 @@
     Saturated(controller, effort)          forces no larger than motors give
     Noisy(controller, sigma_q, sigma_qd)   sees q and qd with noise
 
-They compose in any order, and whatever is inside keeps its state, its gains and its period.
+They can be nested in any order, and the controller inside keeps its state, its gains and its
+period.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ Array = np.ndarray
 
 
 class Wrapper:
-    """A controller around another; what it does not say itself, the one inside does."""
+    """A controller around another; attributes that it does not define are those of the one
+    inside."""
 
     controller: Controller
 
@@ -43,11 +45,11 @@ class Wrapper:
 
 @dataclass(frozen=True, eq=False)
 class Sampled(Wrapper):
-    """Acts at the times k period only, its forces held in between, and `delay` samples late.
+    """Acts only at the times k period, `delay` samples late, and holds its forces in between.
 
-    What a controller computes from the state at a sample reaches the joints `delay` samples
-    later; before the first command arrives there is none. A state that has rates, and no
-    `update`, goes from sample to sample by Euler's rule, x + period * rates.
+    What a controller computes from the state at a sample reaches the joints `delay` samples later;
+    before the first command arrives the forces are zero. A state that has rates and no `update`
+    advances from sample to sample by Euler's rule, x + period * rates.
 
     >>> import nlink
     >>> from nlink.simulation import PD
@@ -78,8 +80,8 @@ class Sampled(Wrapper):
 
 @dataclass(frozen=True, eq=False)
 class Saturated(Wrapper):
-    """Forces of a controller, none larger than `effort`: one number, or one for each rate; those of
-    the robot's joints if it is not given.
+    """The forces of a controller, kept within `effort`: one number, or one for each rate; the
+    effort limits of the robot's joints if not given.
 
     >>> Saturated(lambda t, q, qd: -50.0 * q, effort=[5.0, 2.0])(0.0, np.array([1.0, 0.01]), None)
     array([-5. , -0.5])
@@ -118,8 +120,8 @@ class Noisy(Wrapper):
     """A sampled controller that sees q and qd with Gaussian noise of these standard deviations, one
     number or one for each rate (of a quaternion: as rotation vectors).
 
-    The noise of a sample is a function of the seed, the number of the trajectory in its ensemble
-    and the number of the sample: the same on any number of threads and after an interruption.
+    The noise of a sample is a function of the seed, the index of the trajectory in its ensemble and
+    the index of the sample: the same on any number of threads and after an interruption.
 
     >>> import nlink
     >>> robot = nlink.load("double_pendulum")
@@ -195,8 +197,8 @@ class Noisy(Wrapper):
 
 
 def gaussian(key: Scalar, count: int) -> list[Scalar]:
-    """So many numbers of the standard normal distribution, from one between 0 and 1, by Box and
-    Muller: sqrt(-2 log u) times the cosine and the sine of 2 pi w.
+    """Numbers from the standard normal distribution, as many as `count`, from one between 0 and 1,
+    by Box and Muller: sqrt(-2 log u) times the cosine and the sine of 2 pi w.
 
     >>> [round(x, 3) for x in gaussian(0.25, 3)]
     [0.251, -1.364, -1.031]

@@ -1,8 +1,8 @@
-"""What a sweep gave: its store, opened lazily, and reduced chunk by chunk.
+"""The result of a sweep: its store, opened lazily, and reduced chunk by chunk.
 
-A reduction reads one chunk at a time, here or on the workers of a cluster, and joins what chunks
-give in their order, so that its result does not depend on who computed what. Chunks that are not
-done are left out, and so are trajectories whose number is not finite.
+A reduction reads one chunk at a time, here or on the workers of a cluster, and combines the results
+of chunks in order, so that it does not depend on where they were computed. Chunks that are not done
+are left out, and so are trajectories whose number is not finite.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ BINS = 2**14
 class SweepResult:
     """A sweep by the path or address of its store, finished or not.
 
-    `what` of the reductions is the name of an array, or a function of a mapping of all arrays of
-    a chunk (flattened to (trajectories, ...)) that gives (trajectories, ...).
+    `what` of the reductions is the name of an array, or a function of a mapping of all arrays of a
+    chunk (flattened to (trajectories, ...)) that returns (trajectories, ...).
 
     >>> import nlink, tempfile
     >>> result = nlink.sweep(nlink.load("double_pendulum"), t=0.1, sample="latin", count=100,
@@ -66,8 +66,8 @@ class SweepResult:
 
     @property
     def markers(self) -> dict[int, dict[str, Any]]:
-        """What is known of chunks that are done: sums, how trajectories ended, steps, seconds,
-        the processor."""
+        """The markers of finished chunks: checksums, how trajectories ended, steps, seconds, the
+        processor."""
         return self.store.markers(self.attributes["study"])
 
     @property
@@ -101,7 +101,7 @@ class SweepResult:
         return data
 
     def status(self) -> dict[str, int]:
-        """How many trajectories ended how."""
+        """The number of trajectories with each status."""
         found: dict[str, int] = {}
         for marker in self.markers.values():
             for word, count in marker["status"].items():
@@ -145,10 +145,10 @@ class SweepResult:
             len(shape) - edges.ndim + 1), *edges.shape[1:]), (bins + 1, *shape))
 
     def quantiles(self, what: str | Function, at: Sequence[float], *, client: Any = None) -> Array:
-        """Quantiles over all trajectories, (how many, ...).
+        """Quantiles over all trajectories, (quantiles, ...).
 
-        They are NumPy's as long as 2^25 numbers are enough to hold all trajectories of a column;
-        else they are read from a histogram of 2^14 bins, and exact to the width of one.
+        They are those of NumPy for up to 2^25 trajectories of a column; beyond that they are read
+        from a histogram of 2^14 bins, and exact to the width of one bin.
         """
         levels = np.asarray(at, dtype=float)
         if self.trajectories > EXACT:
@@ -175,7 +175,7 @@ class SweepResult:
     def worst(self, what: str | Function, count: int = 10, *, client: Any = None,
               ) -> tuple[Array, Array]:
         """The indices (count, axes) of the trajectories with the greatest magnitudes, greatest
-        first, and these; of several numbers the greatest one counts."""
+        first, and the magnitudes; if a trajectory has several numbers, the greatest one counts."""
         places, sizes = np.zeros((0, len(self.shape)), int), np.zeros(0)
         for where, size in self._each(partial(_chunk_worst, count=count), what, client):
             places, sizes = np.concatenate([places, where]), np.concatenate([sizes, size])
@@ -184,7 +184,7 @@ class SweepResult:
         return places, sizes
 
     def failures(self, *, client: Any = None) -> Array:
-        """The indices (how many, axes) of trajectories that did not reach the end or a terminal
+        """The indices (count, axes) of trajectories that did not reach the end or a terminal
         event."""
         found = list(self._each(_chunk_failures, "status", client))
         return np.concatenate([np.zeros((0, len(self.shape)), int), *found])

@@ -1,4 +1,4 @@
-"""Study: what a sweep computes, as a value that can travel.
+"""Study: what a sweep computes, as a value that can be sent to workers.
 
 The simulations of a study have places in a box of labelled axes: the robots, if there are
 several, and then the axes of a grid, or the trajectories of a sample or a table. The box is cut
@@ -137,7 +137,7 @@ class Study:
         return given
 
     def cut(self, chunk: int) -> Study:
-        """The study with no more of a table than one chunk needs: what travels to a worker."""
+        """The study with only the part of a table that one chunk needs, to be sent to a worker."""
         if self.sample != "table":
             return self
         rows = self.region(chunk)[-1]
@@ -192,14 +192,15 @@ class Study:
         return found + self.varied_arrays(robot)
 
     def varied_arrays(self, robot: Robot) -> list[StoredArray]:
-        """Of what was drawn or read from a table: a grid's axes are labels instead."""
+        """The arrays of numbers drawn or read from a table; those of a grid are labels of its axes
+        instead."""
         if self.sample == "grid":
             return []
         return [StoredArray(name, (TRAJECTORY,), (number_axis(name, width, robot),) if width > 1
                             else ()) for name, width in self.widths().items()]
 
     def widths(self) -> dict[str, int]:
-        """How many numbers a trajectory has of each name."""
+        """The number of values of each name for one trajectory."""
         return {name: given.shape[1] if isinstance(given, np.ndarray) else given.size
                 for name, given in self.varied.items()}
 

@@ -56,9 +56,9 @@ def sweep(robot: Robot | Mapping[str, Robot] | Sequence[Robot], q0: ArrayLike | 
           out: str | Path, client: Any = None, chunk: int | None = None, events: Any = None,
           reproducible: bool = False, timeout: float | None = TIMEOUT, verify: bool = False,
           progress: bool | Told | None = None, **options: Any) -> SweepResult:
-    """Simulate a study, chunk by chunk, into a zarr store.
+    """Simulate a study in chunks and write it to a zarr store.
 
-    `vary` has what varies: "q0", "qd0", and what `simulate` takes there ("payload", "viscous",
+    `vary` says what varies: "q0", "qd0", and the keys that `simulate` takes ("payload", "viscous",
     "coulomb", "armature", gains, "p"). `sample` says how:
 
     - "grid": every combination of values, (values,) or (values, numbers), one axis each;
@@ -67,17 +67,18 @@ def sweep(robot: Robot | Mapping[str, Robot] | Sequence[Robot], q0: ArrayLike | 
       `nlink.sweeps.Uniform, LogUniform, Normal`, by `seed` (see `nlink.sweeps.drawing`).
 
     Several robots, by their names, are one more axis, with a controller for each if `tau` is a
-    mapping. Without `every` only final states are kept (of a trajectory that an event ends, the
-    state then); with it, or with times t, `keep` on all of these: "q", "qd", "tau", "energy". How
-    trajectories ended is kept too, and how often each of `events` was and when first.
+    mapping. Without `every` only final states are kept (if an event ends a trajectory, the state at
+    the event); with it, or with times t, those of "q", "qd", "tau" and "energy" that `keep` names
+    are kept at all output times. The status of each trajectory is kept too, and for each of
+    `events` how often it occurred and when first.
 
-    `out` is a path or an fsspec address. The same call goes on where an interrupted one was, from
-    another machine too. `client` is a `dask.distributed.Client`, or the address of a scheduler;
-    without one this process computes, with the threads of `simulate`. A task is one chunk of at
-    most `chunk` trajectories, and its numbers do not depend on who computes it: bit for bit on
+    `out` is a path or an fsspec address. The same call continues an interrupted sweep, even from
+    another machine. `client` is a `dask.distributed.Client`, or the address of a scheduler; without
+    one this process computes, with the threads of `simulate`. A task is one chunk of at most
+    `chunk` trajectories, and its numbers do not depend on which worker computes it: bit for bit on
     processors of one kind, and with `reproducible` on all that have x86-64-v3. A chunk that is not
-    done after `timeout` seconds fails alone. `verify` reads all chunks that are done, and
-    computes again those that something else has changed.
+    done after `timeout` seconds fails alone. `verify` reads all finished chunks and recomputes
+    those that something else has changed.
 
     Further arguments are those of `simulate`: method, rtol, atol, step, max_step, algorithm,
     velocity, limits, restitution, friction, width, effort, max_steps, closing.
@@ -135,8 +136,8 @@ def run_study(study: Study, out: str | Path, *, client: Any = None,
 
 
 def open_sweep(path: str | Path) -> Any:
-    """The store of a sweep as an xarray Dataset, read when something is taken from it; what is
-    not computed yet is nan, or -1 in whole numbers.
+    """The store of a sweep as an xarray Dataset, read when something is taken from it; values not
+    computed yet are nan, or -1 in arrays of integers.
 
     >>> import nlink, tempfile
     >>> robot = nlink.load("double_pendulum")
