@@ -9,9 +9,9 @@ from the last stage to the first, with g_i = h b_i m + h sum_(j > i) a_ji f_y^T 
 
     dC/dy = m + sum_i f_y^T g_i,        dC/du gets sum_i f_u^T g_i.
 
-All states are kept, stages are computed again. This is the derivative of the computed steps, not
-of the motion that they approximate, so a gradient is as exact as arithmetic; it takes a few
-simulations' time, however many numbers there are.
+All states are kept; stages are computed again. This is the derivative of the computed steps, not of
+the motion that they approximate, so a gradient is exact to rounding; it takes the time of a few
+simulations, however many numbers there are.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Array = np.ndarray
 
 
 class Adjoint(NamedTuple):
-    """A cost, (...), its gradients by name, and the run they are of."""
+    """A cost, (...), its gradients by name, and the run they belong to."""
 
     cost: Array
     gradient: dict[str, Array]

@@ -36,8 +36,8 @@ BOUNCING = 40
 class Event:
     """A zero of g(t, q, qd), a function written like a controller.
 
-    It counts where g changes its sign in the direction "rising", "falling" or "both". A
-    terminal one ends its trajectory.
+    It occurs where g changes its sign in the direction "rising", "falling" or "both". A terminal
+    event ends its trajectory.
 
     >>> import nlink
     >>> robot = nlink.load("double_pendulum")
@@ -68,7 +68,7 @@ class Watched:
     g: Function
     trigger: Trigger
     rate: int = -1
-    """Of a limit: which rate changes at an impact."""
+    """For a limit: the rate that changes at an impact."""
 
     def __call__(self, t: Scalar, q: Any, qd: Any) -> Scalar:
         value = np.asarray(self.g(t, q, qd), dtype=object).ravel()
@@ -78,7 +78,7 @@ class Watched:
 
 
 def watched(robot: Robot, events: Any, limits: str) -> tuple[Watched, ...]:
-    """All that a call of `simulate` asks to watch, limits last."""
+    """All functions that a call of `simulate` watches, limits last."""
     if limits not in LIMITS:
         raise ValueError(f"limits: {limits!r}, expected one of {', '.join(LIMITS)}")
     found = [Watched(event.name or f"event {k}", event.g, Trigger(
@@ -197,10 +197,10 @@ class EventSensitivity(NamedTuple):
 
 @dataclass(frozen=True)
 class Events:
-    """What happened, one row an event, ordered by trajectory and time.
+    """The events of a run, one row for each, ordered by trajectory and time.
 
-    `t` is when, `which` a number into `names`, `q` and `qd` the state (before an impact), and
-    `trajectory` the place in the flattened ensemble.
+    `t` is the time, `which` an index into `names`, `q` and `qd` the state (before an impact), and
+    `trajectory` the index in the flattened ensemble.
     """
 
     names: tuple[str, ...]
@@ -233,11 +233,11 @@ class Events:
         return self._only(self.which == self.names.index(name))
 
     def of(self, trajectory: int) -> Events:
-        """Those of one trajectory, by its place in the flattened ensemble."""
+        """The events of one trajectory, by its index in the flattened ensemble."""
         return self._only(self.trajectory == trajectory)
 
     def within(self, begin: int, end: int) -> Events:
-        """Those of trajectories begin to end - 1, which count from 0 there."""
+        """The events of trajectories begin to end - 1, renumbered from 0."""
         those = self._only((self.trajectory >= begin) & (self.trajectory < end))
         return replace(those, trajectory=those.trajectory - begin)
 

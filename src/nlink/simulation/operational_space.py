@@ -4,7 +4,7 @@ With the task's acceleration a = xdd_d + kd (xd_d - xd) + kp e, Khatib's control
 
     tau = J^T F + bias + N^T tau0,   F = Lambda (a - Jdot qd),   N^T = 1 - J^T Lambda J M^-1
 
-Motion that the task does not see is damped by tau0 = -d M qd. Since J M^-1 tau0 = -d xd this is
+Motion that the task leaves free is damped by tau0 = -d M qd. Since J M^-1 tau0 = -d xd this is
 
     tau = J^T f + ID(q, qd, -d qd),   (J M^-1 J^T) f = a - Jdot qd + d xd
 
@@ -39,14 +39,14 @@ Orientation = Callable[[Scalar], Turning] | Sequence[Sequence[float]] | np.ndarr
 class OperationalSpace(OnScalars):
     """Moves the origin of a frame along `desired`, a point or a trajectory of three coordinates.
 
-    With an `orientation` (a 3x3 matrix to be held, or a function of t that gives a matrix, an
-    angular velocity and an angular acceleration) the frame also turns; its rows, gains and
-    errors are then (angular, linear). The error of the position obeys e'' + kd e' + kp e = 0;
-    that of the orientation, sin(angle) times the axis, does so while it is small.
+    With an `orientation` (a 3x3 matrix to be held, or a function of t that returns a matrix, an
+    angular velocity and an angular acceleration) the frame is also turned; its rows, gains and
+    errors are then (angular, linear). The error of the position obeys e'' + kd e' + kp e = 0; that
+    of the orientation, sin(angle) times the axis, does so while it is small.
 
-    A robot with more rates than the task needs is slowed down where the task leaves it free:
-    `damping` is the rate, 1/s, at which such motion decays. In a singular state of the task
-    the forces are infinite.
+    If a robot has more rates than the task needs, motion that the task leaves free is damped:
+    `damping` is the rate, 1/s, at which it decays. In a singular state of the task the forces are
+    infinite.
 
     >>> import nlink
     >>> robot = nlink.load("puma560")

@@ -4,8 +4,8 @@ A cubic spline has the second derivatives m_k at its waypoints that solve
 
     h_k-1 m_k-1 + 2 (h_k-1 + h_k) m_k + h_k m_k+1 = 6 ((q_k+1 - q_k)/h_k - (q_k - q_k-1)/h_k-1)
 
-which is tridiagonal. Its coefficients lie in tables, so that what a kernel does at time t, and
-how large it is, does not depend on the number of waypoints.
+which is tridiagonal. Its coefficients are in tables, so that the work of a kernel at time t, and
+its size, do not depend on the number of waypoints.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ ENDS = ("clamped", "natural")
 class Spline:
     """The cubic spline through waypoints q at increasing times t.
 
-    "clamped" starts and ends with given rates (zero if not given), "natural" without
-    acceleration. Before the first time and after the last the trajectory rests.
+    A "clamped" spline starts and ends with given rates (zero if not given), a "natural" one with
+    zero acceleration. Before the first time and after the last the trajectory rests.
 
     >>> q, qd, qdd = Spline([0.0, 1.0, 2.0], [[0.0], [1.0], [0.0]])(1.0)
     >>> round(q[0], 9), round(qdd[0], 9)
@@ -83,8 +83,8 @@ class Spline:
 
     @classmethod
     def from_file(cls, path: str | Path, ends: str = "clamped") -> Spline:
-        """Through the waypoints of a .csv file (columns t, q_1, q_2, ...; a line of names may
-        come first) or an .npz file (arrays t and q)."""
+        """The spline through the waypoints of a .csv file (columns t, q_1, q_2, ...; a line of
+        names may come first) or an .npz file (arrays t and q)."""
         path = Path(path)
         try:
             return cls(*(_read_npz(path) if path.suffix == ".npz" else _read_csv(path)), ends)

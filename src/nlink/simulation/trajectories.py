@@ -1,7 +1,7 @@
 """Trajectories: desired motions as functions of time, on any scalar.
 
-A trajectory is called with t and gives q, qd, qdd as tuples. It rests at its start before
-t = 0 and at its end after t = T.
+A trajectory is called with t and returns q, qd, qdd as tuples. It rests at its start before t = 0
+and at its end after t = T.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Rest:
 
     q: Sequence[float] | np.ndarray
     n: int | None = None
-    """How many rates there are, if not as many as coordinates."""
+    """The number of rates, if it differs from that of coordinates."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "q", tuple(single("q", self.q, (None,)).tolist()))
@@ -59,7 +59,7 @@ class Between:
             raise ValueError(f"T: {self.T}, expected a positive time")
 
     def curve(self, s: Scalar) -> tuple[Scalar, Scalar, Scalar]:
-        """The share of the way, and its derivatives by s, for 0 <= s <= 1."""
+        """The fraction of the way, and its derivatives by s, for 0 <= s <= 1."""
         raise NotImplementedError
 
     def __call__(self, t: Scalar) -> Motion:

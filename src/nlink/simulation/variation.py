@@ -1,8 +1,8 @@
 """What differs between the trajectories of an ensemble besides their initial states.
 
-Payloads, friction, gains and the parameters of a controller are numbers of a trajectory's own. They
-enter the machine code as inputs, so one kernel serves the whole ensemble, each lane of a
-vector with its own mechanism.
+Payloads, friction, gains and the parameters of a controller may differ between trajectories. They
+are inputs of the machine code, so one kernel serves the whole ensemble, and each lane of a vector
+has its own mechanism.
 """
 
 from __future__ import annotations
