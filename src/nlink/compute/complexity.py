@@ -30,7 +30,7 @@ def count(robot: Robot, name: str = "inverse_dynamics", algorithm: str | None = 
     """Operations of an algorithm for a robot.
 
     `customize=False` counts the general-purpose algorithm for mechanisms of this shape.
-    `shared=False` counts the text as written, before common subexpressions are shared.
+    `shared=False` counts the algorithm as written, before common subexpressions are shared.
 
     >>> import nlink
     >>> robot = nlink.load("puma560")

@@ -16,12 +16,12 @@ from nlink.robot import Robot, expect_robot
 
 def jvp(robot: Robot, name: str, args: Any, tangents: Any, *, frame: int | str = -1,
         out: Any = None, **how: Unpack[How]) -> Any:
-    """(df/dx) x': how fast what the robot computes changes when its arguments do.
+    """(df/dx) x': the rate of change of a computation as its arguments change.
 
     `name` is any computation (see `nlink count`), `args` its arrays and `tangents` the rates at
-    which they change, None for what does not. The tangent of q is in the tangent space of the
-    joints' spaces: n rates v, with which dq/dt = T(q) v. `f_ext` may be given last in both.
-    Batches, `out`, `algorithm` and `engine` are as for the computation itself.
+    which they change, None for those that do not. The tangent of q is in the tangent space: n rates
+    v, with dq/dt = T(q) v. `f_ext` may be given last in both. Batches, `out`, `algorithm` and
+    `engine` are as for the computation itself.
 
     >>> import nlink, numpy as np
     >>> robot, q, qd = nlink.load("planar3"), np.array([0.1, 0.2, 0.3]), np.array([1.0, -1.0, 2.0])
@@ -35,7 +35,7 @@ def jvp(robot: Robot, name: str, args: Any, tangents: Any, *, frame: int | str =
 
 def vjp(robot: Robot, name: str, args: Any, cotangent: Any, *, frame: int | str = -1,
         out: Any = None, **how: Unpack[How]) -> Any:
-    """(df/dx)^T w: the gradient by all arguments of w . f, f being what the robot computes.
+    """(df/dx)^T w: the gradient of w . f by all arguments of the computation f.
 
     `cotangent` is w, of the shape of the result (a tuple for a computation with several). There
     is one gradient for each of `args`, a tuple if `args` is one; that by q has n elements, one for
@@ -53,12 +53,12 @@ def vjp(robot: Robot, name: str, args: Any, cotangent: Any, *, frame: int | str 
 
 def hvp(robot: Robot, name: str, args: Any, cotangent: Any, tangents: Any, *,
         frame: int | str = -1, out: Any = None, **how: Unpack[How]) -> Any:
-    """How fast `vjp` changes when the arguments do, at constant w: the product of the second
+    """The rate of change of `vjp` as the arguments change, at constant w: the product of the second
     derivatives of w . f with the tangents.
 
-    Where the joints' spaces are flat these are symmetric. With quaternions the gradient has
-    components in the body's axes, which turn, and the second derivatives of a function on
-    rotations by such components are symmetric up to the commutator of rotations.
+    Where coordinates are plain numbers these are symmetric. With quaternions the gradient has
+    components in the body's axes, which turn, and the second derivatives of a function on rotations
+    by such components are symmetric up to the commutator of rotations.
 
     >>> import nlink, numpy as np
     >>> robot, q, v = nlink.load("planar3"), np.array([0.1, 0.2, 0.3]), np.array([1.0, 0.0, 0.0])

@@ -44,7 +44,7 @@ def symbolic(robot: Robot, name: str, *, parameters: Literal["numbers", "names"]
 def export_c(robot: Robot, names: Sequence[str], directory: str | Path) -> tuple[Path, Path]:
     """Write one C99 file and its header with a function for each named computation.
 
-    The functions need libm only and compute one state. Long chains are unrolled here too.
+    The functions need only libm and compute one state. Code of long chains is written out here too.
 
     >>> import nlink, tempfile
     >>> from pathlib import Path

@@ -31,7 +31,8 @@ def parameter_derivatives(robot: Robot, name: str, args: Sequence[Any], by: str,
                           out: Any = None) -> Any:
     """The derivatives of what a robot computes by its own parameters.
 
-    `by` says which, and so the last dimensions of the result, behind those of the computation:
+    `by` says which, and determines the last dimensions of the result, after those of the
+    computation:
 
     - "gravity", (3,): the components of `robot.gravity`;
     - "inertia", (links, 10): mass, first moments m c and moments of inertia (xx, yy, zz, xy, xz,
@@ -41,7 +42,7 @@ def parameter_derivatives(robot: Robot, name: str, args: Sequence[Any], by: str,
     - "armature", "viscous", "coulomb", (n,): the numbers of each rate.
 
     With `cotangent`, w of the shape of the result, it is the gradient of w . f alone, by one
-    reverse pass. `args` are the arrays of the computation, f_ext last if there are any.
+    reverse pass. `args` are the arrays of the computation, with f_ext last if given.
 
     >>> import nlink, numpy as np
     >>> robot, q = nlink.load("planar3"), np.array([0.1, 0.2, 0.3])

@@ -21,9 +21,9 @@ Nodes = list[Node]
 def function(f: Callable[..., Any], *shapes: int | tuple[int, ...]) -> TracedFunction:
     """A function of arrays, traced once, with its derivatives: compiled, over any batch.
 
-    `f` is written with + - * / and the functions of nlink, and gives a number or an array; it may
-    compute what a robot does by `nlink.simulation.apply`. `shapes` says what each argument is: a
-    vector of so many numbers, or an array of this shape, () being a number.
+    `f` is written with + - * / and the functions of nlink, and returns a number or an array; it may
+    call a robot's computations by `nlink.simulation.apply`. `shapes` has the shape of each
+    argument: the length of a vector, or a tuple, () for a number.
 
     >>> import nlink, numpy as np
     >>> cost = nlink.function(lambda x, u: x @ x + nlink.sin(u[0]) * x[1], 2, 1)

@@ -24,7 +24,7 @@ Vector3 = tuple[float, float, float]
 
 
 class NonPhysicalWarning(UserWarning):
-    """A mechanism is computed as given although no real body has these numbers.
+    """A mechanism is computed as given although no real body can have these numbers.
 
     >>> import warnings, nlink
     >>> with warnings.catch_warnings(record=True) as caught:
@@ -40,8 +40,8 @@ class NonPhysicalWarning(UserWarning):
 class Friction:
     """Joint friction: viscous * qd + coulomb * sign(qd), and Stribeck's curve at low rates.
 
-    A joint at rest breaks away at `breakaway` (0: at `coulomb`, else more than that); sliding, it
-    has (breakaway - coulomb) exp(-(qd / stribeck)^2) besides.
+    A joint at rest breaks away at the force `breakaway` (at `coulomb` if 0, else larger than it);
+    while sliding, (breakaway - coulomb) exp(-(qd / stribeck)^2) is added.
 
     >>> import nlink
     >>> nlink.Friction(viscous=0.1, coulomb=0.5)

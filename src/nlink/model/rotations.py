@@ -77,8 +77,8 @@ def matrix_from_quaternion(q: ArrayLike) -> Array:
 
 
 def quaternion_from_matrix(R: ArrayLike) -> Array:
-    """The unit quaternion (w, x, y, z), w >= 0, of a rotation matrix: of the four squares that the
-    diagonal gives, the largest is the one divided by.
+    """The unit quaternion (w, x, y, z), w >= 0, of a rotation matrix; it divides by the largest of
+    the four components that the diagonal gives.
 
     >>> quaternion_from_matrix([[0, -1, 0], [1, 0, 0], [0, 0, 1]]).round(6)
     array([0.707107, 0.      , 0.      , 0.707107])

@@ -97,7 +97,7 @@ def atan2(y: Scalar, x: Scalar) -> Scalar:
 
 
 def pow(x: Scalar, exponent: Scalar) -> Scalar:
-    """x to any power; for whole ones x**3 is multiplied out and faster.
+    """x to any power; whole powers written as x**3 are multiplied out and faster.
 
     >>> import nlink
     >>> nlink.pow(2.25, 0.5)
@@ -165,7 +165,7 @@ def largest(values: Iterable[Scalar]) -> Scalar:
 
 
 def clip(x: Scalar, low: Scalar, high: Scalar) -> Scalar:
-    """x, but not below `low` nor above `high`; nan if one is.
+    """x, limited to at least `low` and at most `high`; nan if any of them is.
 
     >>> clip(3.0, -1.0, 2.0)
     2.0
@@ -174,7 +174,7 @@ def clip(x: Scalar, low: Scalar, high: Scalar) -> Scalar:
 
 
 def less(a: Scalar, b: Scalar) -> Scalar:
-    """Whether a < b, as a truth for `where`; truths combine by & | ~, and nan is never less.
+    """Whether a < b, as a truth value for `where` (combined by & | ~); nan is never less.
 
     >>> where(less(1.0, 2.0) & ~less(3.0, 2.0), 10.0, 20.0)
     10.0
@@ -183,7 +183,7 @@ def less(a: Scalar, b: Scalar) -> Scalar:
 
 
 def less_equal(a: Scalar, b: Scalar) -> Scalar:
-    """Whether a <= b, as a truth for `where`.
+    """Whether a <= b, as a truth value for `where`.
 
     >>> import nlink
     >>> nlink.where(nlink.less_equal(1.0, 1.0), 3.0, 4.0)
@@ -193,7 +193,7 @@ def less_equal(a: Scalar, b: Scalar) -> Scalar:
 
 
 def where(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
-    """a where the condition holds, else b; the other one does not matter, even if it is nan.
+    """a where the condition holds, else b; the side not chosen does not matter, even if it is nan.
 
     >>> import nlink
     >>> nlink.where(nlink.less(2.0, 1.0), 3.0, 4.0)

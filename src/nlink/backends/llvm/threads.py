@@ -37,9 +37,9 @@ _most_threads: int | None = None
 
 
 def threads(n: int | None = None) -> int:
-    """The most threads that share a batch or an ensemble; with `n`, from now on so many.
+    """The maximum number of threads that share a batch or an ensemble; `n` sets it from now on.
 
-    If never set it is the environment's `NLINK_THREADS`, else one for each core.
+    If never set, it is the environment variable `NLINK_THREADS`, else one for each core.
 
     >>> import nlink
     >>> before = nlink.threads()
