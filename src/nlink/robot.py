@@ -310,9 +310,9 @@ class Robot(Editable, Mechanics, WholeBody):
         """The objects of the DeNOC papers in one state: Nl, Nd, M, I, U, D, B(i, j), p(i), ...,
         and the spatial operators: phi, psi, H, P, G, K, ..., all of them in `.spatial`.
 
-        `qd` is zero if not given. Bodies are the moving ones, with the links that fixed joints
-        hang on them. The DeNOC papers know joints of one rate; of a robot with others these
-        are the spatial operators alone.
+        `qd` is zero if not given. Bodies are the moving ones, together with the links that fixed
+        joints attach to them. The DeNOC papers treat joints of one rate; for a robot with others
+        only the spatial operators are given.
 
         >>> import nlink
         >>> o = nlink.load("planar3").operators([0.1, 0.2, 0.3])
@@ -351,7 +351,7 @@ class Robot(Editable, Mechanics, WholeBody):
 
 
 def expect_robot(robot: object) -> Robot:
-    """A robot, or one sentence about what came instead."""
+    """Refuse anything but a robot, in one sentence."""
     if not isinstance(robot, Robot):
         raise TypeError(f"robot: {robot!r:.80}, expected a Robot, as nlink.load gives")
     return robot
@@ -366,9 +366,9 @@ def load(name_or_path: str | Path, *, physical: Physical = "warn",
          floating: bool = False, includes: bool = False) -> Robot:
     """A robot by its bundled name, or from a .toml, .urdf or .xml (MJCF) file.
 
-    `physical` says what to do about inertias no real body has: "warn", "error" or "ignore".
-    `floating` frees the base body: a URDF's root link, or the link that a fixed joint holds
-    on the base. `includes` allows an MJCF file to include others of its directory.
+    `physical` says what to do about inertias that no real body can have: "warn", "error" or
+    "ignore". `floating` frees the base body: a URDF's root link, or the link that a fixed joint
+    attaches to the base. `includes` allows an MJCF file to include others from its directory.
 
     >>> import nlink
     >>> nlink.load("puma560")

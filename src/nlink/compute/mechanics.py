@@ -203,7 +203,7 @@ class Mechanics(Computations):
 
     def jacobian(self, q: ArrayLike, frame: int | str = -1,
                  *, out: Any = None, **how: Unpack[How]) -> Array:
-        """(..., 6, n): the twist (angular, linear) of the frame's origin, world axes.
+        """J, (..., 6, n): J qd is the twist (angular, linear) of the frame's origin in world axes.
 
         >>> import nlink
         >>> robot = nlink.load("double_pendulum")
@@ -252,7 +252,7 @@ class Mechanics(Computations):
 
     def jacobian_rate(self, q: ArrayLike, qd: ArrayLike, frame: int | str = -1,
                       *, out: Any = None, **how: Unpack[How]) -> Array:
-        """Jdot, (..., 6, n): how the Jacobian changes with time at the rates qd.
+        """Jdot, (..., 6, n): the time derivative of the Jacobian at the rates qd.
 
         >>> import nlink
         >>> robot = nlink.load("double_pendulum")
@@ -264,8 +264,8 @@ class Mechanics(Computations):
     def link_accelerations(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
                            f_ext: ArrayLike | None = None,
                            *, out: Any = None, **how: Unpack[How]) -> Array:
-        """(..., links, 6): how links accelerate under joint forces, (angular, linear) of their
-        origins in world axes, as an observer at rest measures it (gravity is no acceleration).
+        """The accelerations of links under joint forces, (..., links, 6): (angular, linear) of
+        their origins in world axes, as measured by an observer at rest (zero for a link at rest).
 
         `algorithm` is "fd4" or "fd2" of [RK88].
 
@@ -281,10 +281,10 @@ class Mechanics(Computations):
                             *, out: Any = None, **how: Unpack[How]) -> Array:
         """Lambda = (J M^-1 J^T)^-1 of a frame, (..., 6, 6); `inverse=True` gives J M^-1 J^T.
 
-        Twists (angular, linear) of the frame's origin, world axes. `frames` asks for several
-        at once, (..., 6k, 6k), with what they do to one another. Lambda exists where the
-        frames can move in every direction: with too few rates on their way it is nan, in a
-        singular state inf, nan or very large. J M^-1 J^T always exists.
+        Twists (angular, linear) of the frame's origin, world axes. `frames` asks for several at
+        once, (..., 6k, 6k), including their coupling. Lambda exists where the frames can move in
+        every direction: if too few rates move them it is nan, and in a singular state inf, nan or
+        very large. J M^-1 J^T always exists.
 
         >>> import nlink
         >>> robot, q = nlink.load("puma560"), [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
@@ -310,7 +310,7 @@ class Mechanics(Computations):
     def potential_energy(self, q: ArrayLike, *, out: Any = None, **how: Unpack[How]) -> Array:
         """-sum m g . c of the links that move, zero with all their mass at the base frame's origin.
 
-        Links fixed to the base are no part of it: theirs is a constant.
+        Links fixed to the base are not included: their energy is constant.
 
         >>> import nlink
         >>> robot = nlink.load("double_pendulum")
@@ -321,9 +321,9 @@ class Mechanics(Computations):
         return self._compute("potential_energy", (q, out), how)
 
     def center_of_mass(self, q: ArrayLike, *, out: Any = None, **how: Unpack[How]) -> Array:
-        """(..., 3): the mass centre of all that moves, in the world.
+        """The centre of mass of all moving links in world axes, (..., 3).
 
-        Links fixed to the base are no part of it, and without mass there is none (nan).
+        Links fixed to the base are not included; without any mass the result is nan.
 
         >>> import nlink
         >>> nlink.load("planar3").center_of_mass([0, 0, 0])

@@ -51,11 +51,11 @@ def linearize(robot: Robot, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, step: f
               ) -> tuple[Array, Array]:
     """A, (..., 2n, 2n), and B, (..., 2n, n), of the motion around a state, or of one step.
 
-    Without `step` they are those of dx/dt; with it, of the state a step of that size later by a
-    method of `nlink.simulate` that knows one step ("semi_implicit", "rk4", "dopri5", ...), tau
-    held. Changes of q are in the tangent space, at q before the step and at the new q after it.
-    Of a mechanism with loops it is the step before its projection onto them. `out` is what A and
-    B are written to: of large batches, fresh memory costs as much as the matrices.
+    Without `step` they are those of dx/dt; with it, those of the state after a step of that size by
+    a one-step method of `nlink.simulate` ("semi_implicit", "rk4", "dopri5", ...) with tau held.
+    Changes of q are in the tangent space, at q before the step and at the new q after it. For a
+    mechanism with loops it is the step before its projection onto closed states. A and B
+    are written to `out` if given: for large batches, new memory costs as much as the matrices.
 
     >>> import nlink, numpy as np
     >>> A, B = linearize(nlink.load("double_pendulum"), [-np.pi / 2, 0], [0, 0], [0, 0])
