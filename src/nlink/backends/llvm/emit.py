@@ -210,7 +210,9 @@ def _in_pieces(program: Program, pieces: Pieces, whole: Lanes, many: bool) -> li
     apart = len(pieces.pieces) > SCALAR
     linkage = "hidden" if apart else "internal"
 
-    lines = cache_lines(ports, whole.width, pieces.vectors(whole.width)) if many else []
+    # more results than are stored one by one are copied row after row, which a processor foresees
+    scattered = ports if len(program.results) <= DIRECT else program.inputs
+    lines = cache_lines(scattered, whole.width, pieces.vectors(whole.width)) if many else []
 
     def fetch(f: Function, rows: Sequence[LaneRows], lines: Sequence[tuple[int, int]]) -> None:
         """Lines of the rows that are %ahead states further, unless that is 0."""

@@ -20,8 +20,12 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from nlink.backends.llvm.ir import LIBRARY, MODULE_BREAK, Target, once
-from nlink.backends.llvm.threads import MAKING, InterruptKeptBack
+from nlink.backends.llvm.threads import FORK_WAITS_FOR, MAKING, InterruptKeptBack
 from nlink.scalars.primitives import PRIMITIVES
+
+# a kernel that is freed, by any thread at any time, takes llvmlite's own lock
+if (_lock := getattr(getattr(llvm.ffi.lib, "_lock", None), "_lock", None)) is not None:
+    FORK_WAITS_FOR.append(_lock)
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

@@ -22,7 +22,9 @@ Job = Callable[[], None]
 
 MAKING = threading.RLock()
 """Held while a kernel is made. LLVM runs in one thread at a time anyway; so who asks for a
-kernel that is being made gets that one, and a fork waits until no lock of LLVM's is held."""
+kernel that is being made gets that one, and a fork waits until none is being made."""
+FORK_WAITS_FOR: list[Any] = [MAKING]
+"""Locks that nobody else may hold when the process forks, in the order in which they are taken."""
 
 
 def cores() -> int:
@@ -205,13 +207,27 @@ class InterruptKeptBack:
                 self._handler(*self._kept)
 
 
+_held_for_fork: list[Any] = []
+
+
+def _before_fork() -> None:
+    for lock in tuple(FORK_WAITS_FOR):
+        lock.acquire()
+        _held_for_fork.append(lock)
+
+
+def _after_fork() -> None:
+    while _held_for_fork:
+        _held_for_fork.pop().release()
+
+
 def _in_child() -> None:
     """A forked child has one thread, and a queue of its own."""
     global _helpers
     _helpers = _Helpers()
-    MAKING.release()
+    _after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=MAKING.acquire, after_in_parent=MAKING.release,
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork,
                         after_in_child=_in_child)
