@@ -48,13 +48,6 @@ def test_law_holds_for_a_mixed_tree_compiled(law):
 
 
 @pytest.mark.slow
-@LAW
-@pytest.mark.parametrize("name", ["puma560"])
-def test_law_holds_for_a_puma_compiled(law, name):
-    assert_holds(law, bundled(name), samples(bundled(name), states=9), "compiled")
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["python", "compiled"])
 def test_all_laws_of_loops_hold(engine):
     x = samples(bundled("four_bar"), states=5)

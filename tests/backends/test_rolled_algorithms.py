@@ -55,10 +55,10 @@ def agree(found, wanted, rtol=1e-9):
 
 
 @pytest.mark.sampled(6)
-@pytest.mark.parametrize("robot", ["tree", "joints of several rates"])
 @pytest.mark.parametrize(("entry", "wrenches"), CASES)
-def test_rolled_is_unrolled(entry, wrenches, robot):
-    robot = small(robot)
+def test_rolled_is_unrolled(entry, wrenches):
+    """With and without wrenches on different robots, where there are both."""
+    robot = small("tree" if wrenches else "joints of several rates")
     request = Request(entry, robot.mechanism, (robot.mechanism.links[-2],), wrenches)
     flat = [list(x.reshape(len(x), -1).T) for x in arguments(robot, request)]
     with np.errstate(all="ignore"):
