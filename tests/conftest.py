@@ -23,9 +23,14 @@ SAMPLED = {"simulation": 2, "closures": 2, "iterations": 2}
 """Folders whose parameters are methods, engines and seeds: a few of them do for the fast part."""
 
 
+LONGEST = ("test_types.py", "test_reports.py")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`sampled(n)`: of a test's many parameters the fast part runs the first n."""
+    """`sampled(n)`: of a test's many parameters the fast part runs the first n. What takes longest
+    begins first, so that no worker waits for it at the end."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
     seen: dict[str, int] = {}
     for item in items:
         mark = item.get_closest_marker("sampled")

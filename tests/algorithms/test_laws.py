@@ -99,6 +99,6 @@ def test_long_chains_obey_the_laws_that_cost_little():
     robot = random_robot(4, 76, tree=False)  # more than FEW rates
     x = samples(robot, states=2)
     for law in LAWS:
-        if law.applies(robot):
+        if law.applies(robot) and not law.thorough:
             residual = law(robot, x, "numpy")
             assert residual <= law.bound(robot), law.statement
