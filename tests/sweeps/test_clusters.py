@@ -10,7 +10,9 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import Mock, patch
 
 import numpy as np
 import pytest
@@ -146,7 +148,7 @@ def test_a_scheduler_that_restarts_is_waited_for(tmp_path, monkeypatch):
     """It goes away when some chunks are done, its workers with it, and others come in its place."""
     def start(port=0):
         return distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False,
-                                        dashboard_address=None, scheduler_port=port, protocol="tcp",
+                                        dashboard_address=":0", scheduler_port=port, protocol="tcp",
                                         silence_logs=60)
 
     out, study = tmp_path / "a.zarr", {"count": 60, "chunk": 2, "t": 2.0}
@@ -177,6 +179,23 @@ def test_a_scheduler_that_restarts_is_waited_for(tmp_path, monkeypatch):
         with pytest.raises(ConnectionError, match="was lost; chunks that are done are kept"):
             lost.rejoin(tiny_study())
     gc.collect()  # Dask leaves a socket of a scheduler that is gone: it is to warn here
+
+
+def test_a_scheduler_that_goes_away_while_an_answer_is_read_keeps_the_task(tmp_path):
+    """The future is done when it is asked, and cancelled with the connection when it is read."""
+    client = Mock(status="running", scheduler=None, as_current=nullcontext)
+
+    def cancelled():
+        client.status = "connecting"
+        raise distributed.client.FutureCancelledError("chunk", "scheduler-connection-lost")
+
+    flight = _Flight(Cluster(client), retries=2)
+    flight.tasks[Mock(done=lambda: True, result=cancelled)] = (
+        cluster.ChunkTask(tiny_study(), 0, str(tmp_path), None), 0.0, 0)
+    with (patch.object(distributed, "wait", lambda *_, **__: None),
+          pytest.raises(distributed.comm.CommClosedError)):
+        list(flight.landed())
+    assert len(flight.tasks) == 1
 
 
 STUDY = """

@@ -106,6 +106,7 @@ class Cluster:
         while True:
             flight = _Flight(self, retries)
             try:
+                flight.look()
                 while flight.fill(waiting) and len(failures) < most:
                     for task, marker, why in flight.landed():
                         if marker is None:
@@ -113,7 +114,9 @@ class Cluster:
                         else:
                             told(marker["trajectories"], done=True)
                 return failures
-            except _distributed().comm.CommClosedError:
+            except Exception as error:
+                if self.connected() and not isinstance(error, _distributed().comm.CommClosedError):
+                    raise
                 waiting = chain([task for task, _, _ in flight.tasks.values()], waiting)
                 flight.tasks.clear()
                 task = next(waiting, None)
@@ -128,8 +131,11 @@ class Cluster:
         """Wait for a scheduler that is being restarted, and for its workers, but not for long."""
         end = time.monotonic() + RESTART
         while time.monotonic() < end:
-            if self.client.status == "running":
-                return self.check(study)
+            if self.connected():
+                try:
+                    return self.check(study)
+                except _distributed().comm.CommClosedError:  # it went away once more
+                    continue
             if self.own:  # a client of Dask's gives up sooner
                 with suppress(Exception):
                     self.client.close(timeout=CONNECT)
@@ -140,6 +146,9 @@ class Cluster:
                 break
             time.sleep(0.2)
         raise self.lost()
+
+    def connected(self) -> bool:
+        return self.client.status == "running"
 
     def lost(self) -> ConnectionError:
         return ConnectionError(f"client: the scheduler {self.name} was lost; chunks that are done "
@@ -153,7 +162,12 @@ class _Flight:
         self.cluster, self.retries = cluster, retries
         self.tasks: dict[Any, tuple[ChunkTask, float, int]] = {}
         """By futures: the chunk, since when, and how often it has been taken from a worker."""
-        self.room, self.looked = 2 * cluster.workers() + 1, time.monotonic()
+        self.room, self.looked = 0, 0.0
+
+    def look(self) -> None:
+        """Make room for two tasks a worker and one on the way, workers that have come with them."""
+        self.looked = time.monotonic()
+        self.room = max(self.room, 2 * self.cluster.workers() + 1)
 
     def fill(self, waiting: Iterator[ChunkTask]) -> bool:
         """Send as many as there is room for; whether any are there."""
@@ -171,22 +185,30 @@ class _Flight:
         distributed = _distributed()
         with suppress(TimeoutError, CancelledError), self.cluster.client.as_current():
             distributed.wait(list(self.tasks), timeout=LOOK, return_when="FIRST_COMPLETED")
-        if self.cluster.client.status != "running":
-            raise distributed.comm.CommClosedError("the scheduler went away")
+        lost = distributed.comm.CommClosedError("the scheduler went away")
+        if not self.cluster.connected():
+            raise lost
         for future in [future for future in self.tasks if future.done()]:
             task, _, taken = self.tasks[future]
-            marker = future.result() if future.status == "finished" else None
-            why = _reason(future.exception()) if future.status == "error" else (
-                f"{future.status} by the scheduler")
-            if future.status == "cancelled" and taken < self.retries:  # a restarted scheduler
-                self.send(task, taken + 1)                             # knows it no more
-                del self.tasks[future]
-                continue
+            marker, why = None, ""
+            try:
+                marker = future.result()
+            except CancelledError:
+                if not self.cluster.connected():  # it goes away while its answers are read
+                    raise lost from None
+                if taken < self.retries:  # a scheduler that was started anew knows it no more
+                    self.send(task, taken + 1)
+                    del self.tasks[future]
+                    continue
+                why = "cancelled by the scheduler"
+            except distributed.comm.CommClosedError:
+                raise
+            except Exception as error:
+                why = _reason(error)
             del self.tasks[future]
             yield task, marker, why
         if time.monotonic() - self.looked > LOOK:
-            self.looked = time.monotonic()
-            self.room = max(self.room, 2 * self.cluster.workers() + 1)
+            self.look()
             yield from self.overdue()
 
     def overdue(self) -> Iterator[tuple[ChunkTask, dict[str, Any] | None, str]]:
