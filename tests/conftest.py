@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,6 +22,11 @@ settings.load_profile("repeatable")
 
 SAMPLED = {"simulation": 2, "closures": 2, "iterations": 2}
 """Folders whose parameters are methods, engines and seeds: a few of them do for the fast part."""
+
+
+# a shell's background jobs ignore Ctrl-C, and so would these tests and all that they start
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 LONGEST = ("test_types.py", "test_reports.py")
