@@ -29,10 +29,12 @@ def forward_dynamics_derivatives(mechanism: Unrolled, q: Column, qd: Column, tau
     qdd = _accelerations(mechanism, M, q, qd, tau, links, f_ext)
     by_q, by_qd = (dense(mechanism, pairs) for pairs in inverse_dynamics_derivatives(
         mechanism, q, qd, qdd, links, f_ext))
-    columns = [M.solve(unit, k, upto=k + 1) for k, unit in enumerate(identity(len(by_q)))]
-    inverse = [[columns[max(i, j)][min(i, j)] for j in range(len(columns))]
-               for i in range(len(columns))]
-    return _accelerated(M, by_q), _accelerated(M, by_qd), inverse
+    # a rate changes the forces on what carries it and on what it carries
+    columns = [(k, [-x for x in column]) for forces in (by_q, by_qd)
+               for k, column in enumerate(zip(*forces, strict=True))]
+    found = M.solve_each(mechanism, columns)
+    n = len(by_q)
+    return _transposed(found[:n]), _transposed(found[n:]), M.inverse(mechanism)
 
 
 def _accelerations(mechanism: Unrolled, M: TreeFactors, q: Column, qd: Column, tau: Column,
@@ -46,9 +48,5 @@ def _accelerations(mechanism: Unrolled, M: TreeFactors, q: Column, qd: Column, t
     return [tuple(next(solved) for _ in ts) for ts in tau]
 
 
-def _accelerated(M: TreeFactors, forces: Dense) -> Dense:
-    """-M^-1 forces, column by column: a rate changes the forces on what carries it and on what
-    it carries."""
-    columns = [M.solve([-x for x in column], k)
-               for k, column in enumerate(zip(*forces, strict=True))]
-    return [list(row) for row in zip(*columns, strict=True)]
+def _transposed(rows: Dense) -> Dense:
+    return [list(column) for column in zip(*rows, strict=True)]

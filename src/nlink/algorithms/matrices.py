@@ -249,31 +249,65 @@ class TreeFactors:
                 U[i][k] = ratio
         return cls(paths, U, inverses)
 
-    def solve(self, b: Sequence[Scalar], rate: int | None = None, *, upto: int | None = None,
-              ) -> list[Scalar]:
-        """M^-1 b, its elements before `upto`, if given.
+    def solve(self, b: Sequence[Scalar], rate: int | None = None) -> list[Scalar]:
+        """M^-1 b.
 
         If a rate is given, b is zero but for this rate, those that carry it and those that it
         carries; all others follow what carries them.
         """
-        n = len(b)
-        loaded = [rate is None or k == rate or k in self.paths[rate] or rate in self.paths[k]
-                  for k in range(n)]
-        x = list(b)
-        for k in reversed(range(n)):
+        loaded, x = self._loaded(rate), list(b)
+        for k in reversed(range(len(x))):
             if loaded[k]:
                 for i in self.paths[k]:
                     x[i] = x[i] - self.U[i][k] * x[k]
                 x[k] = x[k] * self.inverses[k]
-        for k in range(n if upto is None else upto):
+        for k, path in enumerate(self.paths):
             if loaded[k]:
-                for i in self.paths[k]:
+                for i in reversed(path):  # the nearest last: it is known last
                     x[k] = x[k] - self.U[i][k] * x[i]
-            else:
-                last = next((i for i in self.paths[k] if loaded[i]), None)
-                if last is not None:
-                    x[k] = dot(self.response(k, last), [x[i] for i in (last, *self.paths[last])])
-        return x[:upto]
+            elif (last := next((i for i in path if loaded[i]), None)) is not None:
+                x[k] = dot(self.response(k, last), [x[i] for i in (last, *self.paths[last])])
+        return x
+
+    def solve_each(self, mechanism: Unrolled, columns: Sequence[tuple[int, Sequence[Scalar]]],
+                   ) -> list[list[Scalar]]:
+        """M^-1 b for columns b of rates, such as `solve` has them. Rates between two branchings of
+        the tree load the same others, so their columns take the same operations."""
+        return self._repeated(mechanism, columns, lambda _rates: None)
+
+    def inverse(self, mechanism: Unrolled) -> Dense:
+        """M^-1: of each column what is above the diagonal, the rest by symmetry."""
+        units = list(enumerate(identity(len(self.paths))))
+        columns = self._repeated(mechanism, units, lambda rates: max(rates) + 1)
+        return [[columns[max(i, j)][min(i, j)] for j, _ in units] for i, _ in units]
+
+    def _repeated(self, mechanism: Unrolled, columns: Sequence[tuple[int, Sequence[Scalar]]],
+                  upto: Callable[[Sequence[int]], int | None]) -> list[list[Scalar]]:
+        """`solve_each`; for columns of some rates that are alike, elements before `upto`."""
+        alike = dict[tuple[bool, ...], list[int]]()
+        for number, (rate, _) in enumerate(columns):
+            alike.setdefault(self._loaded(rate), []).append(number)
+        found = dict[int, list[Scalar]]()
+        for numbers in alike.values():
+            rates = [columns[number][0] for number in numbers]
+            self.solve([0.0] * len(self.paths), rates[0])  # makes the responses, which all share
+            keys, end = tuple(self._responses), upto(rates)
+
+            def step(shared, b, rate: int = rates[0], end: int | None = end,
+                     keys: Sequence[tuple[int, int]] = keys):
+                U, inverses, responses = shared
+                own = TreeFactors(self.paths, U, inverses, dict(zip(keys, responses, strict=True)))
+                return own.solve(b, rate)[:end]
+
+            found |= zip(numbers, mechanism.repeat(
+                step, (self.U, self.inverses, tuple(self._responses.values())),
+                [columns[number][1] for number in numbers]), strict=True)
+        return [found[number] for number in range(len(columns))]
+
+    def _loaded(self, rate: int | None) -> tuple[bool, ...]:
+        """Whether forces on a rate, on those that carry it and on those it carries load each."""
+        return tuple(rate is None or k == rate or k in self.paths[rate] or rate in path
+                     for k, path in enumerate(self.paths))
 
     def response(self, k: int, last: int) -> list[Scalar]:
         """How rate k follows `last` and those that carry it, if no force acts in between."""

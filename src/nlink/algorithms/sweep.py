@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from nlink.model.mechanism import Attachment, Closure, Mechanism
+from nlink.scalars.functions import Scalar, Scalars
 from nlink.spatial import Vector
 
 Column = Sequence[Any]
@@ -224,3 +225,9 @@ class Unrolled:
                 answers[i] = result, result
             found.append((j, answers))
         return Pairs(found)
+
+    def repeat(self, step: Callable[..., Scalars], shared: Any, rows: Sequence[Scalars],
+               ) -> list[list[Scalar]]:
+        """step(shared, row) for each row: the same operations again and again, which may be
+        traced once (`programs.staged`). What it gives can only be given on, not computed with."""
+        return [list(step(shared, row)) for row in rows]

@@ -47,6 +47,10 @@ class Program:
         """The nodes the results need, in topological order: dead code is not among them."""
         return reachable(self.results)
 
+    def operations(self) -> int:
+        """How many nodes compute something."""
+        return sum(bool(node.args) for node in self.live())
+
     def __call__(self, *arrays: Sequence[Scalar]) -> list[list[Scalar]]:
         """Run on one flat sequence of scalars for each input port; see `evaluate`."""
         bindings = {f"{port.name}[{k}]": x

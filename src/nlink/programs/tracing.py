@@ -62,15 +62,15 @@ def _blocks(widths: tuple[int, ...], shape: tuple[int, ...], axis: int) -> Block
 
 
 def run(algorithm: Algorithm, mechanism: Mechanism, options: Options,
-        values: Sequence[Scalars]) -> list[Scalar]:
+        values: Sequence[Scalars], driver: Unrolled | None = None) -> list[Scalar]:
     """The text on any scalar: flat inputs in port order (without f_ext if not given)."""
-    results = run_text(algorithm, mechanism, options, values)
+    results = run_text(algorithm, mechanism, options, values, driver)
     return [x for (_, shape), value in zip(algorithm.outputs, results, strict=True)
             for x in flat_output(mechanism, shape, len(options.frames), value)]
 
 
 def run_text(algorithm: Algorithm, mechanism: Mechanism, options: Options,
-             values: Sequence[Scalars]) -> Sequence[Any]:
+             values: Sequence[Scalars], driver: Unrolled | None = None) -> Sequence[Any]:
     """What the text gives for each output, as it gives it."""
     columns: list[Any] = []
     left, wrenches = iter(values), len(values) == len(algorithm.inputs)
@@ -79,7 +79,7 @@ def run_text(algorithm: Algorithm, mechanism: Mechanism, options: Options,
         own = blocks(mechanism, shape, len(options.frames))
         columns.append(flat if flat is None or own is None else
                        [tuple(flat[k] for k in block) for block in own])
-    result = algorithm.text(Unrolled(mechanism), options, *columns)
+    result = algorithm.text(driver or Unrolled(mechanism), options, *columns)
     return (result,) if len(algorithm.outputs) == 1 else result
 
 
@@ -102,6 +102,11 @@ def flat_input(mechanism: Mechanism, shape: Shape, frames: int, column: Any) -> 
     return [x for _, x in sorted(placed, key=lambda pair: pair[0])]
 
 
+def input_nodes(graph: Graph, inputs: Sequence[Port]) -> list[list[Node]]:
+    """The elements of some ports, as inputs of a graph."""
+    return [[graph.input(f"{port.name}[{k}]") for k in range(port.size)] for port in inputs]
+
+
 @uncollected()
 def trace(algorithm: Algorithm, mechanism: Mechanism, options: Options, *,
           wrenches: bool = False, most: int | None = None,
@@ -117,7 +122,6 @@ def trace(algorithm: Algorithm, mechanism: Mechanism, options: Options, *,
     mechanism = algorithm.prepare(mechanism)
     inputs, outputs = ports(algorithm, mechanism, wrenches=wrenches,
                             frames=len(options.frames))
-    values = [[graph.input(f"{port.name}[{k}]") for k in range(port.size)] for port in inputs]
     results: tuple[Node, ...] = tuple(
-        graph.lift(x) for x in run(algorithm, mechanism, options, values))
+        graph.lift(x) for x in run(algorithm, mechanism, options, input_nodes(graph, inputs)))
     return Program(algorithm.name, inputs, outputs, results)

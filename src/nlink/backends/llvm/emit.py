@@ -16,12 +16,29 @@ from typing import Any
 from nlink.backends.llvm.code import Code, lower
 from nlink.backends.llvm.ir import Constants, Function, Lanes, Target
 from nlink.backends.llvm.lookup_code import integer_parts, look_up
-from nlink.backends.llvm.memory import Columns, LaneRows, Reader, RowWriter, distribute
+from nlink.backends.llvm.memory import (
+    Columns,
+    LaneRows,
+    Reader,
+    RowWriter,
+    distribute,
+    integer_table,
+)
 from nlink.backends.llvm.passes import most_alive, optimize, with_results_in_order
-from nlink.backends.llvm.pieces import ROOM, Piece, Pieces, Slot, cut
+from nlink.backends.llvm.pieces import (
+    ROOM,
+    Piece,
+    Pieces,
+    RepeatedPiece,
+    RowSlot,
+    Slot,
+    cut,
+    with_steps,
+)
 from nlink.backends.llvm.repetition import repeat
 from nlink.backends.llvm.sincos import SinCos, sincos
 from nlink.programs.program import Port, Program
+from nlink.programs.staged import StagedProgram
 from nlink.scalars.graph import operation
 from nlink.scalars.lookup import Table
 
@@ -141,19 +158,23 @@ class StraightCode:
     """Constants that it reads."""
 
 
-def emit_program(program: Program, target: Target) -> StraightCode:
-    """The functions `block` and `one` of a straight-line program.
+def emit_program(program: Program | StagedProgram, target: Target) -> StraightCode:
+    """The functions `block` and `one` of a straight-line program, or of one in two stages.
 
     Large programs are cut into pieces. Many outputs are first kept side by side in scratch
     memory, zeros and other repeated values once, and a loop distributes them: many
     scattered stores in one block of code cost LLVM far more time than the arithmetic.
     """
-    code = optimize(lower(program.results), fma=target.fma)
-    direct = len(program.results) <= DIRECT
-    if not direct:
-        columns = with_results_in_order(code, _columns_from_the_last(program.outputs))
-        code = min(code, columns, key=most_alive)
-    pieces = cut(code, direct=direct)
+    if isinstance(program, Program):
+        code = optimize(lower(program.results), fma=target.fma)
+        direct = len(program.results) <= DIRECT
+        if not direct:
+            columns = with_results_in_order(code, _columns_from_the_last(program.outputs))
+            code = min(code, columns, key=most_alive)
+        pieces = cut(code, direct=direct)
+    else:
+        code = optimize(lower(program.first_stage), fma=target.fma)
+        pieces = with_steps(program, cut(code), fma=target.fma)
     many = len(pieces.pieces) > 1
     vectors = pieces.vectors(target.width)
     constants = Constants(target.width) if target.width == AVX else None
@@ -178,7 +199,7 @@ def _columns_from_the_last(ports: Sequence[Port]) -> list[int]:
     return sorted(range(len(elements)), key=elements.__getitem__)
 
 
-def _one_in_lanes(program: Program) -> str:
+def _one_in_lanes(program: Program | StagedProgram) -> str:
     """`one` by `block`, the same state in every lane: large code is not compiled twice."""
     ports = (*program.inputs, *program.outputs)
     f = Function()
@@ -201,7 +222,7 @@ def cache_lines(ports: Sequence[Port], width: int, vectors: int) -> list[tuple[i
             for offset in range(0, 8 * width * port.size, 64)]
 
 
-def _in_pieces(program: Program, pieces: Pieces, whole: Lanes, many: bool) -> list[str]:
+def _in_pieces(program: Program | StagedProgram, pieces: Pieces, whole: Lanes, many: bool) -> list[str]:
     """`block` or `one` for one vector or for many; of several pieces, each has a function."""
     ports, inputs = (*program.inputs, *program.outputs), len(program.inputs)
     where = [(n, k) for n, port in enumerate(program.outputs) for k in range(port.size)]
@@ -278,13 +299,39 @@ def _in_pieces(program: Program, pieces: Pieces, whole: Lanes, many: bool) -> li
 
         return body
 
+    def do_again(step: RepeatedPiece) -> Callable[[Lanes, Sequence[LaneRows], Columns],
+                                                  Sequence[str]]:
+        def body(lanes: Lanes, _rows: Sequence[LaneRows], kept: Columns) -> Sequence[str]:
+            f, name = lanes.function, f"rows{step.first}"
+            f.constants[name] = integer_table(name, [k for row in step.rows for k in row])
+            width, results = len(step.rows[0]), len(step.code.results)
+
+            def once(r: str, _: list[str]) -> list[str]:
+                own = f.offset(f"@{name}", f.let(f"mul i64 {r}, {4 * width}"))
+                to = f.offset(kept.base, f.let(f"mul i64 {r}, {pitch * results}"))
+
+                def read(name: Slot | RowSlot) -> str:
+                    if isinstance(name, Slot):
+                        return kept.load(name.k)
+                    k = f.let(f"zext i32 {f.load('i32', own, 4 * name.k)} to i64")
+                    return f.load(lanes.real, kept.base, f.let(f"mul i64 {k}, {pitch}"))
+
+                emit(step.code, lanes, read, lambda k, value: f.store(
+                    lanes.real, value, to, pitch * (step.first + k)), branch=True)
+                return []
+
+            repeat(f, len(step.rows), [], once)
+            return ()
+
+        return body
+
     def write_outputs(lanes: Lanes, rows: Sequence[LaneRows], kept: Columns) -> Sequence[str]:
         outputs = zip(rows[inputs:], (p.size for p in program.outputs), strict=True)
         distribute(kept, list(outputs), pieces.results)
         return ()
 
     functions, flags = list[str](), list[str]()
-    bodies = [*map(compute, pieces.pieces), *([write_outputs] if pieces.results else [])]
+    bodies = [*map(compute, pieces.pieces), *map(do_again, pieces.repeated), *([write_outputs] if pieces.results else [])]
     if len(bodies) == 1:
         return [function("", bodies[0])]
     f, arguments = whole.function, signature.replace(" noalias", "")

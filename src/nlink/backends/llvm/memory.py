@@ -188,6 +188,12 @@ class RowWriter:
         self._waiting.clear()
 
 
+def integer_table(name: str, numbers: Sequence[int]) -> str:
+    """The definition of a constant table of 32-bit integers."""
+    table = ", ".join(f"i32 {k}" for k in numbers)
+    return f"@{name} = internal constant [{len(numbers)} x i32] [{table}]"
+
+
 def distribute(source: Columns, ports: Sequence[tuple[LaneRows, int]],
                places: Sequence[int]) -> None:
     """Copy elements of a column to all elements of some ports, given their rows and sizes.
@@ -196,8 +202,7 @@ def distribute(source: Columns, ports: Sequence[tuple[LaneRows, int]],
     time; the last four reach back over some that have been written.
     """
     f, lanes = source.lanes.function, source.lanes
-    table = ", ".join(f"i32 {k}" for k in places)
-    f.constants["places"] = f"@places = internal constant [{len(places)} x i32] [{table}]"
+    f.constants["places"] = integer_table("places", places)
     begin = 0
     for rows, size in ports:
         if size < 4:

@@ -12,8 +12,9 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nlink.backends.llvm.code import Code, Instruction
-from nlink.backends.llvm.passes import interleave
+from nlink.backends.llvm.code import Code, Instruction, lower, rename
+from nlink.backends.llvm.passes import interleave, optimize
+from nlink.programs.staged import RowValue, SharedValue, StagedProgram, StepResult
 from nlink.scalars.graph import operation
 
 PIECE = 1000
@@ -45,6 +46,23 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
+class RowSlot:
+    """An input of a repeated piece: element k of the row of slots that it is done for."""
+
+    k: int
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedPiece:
+    """Code that is done for each of some rows of slots; its inputs are slots and `RowSlot`s."""
+
+    code: Code
+    rows: tuple[tuple[int, ...], ...]
+    first: int
+    """The slot of the first result for the first row; all others are behind it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Pieces:
     """Code as pieces, to be executed one after the other."""
 
@@ -53,6 +71,8 @@ class Pieces:
     """The slot of each result of the whole, equal results in one; none if they are outputs."""
     size: int
     """Slots in all."""
+    repeated: tuple[RepeatedPiece, ...] = ()
+    """Done after all pieces."""
 
     def vectors(self, width: int) -> int:
         """How many vectors of states a piece goes over."""
@@ -117,6 +137,27 @@ def cut(code: Code, piece: int = PIECE, *, direct: bool = False) -> Pieces:
         pieces.append(_piece(code, own, {i: slots[i] for i in written}, slots,
                              {i: outputs[i] for i in own if i in outputs}))
     return Pieces(tuple(pieces), results, size)
+
+
+def with_steps(program: StagedProgram, first: Pieces, *, fma: bool) -> Pieces:
+    """The steps of a program after its first stage, given in pieces that keep all results."""
+    slots, size, repeated = iter(first.results), first.size, []
+    found: dict[StepResult, int] = {}
+    for number, step in enumerate(program.steps):
+        shared = {SharedValue(k): Slot(next(slots)) for k in step.shared}
+        rows = tuple(tuple(next(slots) for _ in row) for row in step.rows)
+        own = {RowValue(k): RowSlot(n) for n, k in enumerate(step.rows[0])}
+        kept = [k for k, x in enumerate(step.results) if x.op != "const"]
+        code = optimize(lower([step.results[k] for k in kept]), fma=fma)
+        repeated.append(RepeatedPiece(
+            interleave(rename(code, {name: Instruction("input", name=slot)
+                                     for name, slot in (shared | own).items()})), rows, size))
+        for row in range(len(rows)):
+            found |= {StepResult(number, row, k): size + n for n, k in enumerate(kept)}
+            size += len(kept)
+    results = tuple(found[x.name] if isinstance(x.name, StepResult) else next(slots)
+                    for x in program.results)
+    return Pieces(first.pieces, results, size, tuple(repeated))
 
 
 def _angles_first(code: Code) -> tuple[list[int], int]:

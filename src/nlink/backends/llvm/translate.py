@@ -12,18 +12,18 @@ from nlink.backends.llvm.rolled import emit_rolled
 from nlink.backends.llvm.sincos import large_reduction
 from nlink.programs.program import Program
 from nlink.programs.rolled_program import RolledProgram
+from nlink.programs.staged import StagedProgram
 from nlink.scalars.graph import uncollected
 
 
 @uncollected()
-def module(program: Program | RolledProgram, target: Target) -> tuple[str, int, int, bytes]:
+def module(program: Program | StagedProgram | RolledProgram, target: Target) -> tuple[str, int, int, bytes]:
     """The LLVM modules of a program in one text, its operation count, scratch size and data."""
     apart: tuple[str, ...] = ()
-    if isinstance(program, Program):
+    if isinstance(program, Program | StagedProgram):
         straight = emit_program(program, target)
         body, scratch, vectors = straight.text, straight.scratch, straight.vectors
-        apart, data = straight.apart, straight.data
-        operations = sum(n.op not in ("const", "input") for n in program.live())
+        apart, data, operations = straight.apart, straight.data, program.operations()
     else:
         code = emit_rolled(program, target)
         body, operations, scratch, data = code.text, code.operations, code.scratch, code.data
@@ -39,7 +39,7 @@ def module(program: Program | RolledProgram, target: Target) -> tuple[str, int, 
     return MODULE_BREAK.join(modules), operations, scratch, data
 
 
-def compile_program(program: Program | RolledProgram) -> Compiled:
+def compile_program(program: Program | StagedProgram | RolledProgram) -> Compiled:
     """Machine code of a program for the host."""
     from nlink.backends.llvm.host import compile_object, host
 
