@@ -16,7 +16,7 @@ from __future__ import annotations
 from nlink.algorithms.dynamics_derivatives import inverse_dynamics_derivatives
 from nlink.algorithms.inverse_dynamics import bias
 from nlink.algorithms.kinematics import body_wrenches
-from nlink.algorithms.matrices import Dense, TreeFactors, dense, identity, mass_matrix
+from nlink.algorithms.matrices import Dense, TreeFactors, dense, mass_matrix
 from nlink.algorithms.sweep import Column, Unrolled
 from nlink.model.mechanism import Attachment
 

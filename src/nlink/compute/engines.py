@@ -21,6 +21,7 @@ from nlink.programs.program import Port, Program
 from nlink.programs.rolled_columns import NotRolled
 from nlink.programs.rolled_program import RolledProgram
 from nlink.programs.rolled_tracing import trace_rolled
+from nlink.programs.staged import StagedProgram, trace_staged
 from nlink.programs.tracing import ports, run, trace
 from nlink.scalars.graph import TooManyNodes
 
@@ -35,6 +36,9 @@ SHORT = 6_000
 """Instructions up to which code is straight-line: rolled code would be no faster."""
 LONG = 24_000
 """Instructions beyond which code is rolled if it can be: LLVM would take five seconds."""
+STAGED = 60_000
+"""Instructions of a program in two stages, its repeated steps once, beyond which it is not
+compiled: LLVM would take ten seconds."""
 LONGEST = 250_000
 """Instructions beyond which code that cannot be rolled is not compiled."""
 SPARED = 0.6
@@ -89,10 +93,11 @@ class Request:
         """Whether the program cannot be rolled and is longer than what need not be."""
         return not self._few and _driver(self) == "none"
 
-    def program(self, longest: int | None = None) -> Program | RolledProgram:
+    def program(self, longest: int | None = None) -> Program | StagedProgram | RolledProgram:
         """Trace, by the driver that suits: the count of instructions decides, see `most_straight`.
 
-        NotCompiled is raised for more than `longest`, if given, that cannot be rolled.
+        What cannot be rolled is in two stages, if it repeats steps, or straight-line; NotCompiled
+        is raised for more than `longest`, if given.
         """
         if self._few:
             return trace(self.algorithm, self.mechanism, self.options, wrenches=self.wrenches)
@@ -100,7 +105,8 @@ class Request:
             rolled = trace_rolled(self.algorithm, self.mechanism, self.options,
                                   wrenches=self.wrenches)
         except NotRolled as reason:
-            straight = self._straight(longest)
+            short = LONG if longest is None else min(LONG, longest)
+            straight = self._straight(short) or self._staged() or self._straight(longest)
             if straight is None:
                 raise NotCompiled(
                     f"engine: 'compiled', but {self.algorithm.name} ({self.algorithm.formulation}) "
@@ -125,6 +131,15 @@ class Request:
         except TooManyNodes:
             return None
         return program if most is None or len(program.live()) <= most else None
+
+    def _staged(self) -> StagedProgram | None:
+        """The program in two stages, None if there are none or it is too long."""
+        try:
+            program = trace_staged(self.algorithm, self.mechanism, self.options,
+                                   wrenches=self.wrenches, most=int(DEAD * STAGED))
+        except TooManyNodes:
+            return None
+        return program if program is not None and program.length() <= STAGED else None
 
 
 @lru_cache(256)
@@ -169,7 +184,7 @@ def numpy_engine(request: Request) -> Function:
     return _gufunc(request, _over_arrays(request.program()))
 
 
-def _over_arrays(program: Program | RolledProgram) -> Run:
+def _over_arrays(program: Program | StagedProgram | RolledProgram) -> Run:
     def compute(inputs: Flat, outputs: Flat, count: int) -> None:
         columns = [list(np.ascontiguousarray(x.T)) for x in inputs]
         with np.errstate(all="ignore"):

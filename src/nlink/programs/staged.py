@@ -79,8 +79,13 @@ class StagedProgram:
                   for x in values.values()),
                 *(x for x in self.results if not isinstance(x.name, StepResult)))
 
+    def length(self) -> int:
+        """Instructions, those of repeated steps once."""
+        return (len(reachable(self.first_stage))
+                + sum(len(reachable(step.results)) for step in self.steps))
+
     def operations(self) -> int:
-        """In all."""
+        """How many nodes compute something, in all repetitions."""
         return (sum(bool(node.args) for node in reachable(self.first_stage))
                 + sum(step.operations() * len(step.rows) for step in self.steps))
 

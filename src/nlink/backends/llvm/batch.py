@@ -23,6 +23,8 @@ from nlink.programs.program import Port
 
 FAR = 1 << 23
 """Bytes of a batch that a core will not find in its caches when it comes to them."""
+VAST = 1 << 25
+"""Bytes of a batch whose results nobody will find in caches: they need not go there."""
 
 _PARAMETERS = "ptr %ports, ptr %strides, i64 %count, ptr %data, ptr %scratch"
 
@@ -34,18 +36,28 @@ def emit_batch(ports: Sequence[Port], target: Target, vectors: int | None = None
 
 
 def _entries(ports: Sequence[Port], target: Target, vectors: int | None) -> list[str]:
-    """The two functions for users of a kernel: how far ahead rows are fetched, and parts."""
+    """The two functions for users of a kernel: what a large batch does otherwise, and parts."""
+    bytes_a_state = max(1, 8 * sum(port.size for port in ports))
 
     def begin(f: Function) -> str:
-        far = f.let(f"icmp ugt i64 %count, {FAR // max(1, 8 * sum(port.size for port in ports))}")
-        return f.let(f"select i1 {far}, i64 {target.width * (vectors or 0)}, i64 0")
+        """The last two arguments of `states`."""
+        far, past = (f.let(f"icmp ugt i64 %count, {limit // bytes_a_state}")
+                     for limit in (FAR, VAST))
+        ahead = f.let(f"select i1 {far}, i64 {target.width * (vectors or 0)}, i64 0")
+        return f"i64 {ahead}, i1 {past}"
+
+    def end(f: Function) -> None:
+        """What went past the caches is there for others, too."""
+        if vectors is not None:
+            f.do("fence seq_cst")
+        f.do("ret void")
 
     f = Function()
-    f.do(f"call void @states({_PARAMETERS}, i64 {begin(f)})")
-    f.do("ret void")
+    f.do(f"call void @states({_PARAMETERS}, {begin(f)})")
+    end(f)
     whole = f.define(f"void @{BATCH}({_PARAMETERS})")
     f = Function()
-    ahead, moved = begin(f), f.let(f"alloca [{len(ports)} x i64]")
+    large, moved = begin(f), f.let(f"alloca [{len(ports)} x i64]")
     f.go("part")
     f.begin("part")
     first = f.let("atomicrmw add ptr %next, i64 %step seq_cst")
@@ -57,15 +69,16 @@ def _entries(ports: Sequence[Port], target: Target, vectors: int | None) -> list
     left = f.let(f"sub i64 %count, {first}")
     size = f.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 %step)")
     f.do(f"call void @states(ptr {moved}, ptr %strides, i64 {size}, ptr %data, ptr %scratch, "
-         f"i64 {ahead})")
+         f"{large})")
     f.go("part")
     f.begin("end")
-    f.do("ret void")
+    end(f)
     return [whole, f.define(f"void @{SHARE}({_PARAMETERS}, ptr %next, i64 %step)")]
 
 
 def _states(ports: Sequence[Port], target: Target, vectors: int | None) -> str:
-    """`states`: some states one after the other, rows fetched %ahead of them."""
+    """`states`: some states one after the other, rows fetched %ahead of them, results that are
+    copied past the caches if %stream."""
     f, n, width = Function(), len(ports), target.width
     bases = [f.load("ptr", "%ports", 8 * k) for k in range(n)]
     strides = [f.load("i64", "%strides", 8 * k) for k in range(n)]
@@ -104,7 +117,7 @@ def _states(ports: Sequence[Port], target: Target, vectors: int | None) -> str:
         left = f.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {vectors})")
         left = f.let(f"call i64 @llvm.smax.i64(i64 {left}, i64 1)")
         states = f.let(f"mul i64 {left}, {width}")
-        count = f", i64 {left}, i64 %ahead"
+        count = f", i64 {left}, i64 %ahead, i1 %stream"
     arguments = "".join(f"ptr {p}, i64 {s}, " for p, s in zip(at(first), strides, strict=True))
     large = f.let(f"call i1 @block({arguments}ptr %data, ptr %scratch{count})")
     f.branch(large, "again", "advance", unlikely=True)
@@ -115,4 +128,4 @@ def _states(ports: Sequence[Port], target: Target, vectors: int | None) -> str:
     f.branch(f.let("icmp slt i64 %onward, %count"), "vector", "end")
     f.begin("end")
     f.do("ret void")
-    return f.define(f"internal void @states({_PARAMETERS}, i64 %ahead)")
+    return f.define(f"internal void @states({_PARAMETERS}, i64 %ahead, i1 %stream)")

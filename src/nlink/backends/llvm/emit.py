@@ -152,8 +152,8 @@ class StraightCode:
     """Bytes of scratch memory."""
     vectors: int | None = None
     """How many vectors of states `block` takes at most, its last arguments being how many there
-    are, and how many states further are the rows to be fetched meanwhile, 0 for none; None if it
-    takes one and has no such arguments."""
+    are, how many states further are the rows to be fetched meanwhile, 0 for none, and whether
+    results go past the caches; None if it takes one and has no such arguments."""
     data: bytes = b""
     """Constants that it reads."""
 
@@ -204,7 +204,7 @@ def _one_in_lanes(program: Program | StagedProgram) -> str:
     ports = (*program.inputs, *program.outputs)
     f = Function()
     rows = "".join(f"ptr %p{k}, i64 0, " for k in range(len(ports)))
-    f.let(f"call i1 @block({rows}ptr %data, ptr %scratch, i64 1, i64 0)")
+    f.let(f"call i1 @block({rows}ptr %data, ptr %scratch, i64 1, i64 0, i1 false)")
     f.do("ret void")
     return f.define(f"internal void @one({parameters(ports, width=1)})")
 
@@ -222,11 +222,13 @@ def cache_lines(ports: Sequence[Port], width: int, vectors: int) -> list[tuple[i
             for offset in range(0, 8 * width * port.size, 64)]
 
 
-def _in_pieces(program: Program | StagedProgram, pieces: Pieces, whole: Lanes, many: bool) -> list[str]:
+def _in_pieces(program: Program | StagedProgram, pieces: Pieces, whole: Lanes, many: bool,
+               ) -> list[str]:
     """`block` or `one` for one vector or for many; of several pieces, each has a function."""
     ports, inputs = (*program.inputs, *program.outputs), len(program.inputs)
     where = [(n, k) for n, port in enumerate(program.outputs) for k in range(port.size)]
-    signature = parameters(ports, width=whole.width) + (", i64 %count, i64 %ahead" if many else "")
+    signature = parameters(ports, width=whole.width) + (
+        ", i64 %count, i64 %ahead, i1 %stream" if many else "")
     pitch = 8 * whole.width
     apart = len(pieces.pieces) > SCALAR
     linkage = "hidden" if apart else "internal"
@@ -327,11 +329,12 @@ def _in_pieces(program: Program | StagedProgram, pieces: Pieces, whole: Lanes, m
 
     def write_outputs(lanes: Lanes, rows: Sequence[LaneRows], kept: Columns) -> Sequence[str]:
         outputs = zip(rows[inputs:], (p.size for p in program.outputs), strict=True)
-        distribute(kept, list(outputs), pieces.results)
+        distribute(kept, list(outputs), pieces.results, "%stream" if many else None)
         return ()
 
     functions, flags = list[str](), list[str]()
-    bodies = [*map(compute, pieces.pieces), *map(do_again, pieces.repeated), *([write_outputs] if pieces.results else [])]
+    bodies = [*map(compute, pieces.pieces), *map(do_again, pieces.repeated),
+              *([write_outputs] if pieces.results else [])]
     if len(bodies) == 1:
         return [function("", bodies[0])]
     f, arguments = whole.function, signature.replace(" noalias", "")

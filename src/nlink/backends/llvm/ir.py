@@ -99,8 +99,8 @@ def once(ir: str) -> str:
 MODULE_BREAK = "\n; the next module\n"
 """Between modules in one text that are compiled one after the other, and loaded together."""
 
-MODULE_TAIL = '!0 = !{!"branch_weights", i32 1, i32 100000}\n'
-"""The metadata `Function.branch` refers to."""
+MODULE_TAIL = '!0 = !{!"branch_weights", i32 1, i32 100000}\n!1 = !{i32 1}\n'
+"""The metadata that `Function.branch` and stores past the caches refer to."""
 
 
 def number(value: float) -> str:

@@ -24,11 +24,12 @@ from nlink.programs.keys import key
 if TYPE_CHECKING:
     from nlink.programs.program import Program
     from nlink.programs.rolled_program import RolledProgram
+    from nlink.programs.staged import StagedProgram
 
 Loaded = TypeVar("Loaded")
 
 
-def load_kernel(program: Program | RolledProgram) -> Kernel:
+def load_kernel(program: Program | StagedProgram | RolledProgram) -> Kernel:
     """The kernel of a program."""
 
     def compile_now() -> Compiled:

@@ -87,8 +87,9 @@ class LaneRows:
                              f"<2 x i32> <i32 {begin}, i32 {begin + 1}>")
                 f.store("<2 x double>", pair, self.row(lane), 8 * k)
 
-    def store_four(self, offset: str, values: Sequence[str]) -> None:
-        """Four elements of every row, the first of them some bytes after its beginning."""
+    def store_four(self, offset: str, values: Sequence[str], *, stream: bool = False) -> None:
+        """Four elements of every row, the first of them some bytes after its beginning; streams
+        go past the caches, to addresses that are multiples of 32."""
         f, lanes = self.lanes.function, self.lanes
         if lanes.width == 1:
             for k, value in enumerate(values):
@@ -99,7 +100,11 @@ class LaneRows:
             for lane in range(parity, lanes.width, 2):
                 a, b = lane - parity, lane - parity + lanes.width
                 four = self._shuffled(first, second, lanes.width, [a, a + 1, b, b + 1])
-                f.store("<4 x double>", four, self.row(lane), offset)
+                if stream:
+                    to = f.offset(self.row(lane), offset)
+                    f.do(f"store <4 x double> {four}, ptr {to}, align 32, !nontemporal !1")
+                else:
+                    f.store("<4 x double>", four, self.row(lane), offset)
 
     def _interleaved(self, a: str, b: str, parity: int) -> str:
         """a[0] b[0] a[2] b[2] ... or, for parity 1, a[1] b[1] a[3] b[3] ..."""
@@ -194,12 +199,15 @@ def integer_table(name: str, numbers: Sequence[int]) -> str:
     return f"@{name} = internal constant [{len(numbers)} x i32] [{table}]"
 
 
-def distribute(source: Columns, ports: Sequence[tuple[LaneRows, int]],
-               places: Sequence[int]) -> None:
+def distribute(source: Columns, ports: Sequence[tuple[LaneRows, int]], places: Sequence[int],
+               stream: str | None = None) -> None:
     """Copy elements of a column to all elements of some ports, given their rows and sizes.
 
     `places` says for each element which one of the column it is. Four elements are moved at a
-    time; the last four reach back over some that have been written.
+    time: the first four, then on from where they are aligned, so that no store straddles two cache
+    lines; the last four reach back over some that have been written. Where the truth `stream`
+    holds and all rows are aligned alike, they go past the caches, which then need not read first
+    what is overwritten.
     """
     f, lanes = source.lanes.function, source.lanes
     f.constants["places"] = integer_table("places", places)
@@ -209,21 +217,47 @@ def distribute(source: Columns, ports: Sequence[tuple[LaneRows, int]],
             for k in range(size):
                 rows.store(k, source.load(places[begin + k]))
         else:
-            first = f.offset("@places", 4 * begin)
-            if lanes.width > 1:
-                rows.row(0)  # all addresses of rows are computed here, outside of the loop
-
-            def four(k: str, _: list[str], rows: LaneRows = rows, first: str = first,
-                     last: int = size - 4) -> list[str]:
-                k = f.let(f"shl i64 {k}, 2")
-                k = f.let(f"call i64 @llvm.smin.i64(i64 {k}, i64 {last})")
-                place = f.offset(first, f.let(f"shl i64 {k}, 2"))
-                numbers = [f.let(f"zext i32 {f.load('i32', place, 4 * j)} to i64")
-                           for j in range(4)]
-                values = [f.load(lanes.real, source.base, f.let(f"mul i64 {j}, {source.pitch}"))
-                          for j in numbers]
-                rows.store_four(f.let(f"shl i64 {k}, 3"), values)
-                return []
-
-            repeat(f, -(-size // 4), [], four)
+            _distribute_port(source, rows, size, f.offset("@places", 4 * begin),
+                             stream if lanes.width > 1 else None)
         begin += size
+
+
+def _distribute_port(source: Columns, rows: LaneRows, size: int, places: str,
+                     stream: str | None) -> None:
+    """The elements of one port, at least four; `places` points to the first of its numbers."""
+    f, lanes, last = source.lanes.function, source.lanes, size - 4
+    if lanes.width > 1:
+        rows.row(0)  # all addresses of rows are computed here, outside of any branch
+
+    def move(k: str, *, stream: bool = False) -> list[str]:
+        place = f.offset(places, f.let(f"shl i64 {k}, 2"))
+        numbers = [f.let(f"zext i32 {f.load('i32', place, 4 * j)} to i64") for j in range(4)]
+        values = [f.load(lanes.real, source.base, f.let(f"mul i64 {j}, {source.pitch}"))
+                  for j in numbers]
+        rows.store_four(f.let(f"shl i64 {k}, 3"), values, stream=stream)
+        return []
+
+    # the first four, then from the first aligned element on, number 1 to 4
+    move("0")
+    place = f.let(f"lshr i64 {f.let(f'ptrtoint ptr {rows.base} to i64')}, 3")
+    skipped = f.let(f"sub i64 4, {f.let(f'and i64 {place}, 3')}")
+    whole = f.let(f"ashr i64 {f.let(f'sub i64 {size}, {skipped}')}, 2")
+
+    def aligned(*, stream: bool = False) -> None:
+        repeat(f, whole, [], lambda k, _: move(
+            f.let(f"add i64 {f.let(f'shl i64 {k}, 2')}, {skipped}"), stream=stream))
+
+    if stream is None:
+        aligned()
+    else:
+        alike = f.let(f"icmp eq i64 {f.let(f'and i64 {rows.stride}, 31')}, 0")
+        past, through, end = (f.fresh(label) for label in ("past", "through", "end"))
+        f.branch(f.let(f"and i1 {stream}, {alike}"), past, through)
+        f.begin(past)
+        aligned(stream=True)
+        f.go(end)
+        f.begin(through)
+        aligned()
+        f.go(end)
+        f.begin(end)
+    move(str(last))

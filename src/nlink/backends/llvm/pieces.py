@@ -148,10 +148,11 @@ def with_steps(program: StagedProgram, first: Pieces, *, fma: bool) -> Pieces:
         rows = tuple(tuple(next(slots) for _ in row) for row in step.rows)
         own = {RowValue(k): RowSlot(n) for n, k in enumerate(step.rows[0])}
         kept = [k for k, x in enumerate(step.results) if x.op != "const"]
-        code = optimize(lower([step.results[k] for k in kept]), fma=fma)
-        repeated.append(RepeatedPiece(
-            interleave(rename(code, {name: Instruction("input", name=slot)
-                                     for name, slot in (shared | own).items()})), rows, size))
+        if kept:
+            code = optimize(lower([step.results[k] for k in kept]), fma=fma)
+            slotted = rename(code, {name: Instruction("input", name=slot)
+                                    for name, slot in (shared | own).items()})
+            repeated.append(RepeatedPiece(interleave(slotted), rows, size))
         for row in range(len(rows)):
             found |= {StepResult(number, row, k): size + n for n, k in enumerate(kept)}
             size += len(kept)

@@ -17,7 +17,8 @@ from nlink.scalars.graph import uncollected
 
 
 @uncollected()
-def module(program: Program | StagedProgram | RolledProgram, target: Target) -> tuple[str, int, int, bytes]:
+def module(program: Program | StagedProgram | RolledProgram, target: Target,
+           ) -> tuple[str, int, int, bytes]:
     """The LLVM modules of a program in one text, its operation count, scratch size and data."""
     apart: tuple[str, ...] = ()
     if isinstance(program, Program | StagedProgram):

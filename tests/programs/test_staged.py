@@ -1,0 +1,134 @@
+"""Programs in two stages: what straight-line code of the same algorithm gives, compiled too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nlink.algorithms.sweep import Unrolled
+from nlink.backends.llvm import batch
+from nlink.backends.llvm.kernel import Kernel
+from nlink.backends.llvm.translate import compile_program
+from nlink.compute.engines import LONG, STAGED
+from nlink.programs.keys import key
+from nlink.programs.staged import Repeating, StagedProgram, trace_staged
+from nlink.programs.tracing import trace
+from nlink.robot import Robot
+from nlink.scalars.graph import Graph
+from nlink.testing import random_robot, samples
+from nlink.testing.samples import difference
+
+NAME = "forward_dynamics_derivatives"
+
+
+def staged(robot: Robot, *, wrenches: bool = False) -> StagedProgram:
+    request = robot.request(NAME, wrenches=wrenches)
+    program = trace_staged(request.algorithm, request.mechanism, request.options,
+                           wrenches=wrenches)
+    assert program is not None
+    return program
+
+
+def tree(seed: int, bodies: int = 9) -> Robot:
+    return random_robot(seed, bodies, fixed=False)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("wrenches", [False, True])
+def test_stages_give_what_the_straight_program_gives(seed, wrenches):
+    robot = tree(seed)
+    request, program = robot.request(NAME, wrenches=wrenches), staged(robot, wrenches=wrenches)
+    whole = trace(request.algorithm, request.mechanism, request.options, wrenches=wrenches)
+    x = samples(robot, states=1)
+    given = [v[0].ravel().tolist() for v in (x.q, x.qd, x.tau, *([x.f_ext] if wrenches else []))]
+    for found, expected in zip(program(*given), whole(*given), strict=True):
+        assert difference(np.array(found), np.array(expected)) < 1e-13
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("states", [1, 3, 41])
+def test_machine_code_of_stages_is_the_program(seed, states):
+    robot = tree(seed)
+    program, x = staged(robot), samples(robot, states=states)
+    found = Kernel(compile_program(program))(x.q, x.qd, x.tau)
+    expected = robot.forward_dynamics_derivatives(x.q, x.qd, x.tau, engine="python")
+    for a, b in zip(found, expected, strict=True):
+        assert difference(a, b) < 1e-9
+
+
+@pytest.mark.slow
+def test_a_state_has_the_same_bits_wherever_results_are_stored(monkeypatch):
+    """In a batch of any size, at any alignment, through the caches or past them."""
+    program = staged(tree(5, 8))
+    ordinary = Kernel(compile_program(program))
+    monkeypatch.setattr(batch, "FAR", 0)
+    monkeypatch.setattr(batch, "VAST", 0)
+    streaming = Kernel(compile_program(program))
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((70, port.size)) for port in program.inputs]
+    sizes = [port.size for port in program.outputs]
+    expected = [np.concatenate(x) for x in zip(*(
+        [y.reshape(1, -1) for y in ordinary(*(x[k] for x in arrays))] for k in range(70)),
+        strict=True)]
+    for kernel in (ordinary, streaming):
+        for offset in range(4):
+            for pad in (0, 1, 2, 4):
+                room = [np.full(offset + 70 * (size + pad), np.nan) for size in sizes]
+                rows = [x[offset:].reshape(70, size + pad)[:, :size]
+                        for x, size in zip(room, sizes, strict=True)]
+                kernel.run(arrays, rows, 70, 1)
+                assert all(np.array_equal(a, b) for a, b in zip(rows, expected, strict=True))
+                # and nothing was written beside them
+                assert all(np.isnan(x[:offset]).all() for x in room)
+                assert all(np.isnan(x[offset:].reshape(70, -1)[:, size:]).all()
+                           for x, size in zip(room, sizes, strict=True))
+
+
+def test_a_humanoid_is_one_kernel():
+    """Its straight-line program is too long, its stages are not, and they are fewer operations
+    than dense products take."""
+    robot = random_robot(5, 14, types=("revolute", "spherical"), fixed=False)
+    request = robot.request(NAME)
+    whole = trace(request.algorithm, request.mechanism, request.options)
+    assert len(whole.live()) > LONG
+    program = request.program()
+    assert isinstance(program, StagedProgram)
+    assert program.length() < min(STAGED, len(whole.live()))
+    assert program.operations() < 1.3 * whole.operations()
+    assert not request.too_long
+
+
+def test_keys_follow_what_is_repeated():
+    one, same, other = (staged(tree(1).with_payload(mass)) for mass in (1.0, 1.0, 2.0))
+    assert key(one) == key(same)
+    assert key(one) != key(other)
+
+
+def test_zeros_and_numbers_of_rows_stay_structure():
+    graph = Graph()
+    driver = Repeating(tree(0).mechanism, graph)
+    x, y = graph.input("x"), graph.input("y")
+    found = driver.repeat(lambda a, row: [a * row[0], row[1] * 5, row[0] * 0], x,
+                          [[y, 2.0], [x, 2.0]])
+    (step,) = driver.steps
+    assert step.operations() == 1  # 2 * 5 was computed here
+    assert (found[0][1], found[1][2]) == (10.0, 0.0)
+    assert [set(row) for row in step.rows] == [{0}, {0}]
+    assert Unrolled(tree(0).mechanism).repeat(
+        lambda a, row: [a * row[0]], 3.0, [[1.0], [2.0]]) == [[3.0], [6.0]]
+
+
+def test_computing_with_results_of_repeated_steps_is_refused():
+    robot, request = tree(0), tree(0).request(NAME)
+
+    class Twice:
+        def __getattr__(self, name):
+            return getattr(request.algorithm, name)
+
+        @staticmethod
+        def text(driver, options, q, qd, tau, f_ext):
+            found = request.algorithm.text(driver, options, q, qd, tau, f_ext)
+            return [[[2.0 * x for x in row] for row in matrix] for matrix in found]
+
+    with pytest.raises(ValueError, match="computes with results of a repeated step"):
+        trace_staged(Twice(), robot.mechanism, request.options)  # pyright: ignore
