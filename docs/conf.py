@@ -26,7 +26,7 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["README.md", "_build"]
 nitpicky = False
 default_role = "literal"
-pygments_style = "tango"
+pygments_style = "a11y-light"
 pygments_dark_style = "monokai"
 
 myst_enable_extensions = ["dollarmath"]
