@@ -26,7 +26,7 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["README.md", "_build"]
 nitpicky = False
 default_role = "literal"
-pygments_style = "tango"
+pygments_style = "a11y-light"
 pygments_dark_style = "monokai"
 
 myst_enable_extensions = ["dollarmath"]
@@ -52,6 +52,8 @@ PLACES = {"../CONTRIBUTING.md": "contributing.md", "../CHANGELOG.md": "changelog
 """How links begin in the repository, and where they lead in the site."""
 SPECIAL = re.compile(r"(`[^`]*`)|([*|]|_(?!\w))")
 """What is code, or what would be markup to reStructuredText; docstrings are plain text."""
+PAGE = re.compile(r"(?<![`/])docs/([\w-]+)\.md")
+"""A page that a docstring names."""
 
 
 def lead_to_pages(app: Any, docname: str, source: list[str]) -> None:
@@ -97,8 +99,8 @@ def as_restructured_text(app: Any, what: str, name: str, item: Any, options: Any
             literal = True
         elif line.strip() and not indented:
             literal = False
-        written.append(line if doctest or literal else
-                       SPECIAL.sub(lambda m: m[1] or f"\\{m[2]}", line))
+        written.append(line if doctest or literal else PAGE.sub(
+            r":doc:`/\1`", SPECIAL.sub(lambda m: m[1] or f"\\{m[2]}", line)))
     lines[:] = written
 
 

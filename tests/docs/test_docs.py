@@ -71,9 +71,16 @@ def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
 
 @pages
 def test_blocks_are_of_kinds_that_tests_know(page):
-    """No Python that is spelled so that nothing runs it."""
-    kinds = re.findall(r"^```([^`\n]+)$", page.read_text("utf-8"), re.MULTILINE)
-    assert {kind for kind in kinds if not kind.startswith("{")} <= KINDS
+    """No Python that is spelled so that nothing runs it, no command that is not checked."""
+    text = page.read_text("utf-8")
+    kinds = re.findall(r"^```(.*)$", text, re.MULTILINE)
+    assert set(kinds[1::2]) <= {""}
+    assert {kind for kind in kinds[::2] if not kind.startswith("{")} <= KINDS
+    assert not re.search(r"^    (?:nlink|python|\./run) ", outside_of_blocks(text), re.MULTILINE)
+
+
+def outside_of_blocks(text: str) -> str:
+    return re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
 @pages

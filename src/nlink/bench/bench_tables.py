@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nlink.bench import first_calls
 from nlink.bench.casadi_peer import CASADI
 from nlink.bench.closed_chains_bench import LOOPED
 from nlink.bench.derivatives_bench import DERIVATIVES, DIFFERENCES, QUADRUPED
@@ -184,7 +185,8 @@ def markdown(bench: Bench) -> str:
         "# Benchmarks", "", "Written by `nlink bench --markdown FILE` on the machine named; run it "
         "on yours. Times are the best of many repeats, all in one run on the same states, and only "
         "the ratios mean something.", "", conditions(bench),
-        *_call_lines(bench, arms), *_urdf_peer_lines(bench, arms), *_kernel_lines(bench, arms),
+        *_call_lines(bench, arms), *_first_call_lines(bench),
+        *_urdf_peer_lines(bench, arms), *_kernel_lines(bench, arms),
         *_derivative_lines(bench, arms), *_loop_lines(bench), *_chain_lines(bench), "",
         "## Of the core's FMA peak", "",
         *(f"- {line}" for line in limits(bench)), *_limit_lines(bench), ""])
@@ -219,6 +221,25 @@ def _call_lines(bench: Bench, arms: Sequence[str]) -> list[str]:
     gains = [f"{robot} {r:.2f}x" for robot in arms
              if (r := bench.ratio(robot, large, "nlink 2 threads", "nlink 1 thread"))]
     return [*lines, "", f"Two threads against one, {LARGE_BATCH} states: {', '.join(gains)}."]
+
+
+def _first_call_lines(bench: Bench) -> list[str]:
+    """What compiling costs: first calls of a process, without and with kernels on disk."""
+    names = list(dict.fromkeys(t.robot for t in bench.timings if t.method == first_calls.COMPILED))
+    if not names:
+        return []
+    whats = (*first_calls.CALLS, first_calls.SIMULATION)
+    lines = ["", "## The first call", "", "Milliseconds of the first call in a new process, which "
+             "traces and compiles; below, of the same call once the kernel is on disk. "
+             "`simulate` is `nlink.simulate` by rkf45.", "",
+             _line(["robot", "kernel", *(what.replace("_", " ") for what in whats)]),
+             "|---|---|" + "---:|" * len(whats)]
+    for robot in names:
+        for method in (first_calls.COMPILED, first_calls.LOADED):
+            found = [bench.seconds(robot, what, method) for what in whats]
+            lines.append(_line([robot, method.removeprefix("first call, ").removeprefix("kernel "),
+                                *(f"{1e3 * x:.0f}" if x else "" for x in found)]))
+    return lines
 
 
 def _kernel_lines(bench: Bench, arms: Sequence[str]) -> list[str]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from nlink.bench.closed_chains_bench import bench_loops
 from nlink.bench.derivatives_bench import QUADRUPED, bench_derivatives, bench_linearized_step
+from nlink.bench.first_calls import bench_first_calls
 from nlink.bench.peers import bench_mobility, bench_mujoco, bench_pinocchio
 from nlink.bench.timing import Bench, adder, best, best_call, caller, filler
 from nlink.bench.urdf_peers import URDF_PEERS, bench_urdf_peers
@@ -64,6 +65,8 @@ def run_bench(robots: Sequence[str] | None = None, *,
         _bench_robot(bench, robot, seconds)
         _bench_limits(bench, robot, rates)
     if not robots:  # nothing was asked for in particular
+        progress("first calls, in new processes")
+        bench_first_calls(bench)
         progress("humanoid with a floating base")
         _bench_humanoid(bench, seconds, rates)
         progress("linearised step of a quadruped")

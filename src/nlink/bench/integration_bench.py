@@ -40,8 +40,6 @@ class Line:
     ours: float
     peer: str
     theirs: float | None
-    target: float
-    """The ratio aimed at."""
     error: float | None = None
     peer_error: float | None = None
 
@@ -81,7 +79,7 @@ def run_simulation_bench(name: str = "puma560", *, repeats: int = 5,
         ours, run = _best(one, 3 * repeats)
         error = float(np.abs(run.q[round(CHECK / EVERY)] - exact).max())
         bench.lines.append(Line(f"{name}, one trajectory of {SPAN:g} s, {method}", ours,
-                                "SciPy DOP853 around pin.aba", theirs, 30, error, peer_error))
+                                "SciPy DOP853 around pin.aba", theirs, error, peer_error))
     progress(f"an ensemble of {ENSEMBLE}")
     q0 = np.random.default_rng(0).normal(scale=0.1, size=(ENSEMBLE, robot.n))
     for method in ("dop853",):
@@ -92,7 +90,7 @@ def run_simulation_bench(name: str = "puma560", *, repeats: int = 5,
         ours, _ = _best(many, repeats)
         bench.lines.append(Line(
             f"{name}, one of {ENSEMBLE} trajectories, {method}, two threads", ours / ENSEMBLE,
-            "SciPy DOP853 around pin.aba", theirs, 200))
+            "SciPy DOP853 around pin.aba", theirs))
     progress("fixed steps")
     steps = round(1.0 / STEP)
 
@@ -103,7 +101,7 @@ def run_simulation_bench(name: str = "puma560", *, repeats: int = 5,
     ours, _ = _best(fixed, repeats)
     bench.lines.append(Line(f"{name}, one RK4 step of {STEP * 1e3:g} ms, ensemble, one thread",
                             ours / ENSEMBLE / steps, "mujoco.rollout, RK4",
-                            _mujoco(bench, robot, steps), 20))
+                            _mujoco(bench, robot, steps)))
     progress("a stiff motion")
     bench.lines.append(_stiff(robot, name, repeats))
     return bench
@@ -124,7 +122,7 @@ def _stiff(robot: Robot, name: str, repeats: int) -> Line:
     theirs, other = _best(lambda: run("radau"), 1)
     error, peer_error = (float(np.abs(each.q[-1] - exact).max()) for each in (mine, other))
     return Line(f"{name}, stiff springs, {CHECK:g} s, rodas5p", ours, "SciPy Radau around nlink",
-                theirs, 50, error, peer_error)
+                theirs, error, peer_error)
 
 
 def _best(call: Callable[[], Any], repeats: int) -> tuple[float, Any]:
@@ -175,14 +173,13 @@ def _mujoco(bench: SimulationBench, robot: Robot, steps: int) -> float | None:
 
 
 def rows(bench: SimulationBench) -> list[tuple[str, ...]]:
-    """What a table shows: what, ours, beside, theirs, ratio, the bound, errors at 2 s."""
+    """What a table shows: what, ours, beside, theirs, ratio, errors at 2 s."""
     shown = []
     for line in bench.lines:
         theirs = "" if line.theirs is None else _seconds(line.theirs)
         ratio = "missing" if line.ratio is None else f"{line.ratio:.0f}x"
         errors = "" if line.error is None else f"{line.error:.0e} / {line.peer_error or 0:.0e}"
-        shown.append((line.what, _seconds(line.ours), line.peer, theirs, ratio,
-                      f"{line.target:g}x", errors))
+        shown.append((line.what, _seconds(line.ours), line.peer, theirs, ratio, errors))
     return shown
 
 
@@ -193,10 +190,10 @@ def _seconds(value: float) -> str:
     return f"{value * 1e9:.3g} ns"
 
 
-HEADINGS = ("what", "nlink", "beside", "its time", "ratio", "target", "errors at 2 s")
+HEADINGS = ("what", "nlink", "beside", "its time", "ratio", "errors at 2 s")
 
 
 def markdown(bench: SimulationBench) -> str:
     """The table as Markdown."""
-    lines = ["| " + " | ".join(HEADINGS) + " |", "|---|---:|---|---:|---:|---:|---|"]
+    lines = ["| " + " | ".join(HEADINGS) + " |", "|---|---:|---|---:|---:|---|"]
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows(bench)), ""])

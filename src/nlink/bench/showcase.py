@@ -17,6 +17,7 @@ from nlink.bench.timing import best, best_call, caller
 from nlink.compute.engines import kernel
 from nlink.formats.bridges import to_pinocchio
 from nlink.formats.files import write_text
+from nlink.papers.reproduce import reproduce
 from nlink.reaching.inverse_kinematics import ik
 from nlink.reaching.paths import Arc, reach
 from nlink.reaching.tasks import AlignAxis
@@ -35,21 +36,21 @@ Progress = Callable[[float, str], None]
 
 
 def showcase(out: str | Path, progress: Progress = lambda _share, _what: None) -> Path:
-    """Compute everything and write `report.html` into a directory."""
+    """Compute everything and write `report.html` into a directory, with the page of the papers'
+    experiments below it."""
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     page = Page("nlink in a minute")
     page.text("Dynamics, inverse kinematics, simulation and control of robots and other mechanisms "
               "from Python. All that this page shows was computed when it was made.")
     parts = (("an arm follows a path", _path), ("a controller", _control),
-             ("a closed chain", _closed_chain), ("speed", _speed))
+             ("a closed chain", _closed_chain), ("speed", _speed), ("the papers", _papers))
     for k, (what, part) in enumerate(parts):
         progress(k / len(parts), what)
-        part(page)
+        part(page, out)
     page.section("Further")
-    page.text("nlink reproduce --out DIR runs the experiments of the papers again, with what "
-              "agrees and what does not; nlink view ROBOT shows a robot in the browser; nlink "
-              "bench measures everything; ./run docs builds the documentation.")
+    page.text("`nlink view ROBOT` shows a robot in the browser, `nlink bench` measures everything, "
+              "and `./run docs` builds the documentation.")
     page.text(f"nlink {nlink.__version__}, {date.today().isoformat()}, Python "
               f"{platform.python_version()}, {cpu_name()}.", "muted")
     path = out / "report.html"
@@ -59,10 +60,11 @@ def showcase(out: str | Path, progress: Progress = lambda _share, _what: None) -
 
 
 def _play(page: Page, run: Run, caption: str) -> None:
-    page.frame(inline_frame(motion_page(Clip.of(run, frames=300), compact=True)), caption)
+    page.frame(inline_frame(motion_page(Clip.of(run, frames=300), compact=True, playing=True)),
+               caption)
 
 
-def _path(page: Page) -> None:
+def _path(page: Page, _out: Path) -> None:
     """The Panda's hand along a line and an arc."""
     robot = load("panda")
     start = ik(robot, [0.45, -0.2, 0.4], tasks=[AlignAxis([0, 0, -1])]).q
@@ -75,17 +77,17 @@ def _path(page: Page) -> None:
     run = simulate(robot, way.q[0], t=way.duration, tau=ComputedTorque(robot, way, 400.0, 40.0))
     off = np.abs(robot.pose(run.q[-1])[:3, 3] - end[:3, 3]).max()
     page.section("An arm follows a path")
-    page.text(f"nlink.ik finds where the joints must be, nlink.reach leads the hand along a line "
-              f"and an arc as fast as rates, accelerations and efforts allow, which takes "
-              f"{way.duration:.2f} s, and nlink.simulate runs it under computed torque. The hand "
+    page.text(f"`nlink.ik` finds where the joints must be, `nlink.reach` leads the hand along a "
+              f"line and an arc as fast as rates, accelerations and efforts allow, which takes "
+              f"{way.duration:.2f} s, and `nlink.simulate` runs it under computed torque. The hand "
               f"ends {off:.0e} m from where it should.")
-    _play(page, run, "The Panda: drag to turn, move the slider")
+    _play(page, run, "The Panda: drag to turn, pause to move the slider")
     share = run.tau / robot.limits.effort
     page.panels(figures.single_panels(run.t, {"torque": 100 * share}, robot.qd_names,
                                       ["% of effort"] * robot.n), "Torques of the joints")
 
 
-def _control(page: Page) -> None:
+def _control(page: Page, _out: Path) -> None:
     """Loads that a controller does not know of, with and without integral action."""
     arm = load("planar3")
     goal = np.array([0.6, -0.8, 0.5])
@@ -105,7 +107,7 @@ def _control(page: Page) -> None:
                 "Error of the first joint", list(degrees))
 
 
-def _closed_chain(page: Page) -> None:
+def _closed_chain(page: Page, _out: Path) -> None:
     """A Stewart platform falls."""
     robot = load("stewart")
     run = simulate(robot, t=1.5)
@@ -117,7 +119,7 @@ def _closed_chain(page: Page) -> None:
     _play(page, run, "The Stewart platform falls")
 
 
-def _speed(page: Page) -> None:
+def _speed(page: Page, _out: Path) -> None:
     """Times of this machine, beside the peers that are installed."""
     rows = [row for name in ("puma560", "panda") for what in COMPUTATIONS
             for row in _timings(load(name), what)]
@@ -130,6 +132,14 @@ def _speed(page: Page) -> None:
               if not find_spec(module)]
     if absent:
         page.text(f"Not installed, and so not measured: {', '.join(absent)}.", "muted")
+
+
+def _papers(page: Page, out: Path) -> None:
+    """The page of `nlink reproduce`, in a directory of its own."""
+    path = reproduce(out / "papers")
+    page.section("The papers behind it")
+    page.text(f"[The experiments of the papers, run again]({path.relative_to(out).as_posix()}): "
+              "what agrees, what does not, and why. `nlink reproduce` makes that page alone.")
 
 
 def _timings(robot: Robot, what: str, seconds: float = 0.15) -> list[tuple[str, ...]]:

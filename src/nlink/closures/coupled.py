@@ -89,7 +89,7 @@ class Coupled:
         return batch("qd", qd, (self.n,)) @ self.E.T
 
     def reduce(self, tau: ArrayLike) -> Array:
-        """What joint forces of the robot do together: E^T tau."""
+        """The robot's joint forces in the coordinates of `joints`: E^T tau."""
         return batch("tau", tau, (self.robot.n,)) @ self.E
 
     @property
@@ -99,7 +99,7 @@ class Coupled:
 
     def random_state(self, rng: np.random.Generator | int | None = None,
                      shape: tuple[int, ...] = ()) -> tuple[Array, Array]:
-        """q and qd at random, as of the robot; limits of the mimic joints are not looked at."""
+        """Random q and qd, as for the robot; the limits of mimic joints are ignored."""
         q, qd = self.robot.random_state(rng, shape)
         return q[..., self._coordinates], qd[..., self._rates]
 

@@ -106,7 +106,7 @@ class Computations:
 
     def call_ports(self, name: str, arguments: tuple[Any, ...], how: How, wrenches: bool,
               frame: int | str | tuple[int | str, ...]) -> Any:
-        """The same with all arrays in the order of the ports.
+        """A computation by its name, with its arrays in the order of its ports, `out` last.
 
         >>> import nlink
         >>> robot = nlink.load("double_pendulum")

@@ -92,8 +92,8 @@ class Editable(Computations):
     def with_payload(self, mass: float, com: ArrayLike = (0.0, 0.0, 0.0),
                      inertia: ArrayLike | None = None, frame: int | str = -1) -> Self:
         """The same mechanism with a body fixed in a frame: a mass, its centre and its inertia
-        about it (3x3 or three moments) in that frame's axes. The link that carries it takes it
-        up, so that links and frames are as before.
+        about it (3x3 or three moments) in that frame's axes. It becomes part of the link
+        that carries it, so links and frames keep their numbers.
 
         >>> import nlink
         >>> nlink.load("planar3").with_payload(2.0).gravity_torque([0, 0, 0])
@@ -106,7 +106,7 @@ class Editable(Computations):
         """The same mechanism with other friction in its joints: viscous, per rad/s or m/s, and
         dry, in N m or N; `more` are the other fields of `nlink.Friction`, as `breakaway`.
 
-        Each is a number for all joints (but free ones), one for each of `moving_joints`, or
+        Each is a number for all joints (except free ones), one for each of `moving_joints`, or
         numbers by the names of joints. What is not given stays.
 
         >>> import nlink
@@ -145,9 +145,9 @@ class Editable(Computations):
         """The same mechanism with its base elsewhere in the world: moved by a pose (4x4, or a
         `nlink.Pose`), and free or fixed if `floating` is given.
 
-        Frames fixed in the base go with it; gravity stays as it is in the world. Freed is the
-        base body, as by `nlink.load(..., floating=True)`; fixed is a free one where its
-        coordinates are neutral.
+        Frames fixed in the base go with it; gravity stays as it is in the world. With
+        `floating=True` the base body becomes free, as with `nlink.load(..., floating=True)`; with
+        False a free one is fixed where its coordinates are neutral.
 
         >>> import nlink
         >>> robot = nlink.load("double_pendulum")
@@ -167,9 +167,9 @@ class Editable(Computations):
         the configuration q in which they are held (`neutral` if not given).
 
         The others keep their names, numbers and data; links stay as links on fixed joints. M of
-        it is M without the rows and columns of the locked rates. Joints that follow a locked
-        one are locked where they follow to. A loop that no moving joint is part of any more is
-        left out if it is closed, and refused if not.
+        it is M without the rows and columns of the locked rates. A joint that mimics a
+        locked one is locked at the corresponding position. A loop that no moving joint is part of
+        any more is left out if it is closed, and refused if not.
 
         >>> import nlink
         >>> robot = nlink.load("puma560").lock({"joint5": 0.3, "joint6": 0.0})

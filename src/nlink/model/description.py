@@ -224,7 +224,7 @@ class Description:
 
     @property
     def children(self) -> dict[int, list[int]]:
-        """The numbers of the links that hang on a link, 0 being the base; none if no key."""
+        """The numbers of the links that each link carries, 0 being the base; leaves have no key."""
         below: dict[int, list[int]] = {}
         for number, joint in enumerate(self.joints, 1):
             below.setdefault(joint.parent, []).append(number)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Mimic:
-    """Whom a joint follows: q = multiplier * q of `joint` + offset, as data. The algorithms let
-    every joint move independently; `nlink.Coupled` makes it follow.
+    """Which joint another follows: q = multiplier * q of `joint` + offset, as data. The algorithms
+    let every joint move independently; `nlink.Coupled` makes it follow.
 
     >>> import nlink
     >>> nlink.Mimic("finger_left", multiplier=-1.0).multiplier

@@ -29,7 +29,7 @@ def the_arms(report: PaperReport) -> None:
     """[Saha99] Table 3, [Saha03] Table II: the arms as computed with, and how they look."""
     page = report.page
     page.section("The arms")
-    page.gallery({f"The {name} arm": _picture(report.arms[name])
+    page.gallery({f"The {name} arm": _picture(report.arms[name], f"The {name} arm")
                   for name in ("planar", "Stanford", "PUMA")})
     page.text("The planar arm has three rods of 1 m and 1 kg. The PUMA of [Saha03] Table II(ii) is "
               "printed with negative moments of inertia, as they result if $(I_{xx}, I_{yy}, "
@@ -41,13 +41,13 @@ def the_arms(report: PaperReport) -> None:
             page.table(ROW_HEAD, report.arms[arm].rows())
 
 
-def _picture(arm: Arm) -> str:
+def _picture(arm: Arm, words: str) -> str:
     """The arm half-way along its motion, in the colours of the reader."""
     light, dark = (base64.b64encode(arm.robot.png(None, (arm.start + arm.end) / 2, theme=theme,
                                                   width=WIDTH, height=HEIGHT)).decode("ascii")
                    for theme in ("light", "dark"))
     return (f'<picture><source media="(prefers-color-scheme: dark)" '
-            f'srcset="data:image/png;base64,{dark}"><img alt="" width={WIDTH} '
+            f'srcset="data:image/png;base64,{dark}"><img alt="{words}" width={WIDTH} '
             f'height={HEIGHT} src="data:image/png;base64,{light}"></picture>')
 
 

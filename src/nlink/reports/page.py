@@ -44,6 +44,7 @@ svg * { stroke-linejoin: round; } svg text { font-family: inherit !important; }
   color: var(--muted); margin-bottom: .4rem; } .key svg { width: 2.2em; height: .7em;
   margin-right: .4em; }
 .gallery figure { margin: .4rem 0; } .gallery img { width: 100%; height: auto; display: block; }
+code { font: .92em ui-monospace, "DejaVu Sans Mono", monospace; }
 math { font-size: 1.1em; font-family: "STIX Two Math", "Cambria Math", "Latin Modern Math",
   "DejaVu Math TeX Gyre", math; } .equations { display: grid; gap: .2rem 1.2rem; margin: .8rem 0;
   grid-template-columns: max-content 1fr; align-items: center; overflow-x: auto; }
@@ -64,11 +65,15 @@ tr.ours td { font-weight: 600; }
   .claims tr { border-bottom: 1px solid var(--rule); padding: .6rem 0; }
   .claims td:first-child { font-weight: 600; } .claims td:nth-child(n + 3)::before {
     content: attr(data-head) ": "; color: var(--muted); }
+  td, th { padding-right: .55rem; } table { font-size: .84rem; }
+  .figures th { white-space: normal; } .figures .words { min-width: 4.5rem; }
   .panels { display: flex; overflow-x: auto; } .panels svg { flex: 0 0 76%; }
   .equations { grid-template-columns: 1fr; }
   figure { margin-inline: -.5rem; padding: .7rem .6rem .4rem; } }
 """
 _NUMBER = re.compile(r"(?:[\s\d.,>MAes-]|never)*")
+_CODE = re.compile(r"`([^`]+)`")
+_LINK = re.compile(r"\[([^]]+)\]\(([\w/.#-]+)\)")
 
 
 @dataclass(slots=True)
@@ -88,7 +93,7 @@ class Page:
         self.parts.append(f"<h3>{html.escape(title)}</h3>")
 
     def text(self, words: str, kind: str = "") -> None:
-        """A paragraph; what stands between dollar signs is an equation."""
+        """A paragraph with equations between dollar signs, `code` and [words](links)."""
         mark = f' class="{kind}"' if kind else ""
         self.parts.append(f"<p{mark}>{_inline(words)}</p>")
 
@@ -164,9 +169,9 @@ def _cell(text: str, words: bool, head: str) -> str:
 
 
 def _inline(words: str) -> str:
-    """Text with equations between dollar signs."""
-    return "".join(mathml(part) if k % 2 else html.escape(part)
-                   for k, part in enumerate(words.split("$")))
+    """Text with equations between dollar signs, code between backticks, links in brackets."""
+    return "".join(mathml(part) if k % 2 else _LINK.sub(r'<a href="\2">\1</a>', _CODE.sub(
+        r"<code>\1</code>", html.escape(part))) for k, part in enumerate(words.split("$")))
 
 
 def _swatch(number: int) -> str:

@@ -171,7 +171,7 @@ class PID(_Tracking):
             clip(a, -most, most) for a, most in zip(u, self.effort, strict=True)]
 
     def rates(self, t: Scalar, q: Any, qd: Any, x: Any) -> list[Scalar]:
-        """xdot."""
+        """The rate of the integral, xdot."""
         u, e = self._wanted(t, q, qd, x)
         if self.effort is None:
             return e

@@ -68,12 +68,9 @@ def run_figure(run: Run, *, what: str = "q", title: str = "") -> Figure:
         curves["desired"] = run.desired
     failed = len(run.failed)
     note = f"{note}, {failed} not to the end" if failed else note
-    bounds = _bounds(run, what)
-    if bounds is not None and np.isfinite(bounds).any():
-        note += "; dotted: limits"
     return panels(run.t, curves, names, units, subtitle=note,
                   title=title or f"{plain(run.robot.name)}: {WORDS[what]}",
-                  bands=values if total > CURVES else None, bounds=bounds)
+                  bands=values if total > CURVES else None, bounds=_bounds(run, what))
 
 
 def _sampled(run: Run, what: str) -> np.ndarray:
@@ -150,6 +147,7 @@ def panels(t: np.ndarray, curves: Mapping[str, np.ndarray], names: Sequence[str]
     figure = figure_class(figsize=(max(7.0, 3.4 * columns), height), layout=ConstrainedLayoutEngine(
         rect=(0, 0, 1, 1 - 0.62 / height), w_pad=0.08, h_pad=0.06))
     axes = figure.subplots(rows, columns, sharex=True, squeeze=False).ravel()
+    near = False
     for k, axis in enumerate(axes):
         if k >= len(names):
             axis.set_visible(False)
@@ -159,12 +157,13 @@ def panels(t: np.ndarray, curves: Mapping[str, np.ndarray], names: Sequence[str]
         _draw(axis, t, curves, k, names[k], units[k], log=log,
               styles=STYLES if legend else ("-",))
         if bounds is not None:
-            _draw_bounds(axis, bounds[0][k], bounds[1][k])
+            near |= _draw_bounds(axis, bounds[0][k], bounds[1][k])
     if not log:
         _level(list(axes), units)
     for axis in axes[max(0, len(names) - columns):len(names)]:
         axis.set_xlabel("time, s", color=MUTED)
         axis.tick_params(labelbottom=True)
+    subtitle += "; dotted: limits" if near else ""
     plots.head(figure, title, subtitle, axes[0] if legend else None)
     return figure
 
@@ -179,13 +178,14 @@ def _shade(axis: Any, t: np.ndarray, values: np.ndarray) -> None:
                               label=label)
 
 
-def _draw_bounds(axis: Any, *bounds: float) -> None:
-    """Limits that are within the panel, or almost."""
+def _draw_bounds(axis: Any, *bounds: float) -> bool:
+    """Limits that are within the panel, or almost; whether there are any."""
     low, high = axis.get_ylim()
     room = 0.3 * (high - low)
-    for bound in bounds:
-        if low - room <= bound <= high + room:
-            axis.axhline(bound, color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)))
+    near = [bound for bound in bounds if low - room <= bound <= high + room]
+    for bound in near:
+        axis.axhline(bound, color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)))
+    return bool(near)
 
 
 def _level(axes: Sequence[Any], units: Sequence[str]) -> None:

@@ -71,7 +71,7 @@ class _TwoParameters:
 
 @dataclass(frozen=True)
 class Uniform(_TwoParameters):
-    """From a to b: a + (b - a) u.
+    """The uniform distribution from a to b: a + (b - a) u.
 
     >>> Uniform(0.0, 2.0).quantile(np.array([[0.25], [1.0]])).tolist()
     [[0.5], [2.0]]
@@ -84,7 +84,7 @@ class Uniform(_TwoParameters):
 
 @dataclass(frozen=True)
 class LogUniform(_TwoParameters):
-    """From a to b, uniform in the logarithm: a (b / a)^u.
+    """The distribution from a to b that is uniform in the logarithm: a (b / a)^u.
 
     >>> LogUniform(1.0, 100.0).quantile(np.array([[0.5]])).tolist()
     [[10.0]]
@@ -102,7 +102,7 @@ class LogUniform(_TwoParameters):
 
 @dataclass(frozen=True)
 class Normal(_TwoParameters):
-    """With mean a and standard deviation b: a + b Phi^-1(u).
+    """The normal distribution with mean a and standard deviation b: a + b Phi^-1(u).
 
     >>> from nlink.sweeps import Normal
     >>> float(Normal(1.0, 0.1).quantile(0.5).round(6))

@@ -47,7 +47,7 @@ class StoredArray:
 
 @dataclass(frozen=True)
 class Study:
-    """What is varied, how it is simulated, and what is kept; made by `study_of`.
+    """What varies, how it is simulated and what is kept; made by `read_study` and `nlink.sweep`.
 
     >>> import tempfile
     >>> from pathlib import Path

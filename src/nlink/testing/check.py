@@ -58,7 +58,7 @@ class CheckReport:
 
     @property
     def verdict(self) -> str:
-        """One sentence."""
+        """The result, in one sentence."""
         broken = [row.law for row in self.rows if not row.ok]
         said = "; ".join(finding.message for finding in self.findings)
         if broken:

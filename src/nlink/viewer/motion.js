@@ -372,6 +372,7 @@ play.onclick = () => {
   shown.playing = !shown.playing; press();
   if (shown.playing) { before = performance.now(); requestAnimationFrame(tick); }
 };
+if (head.playing && !matchMedia("(prefers-reduced-motion: reduce)").matches) play.click();
 speed.onchange = () => { shown.speed = Number(speed.value); };
 again.onclick = () => { reset(); redraw(); };
 // drag turns, shift or two fingers shift, the wheel or a pinch comes nearer

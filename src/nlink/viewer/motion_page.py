@@ -63,13 +63,16 @@ class _Bytes:
         return base64.b64encode(zlib.compress(b"".join(self.data), 9)).decode("ascii")
 
 
-def motion_page(clip: Clip, *, triangles: int = PAGE_TRIANGLES, compact: bool = False) -> str:
-    """The page of a clip; `compact` is without curves, for a report or a notebook."""
+def motion_page(clip: Clip, *, triangles: int = PAGE_TRIANGLES, compact: bool = False,
+                playing: bool = False) -> str:
+    """The page of a clip; `compact` is without curves, for a report or a notebook, and `playing`
+    begins by itself, unless the reader has asked the browser for less motion."""
     data = _Bytes()
     camera = Camera.around(clip.scene, _swept(clip), 1.4)
     parts, words = _within(clip.scene, triangles)
     head = {
-        "title": clip.title, "compact": compact, "t": data.add(clip.t.astype(np.float32)),
+        "title": clip.title, "compact": compact, "playing": playing,
+        "t": data.add(clip.t.astype(np.float32)),
         "links": clip.places.shape[2], "trajectories": len(clip.places), "total": clip.total,
         "status": clip.status,
         "p": data.add(clip.places[..., :3, 3].astype(np.float32).transpose(2, 3, 0, 1)),
