@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nlink.iterations.event_search import EventHandling
+from nlink.iterations.event_handling import EventHandling
 from nlink.iterations.integration import Integration, Method
 from nlink.iterations.sampling import Sampling
 from nlink.iterations.switching import Switching
