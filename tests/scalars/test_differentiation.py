@@ -9,9 +9,10 @@ import pytest
 
 import nlink
 from nlink.scalars.differentiation import pullback, pushforward
-from nlink.scalars.graph import Graph, evaluate
+from nlink.scalars.graph import Graph
 from nlink.scalars.lookup import Table
 from nlink.scalars.primitives import PRIMITIVES
+from nlink.scalars.traversal import evaluate
 
 NUMERIC = [row for row in PRIMITIVES.values() if not row.is_truth and row.arity
            and not row.truths and row.name not in ("float_bits", "from_float_bits", "scramble")]

@@ -12,8 +12,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from nlink.scalars.functions import cos, less, maximum, minimum, sign, sin, sqrt, where
-from nlink.scalars.graph import Graph, evaluate, reachable, substitute
+from nlink.scalars.graph import Graph
 from nlink.scalars.lookup import Table
+from nlink.scalars.traversal import evaluate, reachable, substitute
 
 EPS = np.finfo(float).eps
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from nlink.iterations.recording import Call, Pass, Recording, Statement, When, reads
-from nlink.scalars.graph import Node, reachable
+from nlink.scalars.graph import Node
+from nlink.scalars.traversal import reachable
 
 
 def share_columns(recording: Recording, placed_already: Collection[str]) -> dict[str, int]:

@@ -45,7 +45,8 @@ from nlink.programs.rolled_tracing import trace_rolled
 from nlink.programs.tracing import WRENCHES, flat_input, flat_output, ports
 from nlink.scalars.differentiation import fewest_operations, pullback, pushforward
 from nlink.scalars.functions import Scalar
-from nlink.scalars.graph import Graph, Node, evaluate, substitute
+from nlink.scalars.graph import Graph, Node
+from nlink.scalars.traversal import evaluate, substitute
 from nlink.scalars.tree import leaves, map_leaves
 
 KINDS = ("jvp", "vjp", "hvp", "derivatives")

@@ -42,7 +42,8 @@ from nlink.programs.rolled_program import (
     Write,
 )
 from nlink.scalars.differentiation import pullback, pushforward
-from nlink.scalars.graph import Graph, Node, reachable, substitute
+from nlink.scalars.graph import Graph, Node
+from nlink.scalars.traversal import reachable, substitute
 
 Value = tuple[str, int, int]
 """What a sweep keeps or passes: which of both, the number of the sweep, the place."""

@@ -15,7 +15,8 @@ import numpy as np
 
 from nlink.programs.program import Port
 from nlink.scalars.functions import Scalar
-from nlink.scalars.graph import Node, operation, reachable
+from nlink.scalars.graph import Node, operation
+from nlink.scalars.traversal import reachable
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ passes: abs' (0) = 0 and sign' = floor' = table' = 0; of equal arguments, `minim
 take the first one's; sqrt'(0) is inf, and log'(0) too. What `where` does not choose has no part in
 the derivative, even if it is nan or inf.
 
->>> from nlink.scalars.graph import Graph, evaluate
+>>> from nlink.scalars.graph import Graph
+>>> from nlink.scalars.traversal import evaluate
 >>> g = Graph()
 >>> x, y = g.input("x"), g.input("y")
 >>> slopes = pullback([x * x * y], [g.const(1)], [x, y])
@@ -26,8 +27,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from nlink.scalars.graph import Graph, Node, operation, reachable
+from nlink.scalars.graph import Graph, Node, operation
 from nlink.scalars.primitives import Scalar
+from nlink.scalars.traversal import reachable
 
 
 def pushforward(results: Sequence[Node], tangents: Mapping[Node, Node]) -> list[Node]:

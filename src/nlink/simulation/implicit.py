@@ -38,7 +38,8 @@ from nlink.backends.llvm.rates import RolledRates
 from nlink.programs.program import Port, Program
 from nlink.scalars.differentiation import jacobian
 from nlink.scalars.functions import less, where
-from nlink.scalars.graph import Graph, Node, reachable
+from nlink.scalars.graph import Graph, Node
+from nlink.scalars.traversal import reachable
 
 if TYPE_CHECKING:
     from nlink.iterations.integration import Method

@@ -32,7 +32,8 @@ from nlink.programs.rolled_program import (
     Total,
     Write,
 )
-from nlink.scalars.graph import Node, reachable
+from nlink.scalars.graph import Node
+from nlink.scalars.traversal import reachable
 
 Value = tuple[int, int]
 """(sweep, k): value k that a sweep keeps for each joint, or sum k that it collects."""
