@@ -22,7 +22,7 @@ from nlink.programs.program import Port, Program
 from nlink.scalars.counting import Counted, count_program
 from nlink.scalars.functions import float_bits, from_float_bits
 from nlink.scalars.graph import Graph
-from nlink.scalars.lookup import Table
+from nlink.scalars.lookup import LookupTable
 from nlink.scalars.primitives import PRIMITIVES, Primitive, on
 from nlink.scalars.traversal import evaluate
 
@@ -247,7 +247,7 @@ def test_misuse_of_a_traced_value_names_what_to_use(misuse):
 def test_a_table_is_exported_to_c(tmp_path):
     g = Graph()
     program = Program("look_up", (Port("x", (1,)),), (Port("y", (1,)),),
-                      (Table([1.0, -4.0, 9.0])(g.input("x[0]")),))
+                      (LookupTable([1.0, -4.0, 9.0])(g.input("x[0]")),))
     source, _ = write_c([program], "table", tmp_path)
     assert "{1.0, (-4.0), 9.0}" in source.read_text()
 

@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from nlink.scalars.lookup import TABLES, Table
+from nlink.scalars.lookup import TABLES, LookupTable
 from nlink.scalars.primitives import FUSED, PRIMITIVES, Primitive, elementwise
 
 _MANY = (np.ndarray, list, tuple)
@@ -33,7 +33,7 @@ _NUMBERS = frozenset((float, int))
 _INDEX, _OFFLINE = python.attrgetter("index"), python.attrgetter("offline")
 
 
-def operation(name: str) -> Primitive | Table:
+def operation(name: str) -> Primitive | LookupTable:
     """An operation by its name: a primitive, a fused one, or a table."""
     return PRIMITIVES.get(name) or FUSED.get(name) or TABLES[name]
 
@@ -63,7 +63,7 @@ class Graph:
         self._most = math.inf if most is None else most
         self._table: dict[tuple, Node] = {}
         self._constants: dict[float, Node] = {}
-        self._rows: dict[str, Primitive | Table] = {}  # tables live as long as what reads them
+        self._rows: dict[str, Primitive | LookupTable] = {}  # keeps tables alive
 
     def _node(self, key: tuple, op: str, args: tuple[Node, ...] = (), *,
               value: float = math.nan, name: Any = "", offline: bool = True,
@@ -351,7 +351,7 @@ class Node:
         """A primitive of this node and others: what the functions of `nlink` call."""
         return self.graph.primitive(row.name, *args)
 
-    def table(self, table: Table) -> Node:
+    def table(self, table: LookupTable) -> Node:
         return self.graph.apply(TABLES.setdefault(table.name, table).name, self)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:

@@ -25,7 +25,7 @@ from nlink.scalars.functions import Scalar, Scalars
 from nlink.scalars.graph import Graph, Node
 from nlink.scalars.misuse import explained
 from nlink.simulation.applying import perform
-from nlink.simulation.moded_states import IMPACTS, SWITCHES, hybrid_dynamics, yielding
+from nlink.simulation.moded_states import IMPACTS, SWITCHES, hybrid_dynamics, impulse_response
 
 if TYPE_CHECKING:
     from nlink.iterations.integration import Method
@@ -230,7 +230,7 @@ class SystemPrograms:
         """One of `IMPACTS`."""
         system = self.system
         return self._program(name, lambda t, y, u: system.moded.struck(
-            name, yielding(system.robot, self._varied(u)), y))
+            name, impulse_response(system.robot, self._varied(u)), y))
 
     def _driven(self, t: Node, y: Sequence[Node], u: Sequence[Node],
                 ) -> tuple[Mechanism, Scalars, Scalars]:
