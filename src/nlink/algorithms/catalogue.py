@@ -63,7 +63,7 @@ class Algorithm:
     refuses: Callable[[Mechanism], str] = lambda mechanism: ""
     """Why it is not for a mechanism, as a clause; empty if it is."""
     in_parts: bool = False
-    """Of many joints it is cheaper computed by others, one after the other."""
+    """Whether it is cheaper, for many joints, to compute it by others, one after the other."""
     stand_in: str = ""
     """The formulation for states in which this one gives nan."""
 
@@ -322,7 +322,7 @@ def find(name: str, formulation: str | None = None, *, loops: bool = False) -> A
 
 
 def choose(name: str, known: dict[str, Algorithm], formulation: str | None) -> Algorithm:
-    """Of the formulations of a name the named one, or the first."""
+    """The named formulation, or the first."""
     if formulation is None:
         return next(iter(known.values()))
     if formulation not in known:

@@ -88,7 +88,7 @@ class TracedFunction:
         return self._run("hvp", (*args, cotangent, *tangents), engine, out)
 
     def gradient(self, *args: Any, engine: Engine | None = None, out: Any = None) -> Any:
-        """Of a function that gives a number, its derivative by each argument."""
+        """The derivative of a function that gives a number, by each argument."""
         if self.output.shape:
             raise ValueError(f"gradient: {self.name} gives an array of shape {self.output.shape}, "
                              "expected a number; `jacobian` is its derivative")

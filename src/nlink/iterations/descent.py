@@ -26,7 +26,7 @@ from nlink.iterations.text import Layout, State, equal, kept, totals, when
 from nlink.scalars.functions import less, less_equal, minimum, where
 
 DAMPING, FLOOR = 0.03, 1e-8
-"""Of the damping: what multiplies |r|^2, and what is left of it at a solution."""
+"""What multiplies |r|^2 in the damping, and the damping left at a solution."""
 LONG = 25
 """Steps that a start may take."""
 SETTLING = 8

@@ -158,7 +158,7 @@ class Domain:
     starts: dict[Slice, tuple[int, ...]]
     """The element of the port where each slice begins."""
     rates: tuple[int, ...] = ()
-    """Of joints, for columns: how many each has."""
+    """How many rates each joint has, for columns."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ def jacobian(results: Sequence[Node], sources: Sequence[Node]) -> list[list[Node
 
 
 def fewest_operations(ways: Sequence[list[list[Node]]]) -> list[list[Node]]:
-    """Of several matrices the one that takes the fewest operations."""
+    """The one of several matrices that takes the fewest operations."""
     return min(ways, key=lambda matrix: sum(
         not node.offline for node in reachable(x for row in matrix for x in row) if node.args))
 
@@ -148,7 +148,7 @@ def _zero(node: Node) -> bool:
 
 
 def _expect_inputs(nodes: Iterable[Node]) -> None:
-    """Of other nodes the graph may have used the parts, such as what a negation negates."""
+    """Refuse other nodes: the graph may have used their parts, such as what a negation negates."""
     for node in nodes:
         if node.op != "input":
             raise ValueError(f"a derivative by {node!r}, expected one by inputs of the graph")

@@ -54,7 +54,7 @@ class ModedRate:
 
     rate: int
     name: str
-    """Of its joint, with the number of the rate if that has several."""
+    """The name of its joint, with the number of the rate if that has several."""
     rubs: bool
     scale: float
     """The force that accelerates it by 1 /s^2, about."""
