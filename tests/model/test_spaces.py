@@ -8,6 +8,7 @@ import pytest
 
 import nlink
 from nlink.formats.bridges import pinocchio_order, to_pinocchio
+from nlink.model.coordinates import coordinate_units
 from nlink.model.spaces import Circle, Lines, Product, Rotations
 from nlink.programs.program import Port, Program
 from nlink.scalars.graph import Graph
@@ -90,3 +91,16 @@ def test_coordinates_of_products_keep_their_names():
     assert Product((Lines(1), Lines(1))).labels == ("1", "2")
     assert Product((Lines(1),)).labels == ("",)
     assert Product((Rotations(), Rotations())).labels == tuple("12345678")
+
+
+def test_a_coordinate_of_a_curved_space_has_no_unit_of_length():
+    class Wrapped(Lines):
+        flat = False
+
+    class Turning(nlink.Revolute):
+        name = "turning, wrapped"
+        space = Wrapped(1)
+
+    link = nlink.Link("link", mass=1.0)
+    description = nlink.Description("one", (link,), (nlink.Joint("hub", Turning()),))
+    assert coordinate_units(description) == ("",)
