@@ -80,3 +80,18 @@ def test_what_is_no_function_of_arrays_is_refused(f, shapes, message):
 
 def test_a_function_says_what_it_takes():
     assert repr(nlink.function(lambda x, A: A @ x, 2, (3, 2))).endswith("x (2,), A (3, 2) -> (3,)>")
+
+
+@pytest.mark.parametrize("use", [
+    lambda x: np.linalg.solve(np.array([[x[0], 1.0], [0.0, 2.0]]), x),
+    lambda x: np.linalg.inv(np.outer(x, x)),
+    lambda x: np.hypot(x, 1.0),
+    lambda x: np.round(x, 1),
+    lambda x: np.heaviside(x, 1.0),
+], ids=["solve", "inv", "hypot", "round", "heaviside"])
+def test_what_numpy_cannot_do_with_traced_values_is_said_in_a_sentence(use):
+    message = "traced values, expected numbers: use functions of nlink, or simulate with traced="
+    with pytest.raises(TypeError, match=message):
+        nlink.function(use, 2)
+    with pytest.raises(TypeError, match=message):
+        nlink.simulate(ROBOT, t=0.1, tau=lambda t, q, qd: np.resize(use(q[:2]), 3))

@@ -7,10 +7,31 @@ from itertools import product
 import numpy as np
 import pytest
 
-from nlink.iterations.box_problem import BoxProblem, proposed_mode
+from nlink.iterations.box_problem import CELLS, pivot, proposed_mode
 from nlink.iterations.driver import drive
+from nlink.iterations.text import Layout
+from nlink.scalars.functions import less, where
 from nlink.testing import random_robot
 from nlink.testing.mechanisms import EVERY
+
+
+class BoxProblem:
+    """The search on its own, as an iteration: y are the modes, t is 1 when they are right.
+
+    `given.propose(t, y)` gives the modes that forces and responses ask for.
+    """
+
+    layout = Layout(("y",), {"t": 0.0, **CELLS}, (), ("status",))
+
+    def step(self, s, given):
+        searching = less(s.t, 1.0)
+        s = s.replace(status=0.0)
+        s, modes, found = pivot(s, s.y, given.propose(s.t, s.y), searching, given)
+        return s.replace(y=modes, t=where(found, 1.0, s.t))
+
+    def output(self, s, given):
+        """The modes."""
+        return s.y
 
 
 def solve(forces_of, lower, upper, margin=1e-12):

@@ -8,7 +8,8 @@ import pytest
 
 import nlink
 from nlink.formats.bridges import pinocchio_order, to_pinocchio
-from nlink.model.spaces import Lines
+from nlink.model.coordinates import coordinate_units
+from nlink.model.spaces import Circle, Lines, Product, Rotations
 from nlink.programs.program import Port, Program
 from nlink.scalars.graph import Graph
 from nlink.testing import random_robot
@@ -82,3 +83,24 @@ def test_a_used_robot_pickles():
     again = pickle.loads(pickle.dumps(robot))
     assert again.description == robot.description
     np.testing.assert_array_equal(again.gravity_torque([0.1, 0.2, 0.3]), before)
+
+
+def test_coordinates_of_products_keep_their_names():
+    slide = Product((Circle(), Lines(1)))
+    assert (slide.labels, slide.rate_labels) == (("cos", "sin", "3"), ("1", "2"))
+    assert Product((Lines(1), Lines(1))).labels == ("1", "2")
+    assert Product((Lines(1),)).labels == ("",)
+    assert Product((Rotations(), Rotations())).labels == tuple("12345678")
+
+
+def test_a_coordinate_of_a_curved_space_has_no_unit_of_length():
+    class Wrapped(Lines):
+        flat = False
+
+    class Turning(nlink.Revolute):
+        name = "turning, wrapped"
+        space = Wrapped(1)
+
+    link = nlink.Link("link", mass=1.0)
+    description = nlink.Description("one", (link,), (nlink.Joint("hub", Turning()),))
+    assert coordinate_units(description) == ("",)

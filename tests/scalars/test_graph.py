@@ -12,8 +12,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from nlink.scalars.functions import cos, less, maximum, minimum, sign, sin, sqrt, where
-from nlink.scalars.graph import Graph, evaluate, reachable, substitute
-from nlink.scalars.lookup import Table
+from nlink.scalars.graph import Graph
+from nlink.scalars.lookup import LookupTable
+from nlink.scalars.traversal import evaluate, reachable, substitute
 
 EPS = np.finfo(float).eps
 
@@ -156,14 +157,14 @@ def test_a_node_beside_an_array_or_a_list_works_element_by_element(x, y, make):
 
 
 def test_a_table_is_looked_up_by_any_scalar(graph, x):
-    table = Table([1.0, 4.0, 9.0])
+    table = LookupTable([1.0, 4.0, 9.0])
     places = np.array([-np.inf, -1.0, 0.0, 0.5, 1.0, 2.9, 3.0, 1e300, np.nan])
     expected = [1, 1, 1, 1, 4, 9, 9, 9, np.nan]
     assert np.array_equal(table(places), expected, equal_nan=True)
     assert np.array_equal([table(v) for v in places.tolist()], expected, equal_nan=True)
     node = table(x + 1)
-    assert node is Table([1.0, 4.0, 9.0])(x + 1)
-    assert node is not Table([1.0, 4.0, 8.0])(x + 1)
+    assert node is LookupTable([1.0, 4.0, 9.0])(x + 1)
+    assert node is not LookupTable([1.0, 4.0, 8.0])(x + 1)
     assert evaluate([node], {"x": 0.5}) == [4.0]
     assert table(graph.const(2.5)) is graph.const(9.0)
     copies = substitute([node], Graph(), {})
@@ -171,7 +172,7 @@ def test_a_table_is_looked_up_by_any_scalar(graph, x):
     with pytest.raises(TypeError, match="a Symbol cannot be looked up in a table"):
         table(sympy.Symbol("s"))
     with pytest.raises(ValueError, match="values: none, expected at least one"):
-        Table([])
+        LookupTable([])
 
 
 def test_numpy_scalars_defer_to_nodes(x):

@@ -21,9 +21,10 @@ from nlink.compute.exports import write_c
 from nlink.programs.program import Port, Program
 from nlink.scalars.counting import Counted, count_program
 from nlink.scalars.functions import float_bits, from_float_bits
-from nlink.scalars.graph import Graph, evaluate
-from nlink.scalars.lookup import Table
+from nlink.scalars.graph import Graph
+from nlink.scalars.lookup import LookupTable
 from nlink.scalars.primitives import PRIMITIVES, Primitive, on
+from nlink.scalars.traversal import evaluate
 
 EPS = np.finfo(float).eps
 AWKWARD = [0.0, -0.0, 1.0, -1.0, 2.5, -3.5, 1e300, -1e-300, 5e-324, math.inf, -math.inf, math.nan]
@@ -222,6 +223,11 @@ MISUSES = {
     "np.maximum": (lambda x, q: np.maximum(x, 1.0), r"use nlink\.maximum"),
     "np.hypot": (lambda x, q: np.hypot(x, 1.0), "use functions of nlink"),
     "math.sin": (lambda x, q: math.sin(x), r"use nlink\.sin"),
+    "math.floor": (lambda x, q: math.floor(x), r"use nlink\.floor"),
+    "round": (lambda x, q: round(x, 2), r"use nlink\.floor"),
+    "//": (lambda x, q: x // 0.1, r"use nlink\.floor"),
+    "%": (lambda x, q: 1.0 % x, r"use nlink\.floor"),
+    "np.sign of an array": (lambda x, q: np.sign(q), r"nlink\.sign"),
     "float": (lambda x, q: float(x), r"not a number: use nlink\.sin"),
     "int": (lambda x, q: int(x), "not a number"),
     "a truth as a number": (lambda x, q: 2 * (x < 1), r"a truth, expected a number: nlink\.where"),
@@ -241,7 +247,7 @@ def test_misuse_of_a_traced_value_names_what_to_use(misuse):
 def test_a_table_is_exported_to_c(tmp_path):
     g = Graph()
     program = Program("look_up", (Port("x", (1,)),), (Port("y", (1,)),),
-                      (Table([1.0, -4.0, 9.0])(g.input("x[0]")),))
+                      (LookupTable([1.0, -4.0, 9.0])(g.input("x[0]")),))
     source, _ = write_c([program], "table", tmp_path)
     assert "{1.0, (-4.0), 9.0}" in source.read_text()
 

@@ -63,7 +63,7 @@ class Algorithm:
     refuses: Callable[[Mechanism], str] = lambda mechanism: ""
     """Why it is not for a mechanism, as a clause; empty if it is."""
     in_parts: bool = False
-    """Of many joints it is cheaper computed by others, one after the other."""
+    """Whether it is cheaper, for many joints, to compute it by others, one after the other."""
     stand_in: str = ""
     """The formulation for states in which this one gives nan."""
 
@@ -282,9 +282,9 @@ for _entry in _CLOSED:
     CLOSED.setdefault(_entry.name, {})[_entry.formulation] = _entry
 
 
-YIELDING = ("link_accelerations", "hybrid_dynamics", "forward_dynamics_derivatives", *OPERATIONAL,
+OF_TREES = ("link_accelerations", "hybrid_dynamics", "forward_dynamics_derivatives", *OPERATIONAL,
             "quasi_motion", "unnormalized_quasi_motion")
-"""How a tree yields to forces: not so with loops."""
+"""How a tree answers to forces: not so with loops."""
 
 
 INVERTING = ("forward_dynamics", "link_accelerations", "factor_mass_matrix", "inverse_mass_matrix",
@@ -299,7 +299,7 @@ def catalogue(*, loops: bool) -> dict[str, dict[str, Algorithm]]:
     """All that is computed of a mechanism with loops, or without."""
     if not loops:
         return ALGORITHMS
-    return {name: entries for name, entries in ALGORITHMS.items() if name not in YIELDING} | CLOSED
+    return {name: entries for name, entries in ALGORITHMS.items() if name not in OF_TREES} | CLOSED
 
 
 def formulations(name: str, *, loops: bool = False) -> dict[str, Algorithm]:
@@ -307,7 +307,7 @@ def formulations(name: str, *, loops: bool = False) -> dict[str, Algorithm]:
     known = catalogue(loops=loops)
     if name in CLOSED and name not in known:
         raise ValueError(f"{name}: of mechanisms with loops, and this one has none")
-    if loops and name in YIELDING:
+    if loops and name in OF_TREES:
         raise ValueError(f"{name}: of trees, and this mechanism has loops that change it; "
                          "`robot.tree` is the mechanism with its loops opened")
     if name not in known:
@@ -322,7 +322,7 @@ def find(name: str, formulation: str | None = None, *, loops: bool = False) -> A
 
 
 def choose(name: str, known: dict[str, Algorithm], formulation: str | None) -> Algorithm:
-    """Of the formulations of a name the named one, or the first."""
+    """The named formulation, or the first."""
     if formulation is None:
         return next(iter(known.values()))
     if formulation not in known:

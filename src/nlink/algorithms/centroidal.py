@@ -26,7 +26,7 @@ class Composites:
 
     each: Column
     whole: RigidInertia
-    """Of the mechanism, in the axes of the base and about its origin."""
+    """The inertia of the mechanism, in the axes of the base and about its origin."""
 
     @property
     def share(self) -> Scalar:

@@ -161,7 +161,7 @@ class ReleasedTree:
     steps: Column
     contacts: list[Contact]
     openings: list[list[Scalar]]
-    """Of each contact, row by row."""
+    """The openings of each contact, row by row."""
 
 
 def release(mechanism: ClosedDriver, q: Column, qd: Column, tau: Column, f_ext: Column,

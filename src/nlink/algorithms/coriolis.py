@@ -35,7 +35,7 @@ class Moments:
 
     @classmethod
     def of(cls, I: RigidInertia, w: Vector) -> Moments:
-        """Of a rigid body that turns with w about the point: v = w x r, so P = S w~^T."""
+        """Moments of a rigid body that turns with w about the point: v = w x r, so P = S w~^T."""
         x, y, z = (Vector(*row) for row in I.S.rows)
         P = Matrix(z * w.y - y * w.z, x * w.z - z * w.x, y * w.x - x * w.y)
         return cls(I, w.cross(I.h), P)

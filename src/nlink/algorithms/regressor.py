@@ -22,7 +22,7 @@ from nlink.scalars.functions import Scalar
 from nlink.spatial import Matrix, Transform, Vector, Wrench
 
 PARAMETERS = ("m", "mx", "my", "mz", "Jxx", "Jxy", "Jyy", "Jxz", "Jyz", "Jzz")
-"""Of a link, in this order."""
+"""The parameters of a link, in this order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ def count_instructions(text: str) -> Counter[str]:
 
 
 def _kinds(line: str) -> Counter[str]:
-    """Of one instruction: what it computes, and whether it reads or writes memory."""
+    """What one instruction computes, and whether it reads or writes memory."""
     name, _, operands = line.partition("\t")
     if not re.fullmatch(r"[a-z]\w*", name):
         return Counter()

@@ -129,7 +129,7 @@ class Counts:
     general: dict[str, Count] | None
     formulas: dict[str, CostFormula | None]
     rivals: dict[str, Count]
-    """Of one name that was asked for: the formulations that compete with the chosen one."""
+    """The formulations that compete with the chosen one, if one name was asked for."""
 
     @classmethod
     def of(cls, robot: Robot, names: Sequence[str], algorithm: str | None, *,

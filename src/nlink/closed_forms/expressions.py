@@ -21,7 +21,8 @@ from nlink.closed_forms.simplification import (
     sympy_module,
 )
 from nlink.programs.program import Port, Program
-from nlink.scalars.graph import Node, evaluate, operation
+from nlink.scalars.graph import Node, operation
+from nlink.scalars.traversal import evaluate
 
 if TYPE_CHECKING:
     import sympy

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 from nlink.closed_forms.harmonics import Harmonics, rational
 from nlink.closed_forms.ratios import Divisors, Ratio
 from nlink.programs.program import Program
-from nlink.scalars.graph import Node, evaluate, reachable
+from nlink.scalars.graph import Node
+from nlink.scalars.traversal import evaluate, reachable
 
 if TYPE_CHECKING:
     import sympy

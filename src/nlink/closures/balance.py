@@ -66,7 +66,7 @@ def _expect_closed(loops: Loops, J: Array, qdd: Array, drift: Array) -> None:
 
 
 def _pseudo_inverse(A: Array, J: Array) -> Array:
-    """Of a part of J or what is made of it: rounding in J is nothing to be inverted."""
+    """The pseudo-inverse of a part of J or what is made of it, in which rounding counts as 0."""
     if not A.size:
         return np.zeros(A.shape[::-1])
     U, s, Vt = np.linalg.svd(A, full_matrices=False)

@@ -187,7 +187,6 @@ class CostFormula:
         return f"({self.mul})M ({self.add})A{extra}"
 
 
-@cache
 def cost_formula(name: str = "inverse_dynamics", algorithm: str | None = None,
                  joint: str = "revolute", least: int = 4) -> CostFormula:
     """The exact general-purpose cost of an algorithm for serial chains of `least` joints or more.
@@ -198,9 +197,14 @@ def cost_formula(name: str = "inverse_dynamics", algorithm: str | None = None,
     >>> str(cost_formula("inverse_dynamics"))
     '(81n-97)M (69n-88)A'
     """
-    entry, last = find(name, algorithm), least + 5
+    return _fitted(find(name, algorithm), joint, least)
+
+
+@cache
+def _fitted(entry: Algorithm, joint: str, least: int) -> CostFormula:
+    last = least + 5
     return CostFormula.through({n: count_chain(n, entry, joint)
-                        for n in (*range(least, last), last + 3)}, name)
+                                for n in (*range(least, last), last + 3)}, entry.name)
 
 
 def count_chain(n: int, algorithm: Algorithm, joint: str = "revolute",

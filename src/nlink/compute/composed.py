@@ -25,7 +25,7 @@ def forward_derivatives(request: Request, make: Callable[[str], Function]) -> Fu
         "forward_dynamics", "inverse_dynamics_derivatives", "inverse_mass_matrix"))
     shapes = [port.shape for port in inputs]
 
-    def some(given: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
+    def compute_part(given: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
         q, qd, tau, *wrenches = given
         by_q, by_qd, by_tau = results
         qdd = accelerate(q, qd, tau, *wrenches)
@@ -41,6 +41,6 @@ def forward_derivatives(request: Request, make: Callable[[str], Function]) -> Fu
                    for x, port in zip(flat_outputs, outputs, strict=True)]
         for first in range(0, count, STATES):
             part = slice(first, first + STATES)
-            some([x[part] for x in given], [x[part] for x in results])
+            compute_part([x[part] for x in given], [x[part] for x in results])
 
     return lambda *arrays, out=None: call(inputs, outputs, arrays, out, compute)

@@ -205,7 +205,7 @@ class Computations:
         return able[0] if len(able) == 1 else self._with_fewest_operations(able)
 
     def _with_fewest_operations(self, entries: Sequence[Algorithm]) -> Algorithm:
-        """Of some formulations the one that is cheapest for this robot."""
+        """The formulation that is cheapest for this robot."""
         key = tuple(f"{entry.name} {entry.formulation}" for entry in entries)
 
         def operations(entry: Algorithm) -> int:

@@ -86,7 +86,7 @@ class Editable(Computations):
 
     @lazy
     def actuated(self) -> Array:
-        """Of each rate, whether a motor acts on it: booleans, n of them."""
+        """Whether a motor acts on each rate: booleans, n of them."""
         return np.array(self.description.motors, dtype=bool)
 
     def with_payload(self, mass: float, com: ArrayLike = (0.0, 0.0, 0.0),

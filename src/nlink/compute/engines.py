@@ -68,7 +68,7 @@ class Request:
     frames: tuple[Attachment, ...]
     wrenches: bool
     stiffness: float = 0.0
-    """Of Baumgarte's terms, for forward dynamics of mechanisms with loops."""
+    """The stiffness of Baumgarte's terms, for forward dynamics of mechanisms with loops."""
 
     @property
     def ports(self) -> tuple[tuple[Port, ...], tuple[Port, ...]]:

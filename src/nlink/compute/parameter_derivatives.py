@@ -18,7 +18,8 @@ from nlink.programs.program import Port, Program
 from nlink.programs.tracing import run
 from nlink.robot import Robot, expect_robot
 from nlink.scalars.differentiation import jacobian, pullback
-from nlink.scalars.graph import Graph, Node, substitute
+from nlink.scalars.graph import Graph, Node
+from nlink.scalars.traversal import substitute
 from nlink.spatial import Matrix, RigidInertia, Symmetric, Vector
 from nlink.spatial.transform import Spin
 

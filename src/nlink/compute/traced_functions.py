@@ -14,6 +14,7 @@ from nlink.compute.engines import Engine, Function, run_program
 from nlink.programs.program import Port, Program
 from nlink.scalars.differentiation import jacobian, pullback, pushforward
 from nlink.scalars.graph import Graph, Node
+from nlink.scalars.misuse import explained
 
 Nodes = list[Node]
 
@@ -49,9 +50,10 @@ class TracedFunction:
         self.inputs = tuple(map(Port, names, given))
         self._graph, self._functions = Graph(), dict[Any, Function]()
         self._x = [self._named(port) for port in self.inputs]
-        result = np.asarray(f(*(np.array(x, dtype=object).reshape(port.shape)[()]
-                                for x, port in zip(self._x, self.inputs, strict=True))),
-                            dtype=object)
+        arguments = (np.array(x, dtype=object).reshape(port.shape)[()]
+                     for x, port in zip(self._x, self.inputs, strict=True))
+        with explained():
+            result = np.asarray(f(*arguments), dtype=object)
         self.name = getattr(f, "__name__", "function")
         for y in result.ravel():
             if not isinstance(y, Node | Real):
@@ -86,7 +88,7 @@ class TracedFunction:
         return self._run("hvp", (*args, cotangent, *tangents), engine, out)
 
     def gradient(self, *args: Any, engine: Engine | None = None, out: Any = None) -> Any:
-        """Of a function that gives a number, its derivative by each argument."""
+        """The derivative of a function that gives a number, by each argument."""
         if self.output.shape:
             raise ValueError(f"gradient: {self.name} gives an array of shape {self.output.shape}, "
                              "expected a number; `jacobian` is its derivative")

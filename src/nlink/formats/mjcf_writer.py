@@ -32,7 +32,7 @@ from nlink.model.pose import DH, Pose
 DEEPEST = 496
 """Bodies nest, and MuJoCo's reader takes this many within one another."""
 MOST_RATES = 6
-"""Of the joints of one body."""
+"""The most rates that the joints of one body have."""
 LEAST = 1e-15
 """MuJoCo's least mass and moment of inertia of a body that moves."""
 CHAINED = (Revolute, Prismatic, Universal, Planar)

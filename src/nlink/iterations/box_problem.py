@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nlink.iterations.text import Column, Layout, State, equal, largest, total
+from nlink.iterations.text import Column, State, equal, largest, total
 from nlink.scalars.functions import Scalar, less, less_equal, where
 
 PATIENCE = 3.0
@@ -77,23 +77,3 @@ def pivot(s: State, modes: Column, proposed: Column, searching: Any, given: Any,
                   pivots=where(searching, s.pivots + 1.0, s.pivots),
                   status=where(lost, UNSOLVED, s.status))
     return s, where(searching & chosen, proposed, modes), searching & equal(count, 0.0)
-
-
-class BoxProblem:
-    """The search on its own, as an iteration: y are the modes, t is 1 when they are right.
-
-    `given.propose(t, y)` gives the modes that forces and responses ask for.
-    """
-
-    layout = Layout(("y",), {"t": 0.0, **CELLS}, (), ("status",))
-
-    def step(self, s: State, given: Any) -> State:
-        searching = less(s.t, 1.0)
-        s = s.replace(status=0.0)
-        s, modes, found = pivot(s, s.y, given.propose(s.t, s.y), searching,
-                                given)
-        return s.replace(y=modes, t=where(found, 1.0, s.t))
-
-    def output(self, s: State, given: Any) -> Column:
-        """The modes."""
-        return s.y

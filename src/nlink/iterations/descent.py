@@ -26,14 +26,14 @@ from nlink.iterations.text import Layout, State, equal, kept, totals, when
 from nlink.scalars.functions import less, less_equal, minimum, where
 
 DAMPING, FLOOR = 0.03, 1e-8
-"""Of the damping: what multiplies |r|^2, and what is left of it at a solution."""
+"""What multiplies |r|^2 in the damping, and the damping left at a solution."""
 LONG = 25
 """Steps that a start may take."""
 SETTLING = 8
 """How many times as many, where something else is wanted beside."""
 WINDOW, FALL = 4, 0.5
 """After so many steps |r|^2 must have fallen by this factor, else another start is tried."""
-STILL = 1e-10
+SHORTEST_MOVE = 1e-10
 """A step that moves no coordinate further leads nowhere."""
 ROUNDING = 1e-13
 """A step of the last descent that lowers |r|^2 by no more is the last one."""
@@ -76,7 +76,7 @@ class Descent:
         finite = less(cost, math.inf)
         solved = less_equal(error, 1.0)
         if self.settles:
-            solved = solved & less_equal(moved, 1e2 * STILL)
+            solved = solved & less_equal(moved, 1e2 * SHORTEST_MOVE)
         better = solved | less(cost, s.least)
         here = where(less(given.index, float(self.coordinates)), s.y, new)
         gained = s.least - cost
@@ -85,7 +85,7 @@ class Descent:
         looked = less_equal(float(WINDOW), s.window)
         slow = looked & less(FALL * s.before, cost) & ~less_equal(error, 1.0)
         s = s.replace(window=where(looked, 0.0, s.window), before=where(looked, cost, s.before))
-        still, last = less_equal(moved, STILL), less(0.0, s.last)
+        still, last = less_equal(moved, SHORTEST_MOVE), less(0.0, s.last)
         worse = last & ~better & ~less(0.0, s.home)
         given_up = (slow | still | less_equal(self.long, s.tried)) & ~solved & ~last
         over = given_up & less_equal(given.most, s.starts + 1.0)

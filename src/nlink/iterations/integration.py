@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from nlink.iterations import projection
-from nlink.iterations.event_search import EventHandling
+from nlink.iterations.event_handling import EventHandling
 from nlink.iterations.rules import inverse_root, larger, mean_root, smaller, tolerance
 from nlink.iterations.sampling import WAITING, Sampling
 from nlink.iterations.text import Column, Layout, State, equal, total, totals, when
@@ -196,7 +196,7 @@ class Integration:
         good = less_equal(attempt.error, 1.0)
         judged = attempt.ready
         if self.events:
-            judged = judged & self.events.ordinary(s)
+            judged = judged & self.events.search.ordinary(s)
         accepted = plain = judged & good
         rejected = judged & ~good
         if self.events:
@@ -265,7 +265,7 @@ class Integration:
             size = where(less_equal(half, h), half, h)
         size = where(final, left, size)
         trial = Trial(size, where(final, stop, s.t + size))
-        return self.events.aimed(s, trial) if self.events else trial
+        return self.events.search.aimed(s, trial) if self.events else trial
 
     def _count(self, s: State, attempt: Attempt, trial: Trial, accepted: Any, rejected: Any,
                failed: Any, given: Any) -> State:

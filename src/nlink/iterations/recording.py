@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nlink.iterations.text import Iteration, Layout, State
-from nlink.scalars.graph import Graph, Node, reachable
+from nlink.scalars.graph import Graph, Node
+from nlink.scalars.traversal import reachable
 
 
 @dataclass(frozen=True)

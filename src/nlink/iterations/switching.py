@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 ENDS = Trigger(-1, "switch")
 """When a slack ends its mode."""
 PIVOTS_A_STEP = 3
-"""Of one step of the text, which costs the lanes beside it as much as a step of integration."""
+"""Pivots in one step of the text: it costs lanes beside it as much as a step of integration."""
 IDLE, BEGINNING, PIVOTING, COLLIDING = 0.0, 1.0, 2.0, 3.0
 """What settling is about: nothing, all that is at rest, which of it holds, which impulses do."""
 

@@ -28,9 +28,9 @@ class Trigger:
     """"record", "stop" (the trajectory ends), "limit" (it ends at a limit), "bounce", "hold" (the
     limit holds), or "switch" (a mode ends)."""
     element: int = -1
-    """Of a limit: the element of the state that it bounds,"""
+    """The element of the state that a limit bounds."""
     sign: float = 1.0
-    """from below if 1, from above if -1."""
+    """1 if the limit bounds it from below, -1 from above."""
 
     @property
     def bounds(self) -> bool:

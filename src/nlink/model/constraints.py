@@ -67,13 +67,13 @@ class Constraint(ABC):
 
     @property
     def magnitudes(self) -> tuple[tuple[float, float], ...]:
-        """Of each row, how large its moment and its force are."""
+        """How large the moment and the force of each row are."""
         return tuple((math.hypot(*row.moment.components), math.hypot(*row.force.components))
                      for row in self.rows(Matrix.identity()))
 
     @property
     def angular(self) -> tuple[bool, ...]:
-        """Of each row, whether its multiplier is a moment (else a force)."""
+        """Whether the multiplier of each row is a moment (else a force)."""
         return tuple(not force for _, force in self.magnitudes)
 
 

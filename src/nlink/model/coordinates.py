@@ -77,7 +77,7 @@ def coordinate_units(description: Description) -> tuple[str, ...]:
     """What each coordinate is measured in: "rad", "m", or "" for parts of a quaternion."""
     return tuple(unit for joint in description.joints for unit in (
         _rate_units(joint.type) if joint.type.space.flat
-        else ("m" if label in "xyz" else "" for label in joint.type.space.labels)))
+        else ("m" if label in ("x", "y", "z") else "" for label in joint.type.space.labels)))
 
 
 def effort_units(description: Description) -> tuple[str, ...]:

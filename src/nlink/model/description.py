@@ -218,7 +218,7 @@ class Description:
 
     @property
     def motors(self) -> tuple[bool, ...]:
-        """Of each rate, whether a motor acts on it; a free joint never has one."""
+        """Whether a motor acts on each rate; a free joint never has one."""
         return tuple(joint.actuated and not isinstance(joint.type, Free)
                      for joint in self.joints for _ in range(joint.type.nv))
 

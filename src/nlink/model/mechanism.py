@@ -42,7 +42,7 @@ class MovingJoint:
     excess: Coordinates
     """What the joint breaks away with, beyond Coulomb friction."""
     falloff: Coordinates
-    """Of that excess e, as e exp(-falloff qd^2)."""
+    """How that excess e decreases: e exp(-falloff qd^2)."""
 
     def transform(self, q: Coordinates) -> Transform:
         """From the body to its parent."""
@@ -128,7 +128,7 @@ class Closure:
 
     @property
     def scales(self) -> tuple[float, ...]:
-        """Of each row, what its error is measured by: a radian, or the size of the loop."""
+        """What the error of each row is measured by: a radian, or the size of the loop."""
         return tuple(math.hypot(m, f * self.size) for m, f in self.constraint.magnitudes)
 
 

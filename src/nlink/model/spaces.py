@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -273,6 +273,14 @@ class Product(Space):
         object.__setattr__(self, "flat", all(space.flat for space in self.factors))
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        return _distinct(label for space in self.factors for label in space.labels)
+
+    @property
+    def rate_labels(self) -> tuple[str, ...]:
+        return _distinct(label for space in self.factors for label in space.rate_labels)
+
+    @property
     def neutral(self) -> tuple[float, ...]:
         return tuple(x for space in self.factors for x in space.neutral)
 
@@ -312,6 +320,14 @@ class Product(Space):
 
 def _numbered(count: int) -> tuple[str, ...]:
     return ("",) if count == 1 else tuple(str(k + 1) for k in range(count))
+
+
+def _distinct(labels: Iterable[str]) -> tuple[str, ...]:
+    """Labels side by side; one that is missing, a number or there twice becomes its place."""
+    known = tuple(labels)
+    places = _numbered(len(known))
+    return tuple(label if label and not label.isdigit() and known.count(label) == 1 else place
+                 for label, place in zip(known, places, strict=True))
 
 
 def within(limits: Limits, reach: float) -> Limits:

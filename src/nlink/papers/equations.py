@@ -22,7 +22,7 @@ from nlink.papers.operators.spatial import SpatialOperators
 from nlink.robot import Robot
 
 STEP = 1e-40
-"""Of complex steps, whose error is its square."""
+"""The size of complex steps, whose error is its square."""
 I = 1
 
 

@@ -22,7 +22,7 @@ PAPER = 1e-6
 OPEN_LOOP = ("the motion is unstable in open loop, so when errors have grown to be seen depends on "
              "the method, its tolerance and its steps; see the growth of errors below")
 WIDTH, HEIGHT = 480, 360
-"""Of pictures, in pixels."""
+"""The size of pictures, in pixels."""
 
 
 def the_arms(report: PaperReport) -> None:

@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from nlink.scalars.graph import Graph, Node, reachable
+from nlink.scalars.graph import Graph, Node
+from nlink.scalars.traversal import reachable
 
 PLAIN = (bool, int, float, str, bytes, type(None))
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from nlink.model.mechanism import NO_TURN, MovingJoint
 from nlink.programs.rolled_program import Parameter, SweepStep, Write
-from nlink.scalars.graph import Graph, Node, evaluate, reachable, substitute
+from nlink.scalars.graph import Graph, Node
+from nlink.scalars.traversal import evaluate, reachable, substitute
 from nlink.scalars.tree import leaves, map_leaves
 from nlink.spatial import Turn
 

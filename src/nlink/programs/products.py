@@ -45,7 +45,8 @@ from nlink.programs.rolled_tracing import trace_rolled
 from nlink.programs.tracing import WRENCHES, flat_input, flat_output, ports
 from nlink.scalars.differentiation import fewest_operations, pullback, pushforward
 from nlink.scalars.functions import Scalar
-from nlink.scalars.graph import Graph, Node, evaluate, substitute
+from nlink.scalars.graph import Graph, Node
+from nlink.scalars.traversal import evaluate, substitute
 from nlink.scalars.tree import leaves, map_leaves
 
 KINDS = ("jvp", "vjp", "hvp", "derivatives")
@@ -78,16 +79,24 @@ def differentiated(name: str) -> str:
     return differentiated(parts[0]) if parts else name
 
 
-@cache
 def formulations(name: str, *, loops: bool = False) -> dict[str, Algorithm]:
     """All formulations of a name, of products too."""
     parts = split_name(name)
     if parts is None:
         return catalogue.formulations(name, loops=loops)
     base, kind = parts
-    own = catalogue.catalogue(loops=loops).get(name, {})
-    plain = {known: product(entry, kind) for known, entry in formulations(
-        base, loops=loops).items() if not entry.stand_in}
+    return _of_product(base, kind, tuple(formulations(base, loops=loops).values()),
+                       tuple(catalogue.catalogue(loops=loops).get(name, {}).items()), loops)
+
+
+@cache
+def _of_product(base: str, kind: str, entries: tuple[Algorithm, ...],
+                recursions: tuple[tuple[str, Algorithm], ...], loops: bool,
+                ) -> dict[str, Algorithm]:
+    """Formulations of a product with the derivatives of some algorithms; the same objects for the
+    same entries, though the catalogue may get others under their names."""
+    own = dict(recursions)
+    plain = {entry.formulation: product(entry, kind) for entry in entries if not entry.stand_in}
     if own:  # recursions of their own, with which the passes compete where tracing costs little
         first = next(iter(plain))
         return own | {f"graph-{known}": _like(entry, next(iter(own.values())),

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nlink.scalars.functions import Scalar
-from nlink.scalars.graph import Node, evaluate, reachable
+from nlink.scalars.graph import Node
+from nlink.scalars.traversal import evaluate, reachable
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,8 @@ from nlink.programs.rolled_program import (
     SweepOrder,
     Total,
 )
-from nlink.scalars.graph import Graph, Node, reachable, substitute
+from nlink.scalars.graph import Graph, Node
+from nlink.scalars.traversal import reachable, substitute
 from nlink.scalars.tree import leaves, map_leaves, rebuild
 
 

@@ -42,7 +42,8 @@ from nlink.programs.rolled_program import (
     Write,
 )
 from nlink.scalars.differentiation import pullback, pushforward
-from nlink.scalars.graph import Graph, Node, reachable, substitute
+from nlink.scalars.graph import Graph, Node
+from nlink.scalars.traversal import reachable, substitute
 
 Value = tuple[str, int, int]
 """What a sweep keeps or passes: which of both, the number of the sweep, the place."""
@@ -55,9 +56,9 @@ class Renamed:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     moving: Mapping[str, str]
-    """Of an argument, the port of its rates or of its gradient."""
+    """The port of the rates or of the gradient, for each argument."""
     results: Mapping[str, str]
-    """Of a result, the port of its rates or of its weights."""
+    """The port of the rates or of the weights, for each result."""
 
 
 def forward(program: RolledProgram, mechanism: Mechanism, names: Renamed) -> RolledProgram:

@@ -15,7 +15,8 @@ import numpy as np
 
 from nlink.programs.program import Port
 from nlink.scalars.functions import Scalar
-from nlink.scalars.graph import Node, operation, reachable
+from nlink.scalars.graph import Node, operation
+from nlink.scalars.traversal import reachable
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,7 @@ class Domain:
     starts: dict[Slice, tuple[int, ...]]
     """The element of the port where each slice begins."""
     rates: tuple[int, ...] = ()
-    """Of joints, for columns: how many each has."""
+    """How many rates each joint has, for columns."""
 
 
 @dataclass(frozen=True, slots=True)

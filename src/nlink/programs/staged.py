@@ -18,7 +18,8 @@ from nlink.model.mechanism import Mechanism
 from nlink.programs.program import Port
 from nlink.programs.tracing import input_nodes, ports, run
 from nlink.scalars.functions import Scalar, Scalars
-from nlink.scalars.graph import Graph, Node, evaluate, reachable, uncollected
+from nlink.scalars.graph import Graph, Node, uncollected
+from nlink.scalars.traversal import evaluate, reachable
 from nlink.scalars.tree import leaves, rebuild
 
 

@@ -65,8 +65,17 @@ def run(algorithm: Algorithm, mechanism: Mechanism, options: Options,
         values: Sequence[Scalars], driver: Unrolled | None = None) -> list[Scalar]:
     """The text on any scalar: flat inputs in port order (without f_ext if not given)."""
     results = run_text(algorithm, mechanism, options, values, driver)
-    return [x for (_, shape), value in zip(algorithm.outputs, results, strict=True)
-            for x in flat_output(mechanism, shape, len(options.frames), value)]
+    frames, flat = len(options.frames), []
+    wrenches = len(values) == len(algorithm.inputs)
+    for (name, shape), value in zip(algorithm.outputs, results, strict=True):
+        elements = flat_output(mechanism, shape, frames, value)
+        given = wrenches or WRENCHES not in name
+        size = math.prod(_sizes(mechanism, shape, frames)) if given else 0
+        if len(elements) != size:
+            raise ValueError(f"{algorithm.name}: its text gives {len(elements)} numbers for the "
+                             f"output {name}, expected {size}")
+        flat += elements
+    return flat
 
 
 def run_text(algorithm: Algorithm, mechanism: Mechanism, options: Options,

@@ -10,10 +10,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nlink.backends.llvm.integrator import new_records
 from nlink.backends.llvm.threads import MAKING
 from nlink.iterations.descent import OUTCOME, REPORTED, Descent
 from nlink.iterations.recording import Gives, record
+from nlink.iterations.records import new_records
 from nlink.iterations.text import Shape
 from nlink.model.joints import Revolute
 from nlink.programs.keys import key

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 LARGEST = 1.0
 """No coordinate moves further in one step (rad, or metres)."""
 TOWARDS = 0.3
-"""Of the way to a posture, what one step goes: whole steps overshoot where the tasks curve."""
+"""The part of the way to a posture in one step: whole steps overshoot where the tasks curve."""
 CANDIDATES = 4
 """Points that are looked at before one of them is started from."""
 

@@ -12,7 +12,8 @@ passes: abs' (0) = 0 and sign' = floor' = table' = 0; of equal arguments, `minim
 take the first one's; sqrt'(0) is inf, and log'(0) too. What `where` does not choose has no part in
 the derivative, even if it is nan or inf.
 
->>> from nlink.scalars.graph import Graph, evaluate
+>>> from nlink.scalars.graph import Graph
+>>> from nlink.scalars.traversal import evaluate
 >>> g = Graph()
 >>> x, y = g.input("x"), g.input("y")
 >>> slopes = pullback([x * x * y], [g.const(1)], [x, y])
@@ -26,8 +27,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from nlink.scalars.graph import Graph, Node, operation, reachable
+from nlink.scalars.graph import Graph, Node, operation
 from nlink.scalars.primitives import Scalar
+from nlink.scalars.traversal import reachable
 
 
 def pushforward(results: Sequence[Node], tangents: Mapping[Node, Node]) -> list[Node]:
@@ -91,7 +93,7 @@ def jacobian(results: Sequence[Node], sources: Sequence[Node]) -> list[list[Node
 
 
 def fewest_operations(ways: Sequence[list[list[Node]]]) -> list[list[Node]]:
-    """Of several matrices the one that takes the fewest operations."""
+    """The one of several matrices that takes the fewest operations."""
     return min(ways, key=lambda matrix: sum(
         not node.offline for node in reachable(x for row in matrix for x in row) if node.args))
 
@@ -146,7 +148,7 @@ def _zero(node: Node) -> bool:
 
 
 def _expect_inputs(nodes: Iterable[Node]) -> None:
-    """Of other nodes the graph may have used the parts, such as what a negation negates."""
+    """Refuse other nodes: the graph may have used their parts, such as what a negation negates."""
     for node in nodes:
         if node.op != "input":
             raise ValueError(f"a derivative by {node!r}, expected one by inputs of the graph")

@@ -19,21 +19,21 @@ from __future__ import annotations
 import gc
 import math
 import operator as python
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
 
-from nlink.scalars.lookup import TABLES, Table
-from nlink.scalars.primitives import FUSED, PRIMITIVES, Primitive, Scalar, elementwise
+from nlink.scalars.lookup import TABLES, LookupTable
+from nlink.scalars.primitives import FUSED, PRIMITIVES, Primitive, elementwise
 
 _MANY = (np.ndarray, list, tuple)
 _NUMBERS = frozenset((float, int))
 _INDEX, _OFFLINE = python.attrgetter("index"), python.attrgetter("offline")
 
 
-def operation(name: str) -> Primitive | Table:
+def operation(name: str) -> Primitive | LookupTable:
     """An operation by its name: a primitive, a fused one, or a table."""
     return PRIMITIVES.get(name) or FUSED.get(name) or TABLES[name]
 
@@ -63,7 +63,7 @@ class Graph:
         self._most = math.inf if most is None else most
         self._table: dict[tuple, Node] = {}
         self._constants: dict[float, Node] = {}
-        self._rows: dict[str, Primitive | Table] = {}  # tables live as long as what reads them
+        self._rows: dict[str, Primitive | LookupTable] = {}  # keeps tables alive
 
     def _node(self, key: tuple, op: str, args: tuple[Node, ...] = (), *,
               value: float = math.nan, name: Any = "", offline: bool = True,
@@ -351,7 +351,7 @@ class Node:
         """A primitive of this node and others: what the functions of `nlink` call."""
         return self.graph.primitive(row.name, *args)
 
-    def table(self, table: Table) -> Node:
+    def table(self, table: LookupTable) -> Node:
         return self.graph.apply(TABLES.setdefault(table.name, table).name, self)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
@@ -373,8 +373,8 @@ class Node:
     def __bool__(self) -> NoReturn:
         raise TypeError(
             "a traced value has no truth value: compare with nlink.less, combine truths with "
-            "& | ~, choose with nlink.where, nlink.minimum, nlink.maximum or nlink.clip, or "
-            "simulate with traced=False")
+            "& | ~, choose with nlink.where, nlink.minimum, nlink.maximum, nlink.clip or "
+            "nlink.sign, or simulate with traced=False")
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, int | float | np.number):
@@ -393,6 +393,14 @@ class Node:
                         "traced=False")
 
     __int__ = __index__ = __float__  # type: ignore[assignment]
+
+    def _refuse_rounding(self, *_: Any) -> NoReturn:
+        raise TypeError("round, //, % and the like were given a traced value, expected numbers: "
+                        "use nlink.floor, or simulate with traced=False")
+
+    __round__ = __floor__ = __ceil__ = __trunc__ = _refuse_rounding
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _refuse_rounding
+    __divmod__ = __rdivmod__ = _refuse_rounding
 
     def __repr__(self) -> str:
         if self.op == "const":
@@ -429,65 +437,3 @@ for _theirs, _ours in _FUNCTIONS.items():  # np.sin of an array of nodes asks ea
 
 def _short(node: Node) -> str:
     return repr(node) if node.op in ("const", "input") else f"%{node.index}"
-
-
-def reachable(results: Iterable[Node]) -> list[Node]:
-    """All nodes the results depend on, in the order they were made."""
-    seen: dict[int, Node] = {}
-    stack = list(results)
-    while stack:
-        node = stack.pop()
-        if node.index not in seen:
-            seen[node.index] = node
-            stack.extend(node.args)
-    return [seen[i] for i in sorted(seen)]
-
-
-def evaluate(results: Sequence[Node], bindings: Mapping[Any, Scalar],
-             constant: Callable[[float], Scalar] = float) -> list[Scalar]:
-    """The values of nodes on any scalar: floats, arrays, complex, SymPy, another graph.
-
-    `constant` makes a scalar of the graph's numbers, where a plain float does not do.
-    Intermediate values are dropped after their last use, so a batch of arrays needs
-    little more memory than its width in the graph.
-    """
-    live = reachable(results)
-    uses = dict.fromkeys((node.index for node in live), 0)
-    for node in (*(a for n in live for a in n.args), *results):
-        uses[node.index] += 1
-    values: dict[int, Scalar] = {}
-    rows = {op: operation(op).apply for op in {node.op for node in live} - {"const", "input"}}
-    for node in live:
-        if node.op == "const":
-            values[node.index] = constant(node.value)
-        elif node.op == "input":
-            if node.name not in bindings:
-                raise KeyError(f"no value for input {node.name!r}")
-            values[node.index] = bindings[node.name]
-        else:
-            values[node.index] = rows[node.op](*[values[a.index] for a in node.args])
-            for a in node.args:
-                uses[a.index] -= 1
-                if not uses[a.index]:
-                    del values[a.index]
-    return [values[node.index] for node in results]
-
-
-def substitute(results: Sequence[Node], graph: Graph, replaced: Mapping[int, Node]) -> list[Node]:
-    """Copies of nodes in another graph, nodes with the given indices replaced by others."""
-    copies: dict[int, Node] = dict(replaced)
-    stack = list(results)
-    while stack:
-        node = stack[-1]
-        missing = [a for a in node.args if a.index not in copies]
-        if node.index in copies:
-            stack.pop()
-        elif missing:
-            stack.extend(missing)
-        elif node.op == "const":
-            copies[node.index] = graph.const(node.value)
-        elif node.op == "input":
-            copies[node.index] = (graph.parameter if node.offline else graph.input)(node.name)
-        else:
-            copies[node.index] = graph.apply(node.op, *(copies[a.index] for a in node.args))
-    return [copies[node.index] for node in results]

@@ -3,7 +3,7 @@
 A table is one more primitive of the graph, so a controller may depend on a thousand waypoints and
 stay as small as if there were two: a kernel loads the value, whatever the table's size.
 
->>> steps = Table([1.0, 4.0, 9.0])
+>>> steps = LookupTable([1.0, 4.0, 9.0])
 >>> steps(1.7), steps(-5), steps(100.0)
 (4.0, 1.0, 9.0)
 """
@@ -21,11 +21,11 @@ from nlink.scalars.arrays import single
 from nlink.scalars.primitives import Scalar, c_number
 
 PREFIX = "table_"
-TABLES: WeakValueDictionary[str, Table] = WeakValueDictionary()
+TABLES: WeakValueDictionary[str, LookupTable] = WeakValueDictionary()
 """Tables in use, by the names of their operations; equal ones are one."""
 
 
-class Table:
+class LookupTable:
     """values[k] for k <= x < k + 1, the first value before and the last behind; nan for nan.
 
     It has the columns of a `Primitive`, so that what reads that table reads this row too.

@@ -22,7 +22,7 @@ _ALL = 2**64 - 1
 
 
 def floats(a: float, b: float) -> float:
-    """Of two numbers; nan of nan."""
+    """The value for two numbers; nan if one is."""
     if a != a or b != b:
         return math.nan
     x, y = (struct.unpack("<Q", struct.pack("<d", value))[0] for value in (a, b))
@@ -33,7 +33,7 @@ def floats(a: float, b: float) -> float:
 
 
 def arrays(a: Any, b: Any) -> Any:
-    """Of arrays, which broadcast."""
+    """The values for arrays, which broadcast."""
     a, b = np.broadcast_arrays(np.asarray(a, dtype=float), np.asarray(b, dtype=float))
     x, y = (np.atleast_1d(np.ascontiguousarray(value)).view(np.uint64) for value in (a, b))
     z = x * np.uint64(_K) + y

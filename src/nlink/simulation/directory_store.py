@@ -20,11 +20,12 @@ from nlink.simulation.store import SavedStore, check_array, checked_head, read_r
 Array = np.ndarray
 
 
-class Directory(SavedStore):
+class DirectoryStore(SavedStore):
     """A run in a directory, its states mapped into memory."""
 
     @classmethod
-    def create(cls, records: Array, head: dict[str, Any], log: EventLog, path: Path) -> Directory:
+    def create(cls, records: Array, head: dict[str, Any], log: EventLog, path: Path,
+               ) -> DirectoryStore:
         path.mkdir(parents=True, exist_ok=True)
         (path / EVENTS).unlink(missing_ok=True)
         store = cls(records, head, log, path)
@@ -45,7 +46,7 @@ class Directory(SavedStore):
 
     @classmethod
     def open(cls, path: Path, head: dict[str, Any], kind: np.dtype | None = None, *,
-             repair: bool = False) -> Directory:
+             repair: bool = False) -> DirectoryStore:
         """The run in a directory whose head is known."""
         for left in path.glob(".*.tmp") if repair else ():
             left.unlink(missing_ok=True)

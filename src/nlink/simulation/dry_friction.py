@@ -54,7 +54,7 @@ class ModedRate:
 
     rate: int
     name: str
-    """Of its joint, with the number of the rate if that has several."""
+    """The name of its joint, with the number of the rate if that has several."""
     rubs: bool
     scale: float
     """The force that accelerates it by 1 /s^2, about."""
@@ -182,14 +182,14 @@ class Modes:
             found.append(mode)
         return places, found
 
-    def impulse_modes(self, yielding: Hybrid, q: Scalars, qd: Scalars, modes: Scalars,
+    def impulse_modes(self, impulse_response: Hybrid, q: Scalars, qd: Scalars, modes: Scalars,
                       restitution: float) -> list[Scalar]:
         """The modes that impulses and rates after an impact ask for.
 
         Newton's and Moreau's: qd' + restitution qd is not into a limit, the impulse is away
         from it, and one of both is zero.
         """
-        after, impulse = self._collide(yielding, q, qd, modes, restitution)
+        after, impulse = self._collide(impulse_response, q, qd, modes, restitution)
         found = []
         for each, mode in zip(self.rates, modes, strict=True):
             hold, v = each.hold(q), qd[each.rate]
@@ -200,16 +200,16 @@ class Modes:
             found.append(where(less(1.0, hold * hold), asked, mode))
         return found
 
-    def collide(self, yielding: Hybrid, q: Scalars, qd: Scalars, modes: Scalars,
+    def collide(self, impulse_response: Hybrid, q: Scalars, qd: Scalars, modes: Scalars,
                 restitution: float) -> tuple[list[Scalar], list[Scalar]]:
         """Rates after an impact, and their modes then."""
-        after, _ = self._collide(yielding, q, qd, modes, restitution)
+        after, _ = self._collide(impulse_response, q, qd, modes, restitution)
         return after, [each.mode(q, after[each.rate]) for each in self.rates]
 
-    def _collide(self, yielding: Hybrid, q: Scalars, qd: Scalars, modes: Scalars,
+    def _collide(self, impulse_response: Hybrid, q: Scalars, qd: Scalars, modes: Scalars,
                  restitution: float) -> tuple[list[Scalar], Scalars]:
         """Rates after an impact with these modes, and the impulses: M (qd' - qd) = impulse, with
-        qd' = -restitution qd where a limit is hit. `yielding` knows neither gravity nor
+        qd' = -restitution qd where a limit is hit. `impulse_response` knows neither gravity nor
         velocities."""
         held: list[Scalar] = [0.0] * self.n
         given: list[Scalar] = [0.0] * self.n
@@ -219,7 +219,7 @@ class Modes:
                 v = qd[each.rate]
                 given[each.rate] = -(1.0 + _rebound(restitution, v)) * v
         zeros = [0.0] * self.n
-        change, impulse = yielding(q, zeros, zeros, held, given)
+        change, impulse = impulse_response(q, zeros, zeros, held, given)
         after = [v + x for v, x in zip(qd, change, strict=True)]
         for each, mode in zip(self.rates, modes, strict=True):
             if each.coordinate >= 0:

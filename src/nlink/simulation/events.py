@@ -227,7 +227,7 @@ class Events:
                       self.q[rows], self.qd[rows], changes)
 
     def __getitem__(self, name: str) -> Events:
-        """Those of one name."""
+        """The events of one name."""
         if name not in self.names:
             raise KeyError(f"{name!r}, expected one of {', '.join(self.names) or 'no names'}")
         return self._only(self.which == self.names.index(name))

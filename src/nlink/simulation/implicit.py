@@ -38,7 +38,8 @@ from nlink.backends.llvm.rates import RolledRates
 from nlink.programs.program import Port, Program
 from nlink.scalars.differentiation import jacobian
 from nlink.scalars.functions import less, where
-from nlink.scalars.graph import Graph, Node, reachable
+from nlink.scalars.graph import Graph, Node
+from nlink.scalars.traversal import reachable
 
 if TYPE_CHECKING:
     from nlink.iterations.integration import Method
@@ -48,8 +49,8 @@ if TYPE_CHECKING:
 Array = np.ndarray
 Rows = list[list[Node]]
 MOST_ELEMENTS, MOST_OPERATIONS = 96, 60_000
-"""Of a state whose matrix is factored, and of the factoring: it is straight-line code, and LLVM
-takes about 0.2 s for a thousand operations."""
+"""Bounds of a state whose matrix is factored, and of the factoring: it is straight-line code, and
+LLVM takes about 0.2 s for a thousand operations."""
 
 
 def expect_derivatives_of_control(system: System, method: Method, *, traced: bool) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from nlink.compute.engines import kernel
 from nlink.scalars.functions import Scalars
 from nlink.simulation.dry_friction import Hybrid, without_dry_friction
-from nlink.simulation.moded_states import IMPACTS, SWITCHES, yielding
+from nlink.simulation.moded_states import IMPACTS, SWITCHES, impulse_response
 from nlink.simulation.variation import varied_kernel
 
 if TYPE_CHECKING:
@@ -55,10 +55,10 @@ def mode_programs(problem: Problem, system: System, control: Control, own: Array
         return np.array(moded.advanced(hybrid, mechanism, y.tolist(), tau, further.tolist(),
                                        float(cells[0])), float)
 
-    yields = yielding(robot, mechanism)
+    responds = impulse_response(robot, mechanism)
 
     def struck(name: str) -> Callable[..., Array]:
-        return lambda t, y: np.array(moded.struck(name, yields, y.tolist()), float)
+        return lambda t, y: np.array(moded.struck(name, responds, y.tolist()), float)
 
     return ({"rates": rates} | {name: switched(name) for name in SWITCHES}
             | {name: struck(name) for name in IMPACTS} | {"advance": advance})

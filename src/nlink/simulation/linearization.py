@@ -37,8 +37,9 @@ from nlink.programs.program import Port, Program
 from nlink.robot import Robot, expect_robot
 from nlink.scalars.arrays import batch
 from nlink.scalars.differentiation import pushforward
-from nlink.scalars.graph import Graph, Node, substitute
+from nlink.scalars.graph import Graph, Node
 from nlink.scalars.primitives import Primitive
+from nlink.scalars.traversal import substitute
 from nlink.simulation.applying import apply
 
 Array = np.ndarray

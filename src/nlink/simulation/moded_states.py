@@ -52,7 +52,7 @@ class ModedStates:
             return [*[math.inf] * len(q), *slack, *[math.inf] * (len(y) - len(q) - len(qd))]
         return self.layout.joined(q, qd, parts | {"mode": found})
 
-    def struck(self, name: str, yielding: Hybrid, y: Scalars) -> list[Scalar]:
+    def struck(self, name: str, impulse_response: Hybrid, y: Scalars) -> list[Scalar]:
         """A state that touches its limits, one with the modes its impulses ask for, or the
         state after the impact."""
         q, qd, parts = self.layout.split(y)
@@ -60,9 +60,9 @@ class ModedStates:
         if name == "touch":
             q, modes = self.modes.touch(q, qd)
         elif name == "impulses":
-            modes = self.modes.impulse_modes(yielding, q, qd, modes, self.restitution)
+            modes = self.modes.impulse_modes(impulse_response, q, qd, modes, self.restitution)
         else:
-            qd, modes = self.modes.collide(yielding, q, qd, modes, self.restitution)
+            qd, modes = self.modes.collide(impulse_response, q, qd, modes, self.restitution)
         return self.layout.joined(q, qd, parts | {"mode": modes})
 
     def advanced(self, hybrid: Hybrid, mechanism: Mechanism, y: Scalars, tau: Scalars,
@@ -88,7 +88,7 @@ def hybrid_dynamics(robot: Robot, mechanism: Mechanism) -> Hybrid:
     return hybrid
 
 
-def yielding(robot: Robot, mechanism: Mechanism) -> Hybrid:
+def impulse_response(robot: Robot, mechanism: Mechanism) -> Hybrid:
     """How a mechanism at rest yields to impulses where some rates change as they are given:
     hybrid dynamics without weight."""
     return hybrid_dynamics(robot, replace(mechanism, gravity=Vector.zero()))

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from nlink.simulation import checks
-from nlink.simulation.directory_store import Directory
+from nlink.simulation.directory_store import DirectoryStore
 from nlink.simulation.event_log import EventLog
 from nlink.simulation.store import Store, reason
-from nlink.simulation.zarr_store import Group
+from nlink.simulation.zarr_store import ZarrStore
 
 Array = np.ndarray
 
@@ -21,7 +21,7 @@ def create(records: Array, head: dict[str, Any], path: Path | None, log: EventLo
     log.collect(records)
     if path is None:
         return Store(records, head, log)
-    kind = Group if path.suffix == ".zarr" else Directory
+    kind = ZarrStore if path.suffix == ".zarr" else DirectoryStore
     head = head | {"check": checks.head_sum(head)}
     if not kind.there(path):
         return kind.create(records, head, log, path)
@@ -44,7 +44,8 @@ def create(records: Array, head: dict[str, Any], path: Path | None, log: EventLo
                      "may differ; remove it or choose another name")
 
 
-def open_store(kind: type[Directory] | type[Group], path: Path) -> Directory | Group:
+def open_store(kind: type[DirectoryStore] | type[ZarrStore], path: Path,
+               ) -> DirectoryStore | ZarrStore:
     """The run under way at `path`, to be read."""
     try:
         return kind.open(path, kind.read_head(path))

@@ -17,7 +17,7 @@ import numpy as np
 from nlink.formats.files import name_beside, replacing
 from nlink.robot import Robot
 from nlink.simulation import checks, store, zarr_store
-from nlink.simulation.directory_store import Directory
+from nlink.simulation.directory_store import DirectoryStore
 from nlink.simulation.events import Events
 from nlink.simulation.resuming import open_store
 from nlink.simulation.run import Run, Stats
@@ -111,10 +111,10 @@ def load_run(path: str | Path) -> Run:
     path = Path(path)
     part = path.with_name(path.name + PART)
     if path.is_dir() and path.suffix != ".zarr":
-        return open_store(Directory, path).run()
+        return open_store(DirectoryStore, path).run()
     if not path.exists():
         if part.is_dir():
-            return open_store(Directory, part).run()
+            return open_store(DirectoryStore, part).run()
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     if part.is_dir():
         warnings.warn(f"{path} is a finished run; an interrupted one of the same name is in "
@@ -136,7 +136,7 @@ def _read_npz(path: Path) -> Run:
 def _read_zarr(path: Path) -> Run:
     group = zarr_store.zarr().open_group(str(path), mode="r")
     if "records" in group:
-        return open_store(zarr_store.Group, path).run()
+        return open_store(zarr_store.ZarrStore, path).run()
     head = dict(group.attrs)
     lead = tuple(head["lead"])
     whole = ["q", "qd", "tau", *(f"part_{name}" for name in head.get("parts", ()))]

@@ -31,8 +31,9 @@ from nlink.backends.llvm.rates import RolledRates
 from nlink.programs.program import Port, Program
 from nlink.scalars.differentiation import fewest_operations, pushforward
 from nlink.scalars.functions import Scalars
-from nlink.scalars.graph import Graph, Node, reachable, substitute
+from nlink.scalars.graph import Graph, Node
 from nlink.scalars.lazy import lazy
+from nlink.scalars.traversal import reachable, substitute
 from nlink.simulation.control_scheme import StatePart
 from nlink.simulation.events import EventSensitivity
 from nlink.simulation.system import System

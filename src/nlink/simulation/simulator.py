@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nlink.backends.llvm.integrator import new_records
 from nlink.iterations.integration import STATUS, Method
+from nlink.iterations.records import new_records
 from nlink.programs.keys import key
 from nlink.simulation.asking import Asking
 from nlink.simulation.closing import Closing, check_closing

@@ -25,7 +25,7 @@ from nlink.formats.files import MAX_BYTES, read_text
 from nlink.formats.state_rows import is_number
 from nlink.scalars.arrays import single
 from nlink.scalars.functions import Scalar, sign
-from nlink.scalars.lookup import Table
+from nlink.scalars.lookup import LookupTable
 from nlink.simulation.trajectories import Motion
 
 Array = np.ndarray
@@ -127,9 +127,9 @@ def _tables(t: Array, q: Array, ends: str, rates: Array, cells: int) -> tuple[An
     starts = t[0] + (np.arange(cells + 3) - 1 - 1e-3) / pace
     base = np.searchsorted(edges, starts, side="right")
     edge = edges[np.minimum(base, len(edges) - 1)]
-    return (float(t[0]), float(pace), Table(base), Table(np.where(
-        base < len(edges), edge, np.inf)), Table(begins), *(
-            tuple(Table(part[:, j]) for part in coefficients) for j in range(q.shape[1])))
+    return (float(t[0]), float(pace), LookupTable(base), LookupTable(np.where(
+        base < len(edges), edge, np.inf)), LookupTable(begins), *(
+            tuple(LookupTable(part[:, j]) for part in coefficients) for j in range(q.shape[1])))
 
 
 def second_derivatives(t: Array, q: Array, ends: str, rates: Array) -> Array:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nlink.backends.llvm.integrator import new_records
 from nlink.iterations.integration import STATUS, Method
+from nlink.iterations.records import new_records
 from nlink.scalars.arrays import batch
 from nlink.simulation.closing import check_closing
 from nlink.simulation.event_log import FEW

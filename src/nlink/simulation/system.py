@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nlink.iterations.event_search import EventHandling
+from nlink.iterations.event_handling import EventHandling
 from nlink.iterations.integration import Integration, Method
 from nlink.iterations.sampling import Sampling
 from nlink.iterations.switching import Switching
@@ -68,7 +68,7 @@ class System:
     stepwise: bool = False
     """Whether modes are decided in every step by the method, rather than at events."""
     width: float | None = None
-    """Of smooth friction: the rate at which it is almost what dry friction is."""
+    """The rate at which smooth friction is almost what dry friction is."""
 
     @property
     def programs(self) -> SystemPrograms:
@@ -156,7 +156,7 @@ class System:
         return bool(self.robot.mechanism.closures) and self.closing == "project"
 
     def request(self) -> Request:
-        """Of the algorithm that makes the state change."""
+        """The request of the algorithm that makes the state change."""
         motion = self.velocity.motion
         if self.robot.mechanism.closures and isinstance(self.closing, float):
             return replace(self.robot.request(motion, algorithm="contact"), stiffness=self.closing)

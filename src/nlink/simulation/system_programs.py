@@ -23,8 +23,9 @@ from nlink.programs.program import Port, Program
 from nlink.programs.rolled_program import RolledProgram
 from nlink.scalars.functions import Scalar, Scalars
 from nlink.scalars.graph import Graph, Node
+from nlink.scalars.misuse import explained
 from nlink.simulation.applying import perform
-from nlink.simulation.moded_states import IMPACTS, SWITCHES, hybrid_dynamics, yielding
+from nlink.simulation.moded_states import IMPACTS, SWITCHES, hybrid_dynamics, impulse_response
 
 if TYPE_CHECKING:
     from nlink.iterations.integration import Method
@@ -116,12 +117,13 @@ class SystemPrograms:
                                                tau, parts["mode"])
             return part("rates", (*velocity, *qdd, *system.moded.with_holding(further, holding)))
         if request.rolled and system.velocity.rates is None and not system.varied.mechanical:
-            loops = replace(request, mechanism=bare).program()
-            assert isinstance(loops, RolledProgram)
+            rolled = replace(request, mechanism=bare).program()
+            assert isinstance(rolled, RolledProgram)
             return RolledRates(part("forces", tau), None if space.flat else part(
-                "velocity", velocity), loops, part("further", further) if further else None)
+                "velocity", velocity), rolled, part("further", further) if further else None)
         return part("rates", (*velocity, *system.change(bare, q, rates, qd, tau), *further))
 
+    @explained()
     def forces(self, t: Node, q: Scalars, qd: Scalars, parts: Mapping[str, Scalars],
                own: Sequence[Node]) -> tuple[list[Scalar], list[Scalar]]:
         """Joint forces, and the rates of the parts."""
@@ -152,6 +154,7 @@ class SystemPrograms:
 
         return self._program("close", values)
 
+    @explained()
     def controller(self, *, rates: bool = True) -> Program:
         """The controller alone: tau from t, q, qd, its state and what varies, and then the
         rates of its state."""
@@ -227,7 +230,7 @@ class SystemPrograms:
         """One of `IMPACTS`."""
         system = self.system
         return self._program(name, lambda t, y, u: system.moded.struck(
-            name, yielding(system.robot, self._varied(u)), y))
+            name, impulse_response(system.robot, self._varied(u)), y))
 
     def _driven(self, t: Node, y: Sequence[Node], u: Sequence[Node],
                 ) -> tuple[Mechanism, Scalars, Scalars]:
@@ -243,6 +246,7 @@ class SystemPrograms:
         system, shape = self.system, self.system.shape
         return system.varied.mechanism(system.robot, u[shape.timed:shape.inputs])
 
+    @explained()
     def _program(self, name: str, function: Callable[..., Scalars], cells: int = 0,
                  gives: str = "column") -> Program:
         """A program of t, y and u, which are the inputs and then so many cells."""

@@ -168,7 +168,7 @@ class Variation:
             np.broadcast_to(self.values, (*lead, self.values.shape[-1]))))
 
     def taken(self, trajectories: slice | Array) -> Variation:
-        """Of some trajectories, by their places in the flattened ensemble."""
+        """What varies between some trajectories, given by places in the flattened ensemble."""
         return replace(self, values=self.values.reshape(-1, self.varied.width)[trajectories])
 
     def compute(self, robot: Robot, name: str, *arrays: Array) -> Array:

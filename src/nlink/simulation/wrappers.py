@@ -151,7 +151,7 @@ class Noisy(Wrapper):
 
     @property
     def state(self) -> Array:
-        """That of the controller inside, then the numbers of the trajectory and of the sample."""
+        """The state of the controller inside, then the numbers of the trajectory and the sample."""
         return np.append(state_values(self.controller), (0.0, 0.0))
 
     def start(self, trajectories: Array) -> Array:

@@ -22,13 +22,13 @@ from nlink.simulation.store import SavedStore, check_array, checked_head, read_r
 Array = np.ndarray
 
 
-class Group(SavedStore):
+class ZarrStore(SavedStore):
     """A run in a zarr group, a chunk of every array for each block."""
 
     group: Any
 
     @classmethod
-    def create(cls, records: Array, head: dict[str, Any], log: EventLog, path: Path) -> Group:
+    def create(cls, records: Array, head: dict[str, Any], log: EventLog, path: Path) -> ZarrStore:
         temporary = name_beside(path, f"{secrets.token_hex(8)}.tmp")
         group = zarr().open_group(str(temporary), mode="w")
         store = cls(records, head, log, path)
@@ -55,7 +55,7 @@ class Group(SavedStore):
 
     @classmethod
     def open(cls, path: Path, head: dict[str, Any], kind: np.dtype | None = None, *,
-             repair: bool = False) -> Group:
+             repair: bool = False) -> ZarrStore:
         """The run in a group whose head is known."""
         for left in path.rglob("*.partial") if repair else ():
             left.unlink(missing_ok=True)  # temporaries of zarr's

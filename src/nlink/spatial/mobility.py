@@ -48,7 +48,7 @@ class SpatialMobility:
         return Twist(angular, C @ n + self.B @ force)
 
     def shift(self, d: Vector) -> SpatialMobility:
-        """Of the point at d instead of the origin.
+        """The mobility of the point at d instead of the origin.
 
         A twist shifts as a wrench does the other way, v + w x d against n + r x f, so this is
         the shift of an articulated inertia with its blocks in other places.

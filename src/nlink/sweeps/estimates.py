@@ -27,7 +27,7 @@ class Estimate:
     tried: int
     """Trajectories that were simulated to find out."""
     seconds_each: float
-    """Of one core, for one trajectory."""
+    """Seconds of one core for one trajectory."""
     bytes_each: int
     """In the store, for one trajectory."""
     files: int

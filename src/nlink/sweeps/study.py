@@ -85,11 +85,11 @@ class Study:
     event_names: tuple[str, ...] = ()
     reproducible: bool = False
     digest: str = ""
-    """Of all that decides the numbers."""
+    """A digest of all that decides the numbers."""
     source: str = ""
     """A digest of nlink's own source."""
     first_row: int = field(default=0, compare=False)
-    """Of a table that was cut to one chunk: the number of its first row."""
+    """The number of the first row of a table that was cut to one chunk."""
 
     @property
     def axes(self) -> tuple[str, ...]:

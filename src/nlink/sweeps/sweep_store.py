@@ -185,7 +185,7 @@ def _array(path: str, _digest: str, name: str) -> Any:
 
 
 def checksum(arrays: Mapping[str, Array]) -> str:
-    """Of the bytes of a chunk's arrays."""
+    """A checksum of the bytes of a chunk's arrays."""
     digest = sha256()
     for name in sorted(arrays):
         digest.update(name.encode() + arrays[name].tobytes())

@@ -401,7 +401,7 @@ LAWS: tuple[Law, ...] = (
     Law("skew symmetry", "Mdot = C + C^T", mass_rate_is_twice_the_symmetric_part_of_coriolis, 50,
         _few),
     Law("derivatives", "dID = complex steps of ID", inverse_dynamics_is_differentiated, 50, _few),
-    Law("yielding", "M dFD = -dID", forward_dynamics_is_differentiated, 50, _few),
+    Law("forward derivatives", "M dFD = -dID", forward_dynamics_is_differentiated, 50, _few),
     Law("regressor", "tau = Y pi", forces_are_linear_in_inertias, 50, _few),
     Law("rotation", "R R^T = 1, det R = 1", pose_is_rigid, 50),
     Law("jacobian", "J = d pose / dq", jacobian_is_pose_derivative, 50, _few),

@@ -135,7 +135,7 @@ def mass_columns(robot: Robot, x: Samples, engine: Engine | None) -> Array:
 
 
 def smallest_eigenvalue(robot: Robot, x: Samples, engine: Engine | None = None) -> Array:
-    """Of M scaled to a unit diagonal, so that metres and radians compare; -1 if M_ii < 0."""
+    """That of M scaled to a unit diagonal: metres and radians compare; -1 if M_ii < 0."""
     M = mass_columns(robot, x, engine)
     negative = (np.einsum("nii->ni", M) < 0).any(-1)
     return np.where(negative, -1.0, _scaled_eigenvalues(M).min(-1, initial=np.inf))

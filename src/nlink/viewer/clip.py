@@ -43,7 +43,7 @@ class Clip:
     curves: dict[str, Array]
     """Coordinates by name, (trajectories, frames)."""
     forces: Array
-    """Of the loops, world axes, (trajectories, frames, loops, 3)."""
+    """The forces of loops, in world axes, (trajectories, frames, loops, 3)."""
     points: Array
     """Where they act, (trajectories, frames, loops, 3)."""
     total: int

@@ -49,7 +49,7 @@ class Camera:
     target: Array
     up: Array
     angle: float = 0.55
-    """Of the view from top to bottom, radians."""
+    """The angle of the view from top to bottom, radians."""
 
     @property
     def axes(self) -> Array:

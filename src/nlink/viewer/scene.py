@@ -33,9 +33,9 @@ LAYERS = {"frames": "Frames", "axes": "Joint axes", "masses": "Centres of mass",
           "inertias": "Inertia ellipsoids"}
 """What is shown on request, and how it is called."""
 GREY: Colour = (0.72, 0.74, 0.77, 1.0)
-"""Of shapes whose file names no colour."""
+"""The colour of shapes whose file names none."""
 BONES: tuple[Colour, ...] = ((0.90, 0.89, 0.86, 1.0), (0.62, 0.66, 0.71, 1.0))
-"""Of links that are drawn, in turn."""
+"""The colours of links that are drawn, in turn."""
 DRUM: Colour = (0.10, 0.42, 0.68, 1.0)
 LOOP: Colour = (0.84, 0.37, 0.0, 1.0)
 AXIS: Colour = (0.85, 0.20, 0.45, 1.0)
@@ -124,7 +124,7 @@ class Scene:
                     yield Part(number, body.coloured(INERTIA), "inertias")
 
     def center_of_mass(self, places: Array) -> Array:
-        """Of all links that move, (..., 3), from the places of links."""
+        """The center of mass of all links that move, (..., 3), from the places of links."""
         moving = _moving(self.description)
         masses = np.array([link.mass * moves for link, moves in zip(
             self.description.links, moving, strict=True)])

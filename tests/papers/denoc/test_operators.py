@@ -7,7 +7,7 @@ import pytest
 
 import nlink
 from nlink.papers.operators import DeNOC, Identity, Operator
-from nlink.papers.operators.blocks import BlockDiagonal, Propagation, Step
+from nlink.papers.operators.blocks import BlockDiagonal, ParentStep, Propagation
 from nlink.testing import random_robot
 from nlink.testing.samples import EPS
 
@@ -140,7 +140,7 @@ def test_bodies_keep_their_own_inertias():
 
 def test_building_blocks_stand_alone():
     """A chain of three with scalar blocks: the series 1 + E + E^2."""
-    step = Step("E", np.full((3, 1, 1), 2.0), (0, 1, 2), "E")
+    step = ParentStep("E", np.full((3, 1, 1), 2.0), (0, 1, 2), "E")
     series = Propagation("(1 - E)^-1", step, "series").dense()
     np.testing.assert_array_equal(series, [[1, 0, 0], [2, 1, 0], [4, 2, 1]])
     diagonal = BlockDiagonal("G", np.arange(6.0).reshape(3, 1, 2))

@@ -12,7 +12,7 @@ import nlink
 from nlink.closed_forms.harmonics import Harmonics
 from nlink.closed_forms.ratios import Divisors, Ratio
 from nlink.closed_forms.simplification import closed_form, inputs, symbol_name
-from nlink.scalars.graph import evaluate
+from nlink.scalars.traversal import evaluate
 from nlink.spatial import Vector
 
 FACTORS = Divisors()

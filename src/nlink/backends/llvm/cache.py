@@ -57,7 +57,7 @@ def _place() -> Path | str:
 
 
 @dataclass(frozen=True, slots=True)
-class Info:
+class CacheInfo:
     """What the cache holds, for `nlink cache info`."""
 
     directory: Path | None
@@ -68,11 +68,11 @@ class Info:
     """Why no entries are kept, or nothing."""
 
 
-def info() -> Info:
+def info() -> CacheInfo:
     """The state of the cache; entries of other versions of nlink are counted too."""
     place = directory()
     sizes = [size for _, size, _ in _files(place, SUFFIX)] if place else []
-    return Info(place, len(sizes), sum(sizes), BOUND, _problem())
+    return CacheInfo(place, len(sizes), sum(sizes), BOUND, _problem())
 
 
 def clear() -> int:

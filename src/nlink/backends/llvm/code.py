@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from nlink.scalars.graph import Node, operation, reachable
+from nlink.scalars.graph import Node, operation
 from nlink.scalars.primitives import Scalar
+from nlink.scalars.traversal import reachable
 
 
 @dataclass(frozen=True, slots=True)

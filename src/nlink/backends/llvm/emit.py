@@ -40,7 +40,7 @@ from nlink.backends.llvm.sincos import SinCos, sincos
 from nlink.programs.program import Port, Program
 from nlink.programs.staged import StagedProgram
 from nlink.scalars.graph import operation
-from nlink.scalars.lookup import Table
+from nlink.scalars.lookup import LookupTable
 
 
 def emit(code: Code, lanes: Lanes, read: Callable[[Any], str],
@@ -91,7 +91,7 @@ class Block(Lanes):
             self.angles[x] = sincos(self, x, branch=self.branch)
         return self.angles[x]
 
-    def look_up(self, table: Table, x: str) -> str:
+    def look_up(self, table: LookupTable, x: str) -> str:
         if x not in self.places:
             self.places[x] = integer_parts(self, x)
         return look_up(self, table, x, self.places[x])

@@ -9,15 +9,11 @@ import ctypes
 import functools
 import itertools
 import struct
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nlink.backends.llvm.kernel import Compiled, Room
 from nlink.backends.llvm.threads import together
-
-if TYPE_CHECKING:
-    from nlink.iterations.text import Layout
 
 ENTRY = "nlink_integrate"
 WORDS = ("records", "count", "out", "times", "outputs", "held", "held_stride", "held_row",
@@ -27,32 +23,10 @@ WORDS = ("records", "count", "out", "times", "outputs", "held", "held_stride", "
 DOUBLES = ("rtol", "atol", "least", "largest", "most")
 POINTERS = ("records", "out", "times", "held", "log", "data", "room", "scratch")
 
-HEAD = ("status", "next", "events", "fill")
-"""How a process's record begins, eight bytes each; its cells and columns follow.
-
-`next` is the number of the next output, `events` counts all log entries so far and `fill` those
-of them that the log still holds.
-"""
-
 RATE = 3e9
 """Operations a core does in a second, about, on one vector: what a budget is reckoned by."""
 
 _TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
-
-def record_type(layout: Layout, size: int, own: int = 0) -> np.dtype:
-    """What a process remembers between calls: the state that its layout names, its columns of
-    so many elements, and what it has of its own."""
-    return np.dtype([*((name, "i8") for name in HEAD), *((name, "f8") for name in layout.cells),
-                     *((name, "f8", (size,)) for name in layout.columns), ("own", "f8", (own,))])
-
-
-def new_records(count: int, layout: Layout, size: int, own: int = 0) -> np.ndarray:
-    """Records of processes that have not started."""
-    records = np.zeros(count, record_type(layout, size, own))
-    for name, value in layout.cells.items():
-        records[name] = value
-    return records
 
 
 class Integrator:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from nlink.backends.llvm.integrator import DOUBLES, ENTRY, HEAD, POINTERS, WORDS
+from nlink.backends.llvm.integrator import DOUBLES, ENTRY, POINTERS, WORDS
 from nlink.backends.llvm.ir import MODULE_TAIL, Function, Target, number
 from nlink.backends.llvm.kernel import Compiled
 from nlink.backends.llvm.rates import RolledRates, emit_rates
@@ -22,10 +22,11 @@ from nlink.backends.llvm.repetition import repeat
 from nlink.backends.llvm.sincos import large_reduction
 from nlink.backends.llvm.statements import Memory, StatementWriter
 from nlink.iterations.recording import RecordedIteration
+from nlink.iterations.records import RECORD_HEAD
 from nlink.iterations.text import Shape
 from nlink.programs.program import Program
 
-OWN = ("due", "stop", "active", "job", *HEAD[1:])
+OWN = ("due", "stop", "active", "job", *RECORD_HEAD[1:])
 """Cells of the machine: times, whether a lane is taken, by which job, and counts of the record."""
 
 
@@ -65,7 +66,7 @@ class Machine:
         self.cell = self.memory.cells
         self.counter = self.memory.at
         self.spent, self.scratch = self.counter + 8, self.counter + 16
-        self.record = 8 * (len(HEAD) + self.memory.kept + shape.own)
+        self.record = 8 * (len(RECORD_HEAD) + self.memory.kept + shape.own)
         self.f = Function()
         self.writer = StatementWriter(self.f, target, self.memory, {}, "")
         self.block = self.writer.block
@@ -206,9 +207,9 @@ class Machine:
         f.branch(f.let(f"icmp eq i64 {f.load('i64', record)}, 0"), found, seek)
         f.begin(found)
         for cell, value in (("job", index), ("active", "1"), *(
-                (name, f.load("i64", record, 8 * k)) for k, name in enumerate(HEAD) if k)):
+                (name, f.load("i64", record, 8 * k)) for k, name in enumerate(RECORD_HEAD) if k)):
             self.put(place, cell, value)
-        state = f.offset(record, 8 * len(HEAD))
+        state = f.offset(record, 8 * len(RECORD_HEAD))
         self.copy(self.memory.kept, place, state, to_lane=True)
         own = f.offset(place, self.memory.inputs + self.shape.timed * self.memory.row)
         self.copy(self.shape.own, own, f.offset(state, 8 * self.memory.kept), to_lane=True)
@@ -297,7 +298,7 @@ class Machine:
         f = self.f
         record = f.offset("%records", f.let(f"mul i64 {self.get(place, 'job')}, {self.record}"))
         f.store("i64", status, record)
-        for k, name in enumerate(HEAD[1:], 1):
+        for k, name in enumerate(RECORD_HEAD[1:], 1):
             f.store("i64", self.get(place, name), record, 8 * k)
-        self.copy(self.memory.kept, place, f.offset(record, 8 * len(HEAD)), to_lane=False)
+        self.copy(self.memory.kept, place, f.offset(record, 8 * len(RECORD_HEAD)), to_lane=False)
         self.put(place, "active", "0")

@@ -32,7 +32,8 @@ from nlink.programs.rolled_program import (
     Total,
     Write,
 )
-from nlink.scalars.graph import Node, reachable
+from nlink.scalars.graph import Node
+from nlink.scalars.traversal import reachable
 
 Value = tuple[int, int]
 """(sweep, k): value k that a sweep keeps for each joint, or sum k that it collects."""
@@ -67,7 +68,7 @@ class SweepPlan:
     totals: tuple[int, ...]
     """Sums of the base that are kept in cells."""
     starts: tuple[int, ...] = ()
-    """Of columns: the values each rate of a joint begins with."""
+    """The values that each rate of a joint begins with, for columns."""
 
     @property
     def outward(self) -> bool:
@@ -317,7 +318,7 @@ def _cleared(program: RolledProgram, serial: bool) -> tuple[Port, ...]:
 
 
 def _operations(program: RolledProgram, sweeps: list[SweepPlan]) -> int:
-    """Of the step of each joint's kind, times the columns that it takes part in."""
+    """The operations of each joint's step, times the columns that it takes part in."""
     joints = program.joints
     widths = joints.rates or (1,) * len(joints.parent)
     carried = [0] * (len(joints.parent) + 1)  # the rates of all that a body carries, itself not

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nlink.backends.llvm.ir import Lanes, number
-from nlink.scalars.lookup import Table
+from nlink.scalars.lookup import LookupTable
 
 LARGEST = float(2**31)
 """No table is longer; beyond it every index is the last."""
@@ -17,7 +17,7 @@ def integer_parts(lanes: Lanes, x: str) -> str:
     return lanes.to_integer(x)
 
 
-def look_up(lanes: Lanes, table: Table, x: str, place: str) -> str:
+def look_up(lanes: Lanes, table: LookupTable, x: str, place: str) -> str:
     """The values at the places, nan where x is."""
     f, n = lanes.function, len(table.values)
     values = ", ".join(f"double {number(v)}" for v in table.values.tolist())

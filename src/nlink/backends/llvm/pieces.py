@@ -40,7 +40,7 @@ class Piece:
 
     code: Code
     slots: tuple[int, ...]
-    """Of the first results."""
+    """The slots of the first results."""
     outputs: tuple[int, ...]
     """Which results of the whole the others are."""
 

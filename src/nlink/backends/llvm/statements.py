@@ -13,17 +13,10 @@ from dataclasses import dataclass
 from nlink.backends.llvm.emit import Block
 from nlink.backends.llvm.ir import Function, Target
 from nlink.backends.llvm.repetition import repeat
-from nlink.iterations.recording import (
-    Call,
-    Pass,
-    Recording,
-    SharedNumbers,
-    Statement,
-    When,
-    reads,
-)
+from nlink.iterations.lifetimes import flat, share_columns
+from nlink.iterations.recording import Call, Pass, Recording, SharedNumbers, Statement, When
 from nlink.iterations.text import Layout
-from nlink.scalars.graph import Node, operation, reachable
+from nlink.scalars.graph import Node, operation
 
 
 class Memory:
@@ -49,7 +42,7 @@ class Memory:
         self.results = self._take(max((len(call.results) for call in calls), default=0))
         self.blocks = {each: self._take(blocks[each.program]) for call in calls
                        for each in call.results if isinstance(each, SharedNumbers)}
-        places = [self.place_temporaries(each) for each in recordings]
+        places = [share_columns(each, self.columns) for each in recordings]
         # behind the column that a call gives there may be cells
         size += max((len(each.results) - 1 for r in recordings for each in flat(r.body)
                      if isinstance(each, Call) and isinstance(each.results[0], Node)
@@ -63,50 +56,6 @@ class Memory:
     def _take(self, rows: int) -> int:
         begin, self.at = self.at, self.at + rows * self.row
         return begin
-
-    def place_temporaries(self, recording: Recording) -> dict[str, int]:
-        """A number for each column that is neither kept nor brief; those never needed at the
-        same time may share one."""
-        names, body = recording.graph.columns, flat(recording.body)
-        ends: dict[str, int] = {}
-        for k, statement in enumerate(body):
-            for node in reachable([*reads(statement), *_written(statement)]):
-                name = names.get(node.index)
-                if name is not None and name not in self.columns:
-                    ends[name] = k
-        placed: dict[str, int] = {}
-        busy: dict[int, str] = {}
-        for k, statement in enumerate(body):
-            for node in _written(statement):
-                name = names.get(node.index)
-                if name in ends and name not in placed:
-                    # a pass reads an element before it writes it, a call does not
-                    free = (p for p in range(len(names)) if p not in busy
-                            or ends[busy[p]] < k + isinstance(statement, Pass))
-                    placed[name] = place = next(free)
-                    busy[place] = name
-        return placed
-
-
-def flat(body: Sequence[Statement]) -> list[Statement]:
-    """All statements in order, the bodies after the test that they are in."""
-    found: list[Statement] = []
-    for each in body:
-        if isinstance(each, When):
-            found += [When(each.truth, [], []), *flat(each.body), When(each.truth, [], each.merged)]
-        else:
-            found.append(each)
-    return found
-
-
-def _written(statement: Statement) -> list[Node]:
-    match statement:
-        case Pass(stores, _):
-            return [column for column, _ in stores]
-        case Call(_, _, _, _, results):
-            return [x for x in results if isinstance(x, Node)]
-        case When():
-            return []
 
 
 @dataclass

@@ -97,7 +97,7 @@ class Placed(Operator):
         return np.array([[k in self.blocks] for k in range(1, len(self.rows) + 1)])
 
 
-class Step(Operator):
+class ParentStep(Operator):
     """E: the block of each body from its parent, E_{i,parent(i)}, and nothing else."""
 
     def __init__(self, name: str, steps: Array, parents: Sequence[int], definition: str) -> None:
@@ -137,7 +137,7 @@ class Propagation(Operator):
     y_i = x_i + sum over the children c of E_{c,i}^T y_c.
     """
 
-    def __init__(self, name: str, step: Step, definition: str) -> None:
+    def __init__(self, name: str, step: ParentStep, definition: str) -> None:
         super().__init__(name, step.rows, step.columns, definition)
         self.step = step
 

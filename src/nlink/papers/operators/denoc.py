@@ -14,7 +14,13 @@ from typing import Any
 import numpy as np
 
 from nlink.model.mechanism import Mechanism
-from nlink.papers.operators.blocks import BlockDiagonal, Elementary, Propagation, Step, descends
+from nlink.papers.operators.blocks import (
+    BlockDiagonal,
+    Elementary,
+    ParentStep,
+    Propagation,
+    descends,
+)
 from nlink.papers.operators.elimination import Articulated, composite
 from nlink.papers.operators.inverse import block_inverse
 from nlink.papers.operators.linear import Array, Operator, OperatorProduct
@@ -93,11 +99,12 @@ class DeNOC:
         return i - 1
 
     @cached_property
-    def step(self) -> Step:
+    def step(self) -> ParentStep:
         """One step outward, B_{i,parent(i)}: Nl = (1 - step)^-1."""
         steps = [self.B(i, parent) if parent else np.zeros((6, 6))
                  for i, parent in enumerate(self.parents, 1)]
-        return Step("step", np.reshape(steps, (self.n, 6, 6)), self.parents, "B_{i,parent(i)}")
+        return ParentStep("step", np.reshape(steps, (self.n, 6, 6)), self.parents,
+                          "B_{i,parent(i)}")
 
     @cached_property
     def Nl(self) -> Operator:
@@ -132,8 +139,8 @@ class DeNOC:
         """The rate of Nl: Bdot_ij in row i, column j."""
         rates = [self.Bdot(i, parent) if parent else np.zeros((6, 6))
                  for i, parent in enumerate(self.parents, 1)]
-        rate = Step("stepdot", np.reshape(rates, (self.n, 6, 6)), self.parents,
-                    "Bdot_{i,parent(i)}")
+        rate = ParentStep("stepdot", np.reshape(rates, (self.n, 6, 6)), self.parents,
+                          "Bdot_{i,parent(i)}")
         return (self.Nl @ rate @ self.Nl).renamed("Nldot")
 
     @cached_property
@@ -330,7 +337,7 @@ class DeNOC:
     @cached_property
     def Nhat(self) -> Operator:
         """Nl with every joint on the way yielding: (1 - step Psi^T)^-1 [Saha99b, 41]."""
-        step = Step("step Psi^T", np.reshape(
+        step = ParentStep("step Psi^T", np.reshape(
             [self.step.steps[i] @ self.Psi(parent).T if parent else np.zeros((6, 6))
              for i, parent in enumerate(self.parents)], (self.n, 6, 6)), self.parents,
             "B_{i,parent} Psi_parent^T")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nlink.papers.operators.blocks import BlockDiagonal, Propagation, Step
+from nlink.papers.operators.blocks import BlockDiagonal, ParentStep, Propagation
 from nlink.papers.operators.linear import (
     Array,
     Identity,
@@ -63,7 +63,7 @@ def _of_sum(operator: OperatorSum) -> Operator | None:
     if len(operator.terms) != 2 or len(rest) != 1:
         return None
     factor, factors = _flat(rest[0])
-    outward = any(isinstance(f, Propagation | Step) for f in factors)
+    outward = any(isinstance(f, Propagation | ParentStep) for f in factors)
     if outward:
         factors = tuple(f.T for f in reversed(factors))
     found = _inward(operator.name, factor, factors)
@@ -72,12 +72,12 @@ def _of_sum(operator: OperatorSum) -> Operator | None:
 
 def _inward(name: str, factor: float, factors: tuple[Operator, ...]) -> Operator | None:
     """The inverse of 1 + factor * (product of factors) with an inward recursion or step."""
-    at = [k for k, f in enumerate(factors) if isinstance(f.T, Propagation | Step)]
+    at = [k for k, f in enumerate(factors) if isinstance(f.T, Propagation | ParentStep)]
     if not at or at[-1] - at[0] != len(at) - 1 or len(at) > 2:
         return None
     A, B = _diagonal(factors[:at[0]]), _diagonal(factors[at[-1] + 1:])
     S = factors[at[-1]].T
-    if A is None or B is None or not isinstance(S, Step):
+    if A is None or B is None or not isinstance(S, ParentStep):
         return None
     ones = [np.eye(size) for size in S.rows]
     A, B = A or ones, B or ones
@@ -130,8 +130,8 @@ def _diagonal(factors: tuple[Operator, ...]) -> list[Array] | None:
     return blocks
 
 
-def _propagation(name: str, like: Step, steps: Array) -> Propagation:
-    return Propagation(name, Step(f"step of {name}", steps, like.parents, "one step"), name)
+def _propagation(name: str, like: ParentStep, steps: Array) -> Propagation:
+    return Propagation(name, ParentStep(f"step of {name}", steps, like.parents, "one step"), name)
 
 
 def _square(blocks: list[Array]) -> bool:

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from nlink.model.mechanism import Mechanism
-from nlink.papers.operators.blocks import BlockDiagonal, Propagation, Step, descends
+from nlink.papers.operators.blocks import BlockDiagonal, ParentStep, Propagation, descends
 from nlink.papers.operators.diagonal_state import DiagonalLinks, Filter, cross
 from nlink.papers.operators.linear import Array, Identity, Named, Operator
 from nlink.papers.operators.origins import tilde
@@ -348,13 +348,13 @@ class Diagonal:
         return cross(self.links.S * self.qd[:, None])
 
     @cached_property
-    def _outward(self) -> Step:
-        return Step("E_Phi^T", self.links.X, self.parents, "the twist of the parent")
+    def _outward(self) -> ParentStep:
+        return ParentStep("E_Phi^T", self.links.X, self.parents, "the twist of the parent")
 
     @cached_property
-    def _yielding(self) -> Step:
+    def _yielding(self) -> ParentStep:
         steps = np.swapaxes(self.filter.tau_bar, 1, 2) @ self.links.X
-        return Step("E_Psi^T", steps, self.parents, "tau_bar^T E_Phi^T")
+        return ParentStep("E_Psi^T", steps, self.parents, "tau_bar^T E_Phi^T")
 
     def _components(self, normalized: bool) -> Array:
         """(48), erratum applied: for k inboard of i,

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.model.mechanism import Attachment, Mechanism
-from nlink.papers.operators.blocks import BlockDiagonal, Placed, Propagation, Step
+from nlink.papers.operators.blocks import BlockDiagonal, ParentStep, Placed, Propagation
 from nlink.papers.operators.elimination import Articulated
 from nlink.papers.operators.linear import Array, Named, Operator
 from nlink.papers.operators.origins import Points, SpatialLinks, shift
@@ -102,7 +102,8 @@ class SpatialOperators:
 
     def _propagation(self, name: str, delta: BlockDiagonal) -> Operator:
         """(I - S Delta)^-1: what is at a body and all beyond it, brought to it."""
-        step = Step(f"{name} step^T", self._steps(delta), self.parents, f"{name}^T(parent of k, k)")
+        step = ParentStep(f"{name} step^T", self._steps(delta), self.parents,
+                          f"{name}^T(parent of k, k)")
         outward = Propagation(f"{name}^T", step, f"{name}^T(i, j)")
         return Named(name, outward.T, f"{name}(i, j) for j beyond i, 1 for j = i")
 
@@ -120,7 +121,7 @@ class SpatialOperators:
     def S(self) -> Operator:
         """What the children have, at their parent (5.2)."""
         ones = np.tile(np.eye(6), (self.n, 1, 1))
-        return Named("S", Step("S^T", ones, self.parents, "").T, "1 at (parent of k, k)")
+        return Named("S", ParentStep("S^T", ones, self.parents, "").T, "1 at (parent of k, k)")
 
     @cached_property
     def Phi(self) -> Operator:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from nlink.papers.operators.blocks import Propagation, Step
+from nlink.papers.operators.blocks import ParentStep, Propagation
 from nlink.papers.operators.linear import (
     Identity,
     Named,
@@ -85,7 +85,7 @@ def _stages(operator: Operator, flip: bool) -> tuple[Stage, ...]:
         terms = [_stages(term, flip) for term in operator.terms]
         together = reduce(_side_by_side, terms)
         return _single(name if flip else f"({name})", together) or together
-    if isinstance(operator, Propagation | Step):
+    if isinstance(operator, Propagation | ParentStep):
         direction = "inward" if flip else "outward"
         return (Stage(direction, name, isinstance(operator, Propagation)),)
     return (Stage("diagonal", name, False),)
