@@ -78,14 +78,9 @@ def run_simulation_bench(name: str = "puma560", *, repeats: int = 5,
 
         ours, run = _best(one, 3 * repeats)
         error = float(np.abs(run.q[round(CHECK / EVERY)] - exact).max())
-<<<<<<< HEAD
-        bench.lines.append(Line(f"{name}, one trajectory of {SPAN:g} s, {method}", ours,
-                                "SciPy DOP853 around pin.aba", theirs, error, peer_error))
-=======
         bench.lines.append(Comparison(
             f"{name}, one trajectory of {SPAN:g} s, {method}", ours,
-            "SciPy DOP853 around pin.aba", theirs, 30, error, peer_error))
->>>>>>> tidy
+            "SciPy DOP853 around pin.aba", theirs, error, peer_error))
     progress(f"an ensemble of {ENSEMBLE}")
     q0 = np.random.default_rng(0).normal(scale=0.1, size=(ENSEMBLE, robot.n))
     for method in ("dop853",):
@@ -105,15 +100,9 @@ def run_simulation_bench(name: str = "puma560", *, repeats: int = 5,
                         progress=False)
 
     ours, _ = _best(fixed, repeats)
-<<<<<<< HEAD
-    bench.lines.append(Line(f"{name}, one RK4 step of {STEP * 1e3:g} ms, ensemble, one thread",
-                            ours / ENSEMBLE / steps, "mujoco.rollout, RK4",
-                            _mujoco(bench, robot, steps)))
-=======
     bench.lines.append(Comparison(
         f"{name}, one RK4 step of {STEP * 1e3:g} ms, ensemble, one thread",
-        ours / ENSEMBLE / steps, "mujoco.rollout, RK4", _mujoco(bench, robot, steps), 20))
->>>>>>> tidy
+        ours / ENSEMBLE / steps, "mujoco.rollout, RK4", _mujoco(bench, robot, steps)))
     progress("a stiff motion")
     bench.lines.append(_stiff(robot, name, repeats))
     return bench
@@ -133,13 +122,8 @@ def _stiff(robot: Robot, name: str, repeats: int) -> Comparison:
     ours, mine = _best(lambda: run("rodas5p"), 3 * repeats)
     theirs, other = _best(lambda: run("radau"), 1)
     error, peer_error = (float(np.abs(each.q[-1] - exact).max()) for each in (mine, other))
-<<<<<<< HEAD
-    return Line(f"{name}, stiff springs, {CHECK:g} s, rodas5p", ours, "SciPy Radau around nlink",
-                theirs, error, peer_error)
-=======
     return Comparison(f"{name}, stiff springs, {CHECK:g} s, rodas5p", ours,
-                      "SciPy Radau around nlink", theirs, 50, error, peer_error)
->>>>>>> tidy
+                      "SciPy Radau around nlink", theirs, error, peer_error)
 
 
 def _best(call: Callable[[], Any], repeats: int) -> tuple[float, Any]:
