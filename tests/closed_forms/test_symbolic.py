@@ -95,6 +95,20 @@ def test_outputs_have_the_shape_of_the_arrays(planar):
     J = symbolic(planar, "jacobian").outputs["J"]
     assert (len(J), len(J[0])) == (6, 3)
     assert isinstance(symbolic(planar, "kinetic_energy").outputs["T"], sp.Expr)
+    found = symbolic(planar, "jacobian_derivatives").outputs["dJ_dq"]
+    q = samples(planar, 0, states=1)[0].q
+    got = np.vectorize(lambda e: value(e, numbers(planar)))(np.array(found, dtype=object))
+    np.testing.assert_allclose(got, planar.jacobian_derivatives(q, engine="python"), atol=1e-13)
+
+
+def test_elements_have_a_number_for_each_axis(planar):
+    names = [name for name, _ in symbolic(planar, "mass_matrix_derivatives").equations]
+    assert names == [f"dM_dq_{i}{j}{k}" for i in (1, 2, 3) for j in (1, 2, 3) for k in (1, 2, 3)]
+    x, scope = samples(planar, 0, states=1)[0], {"math": __import__("math")} | numbers(planar)
+    exec(symbolic(planar, "regressor").code("python"), scope)  # 30 columns
+    expected = planar.regressor(x.q, x.qd, x.qdd, engine="python")
+    np.testing.assert_allclose(
+        [[scope[f"Y_{i}_{j}"] for j in range(1, 31)] for i in (1, 2, 3)], expected, atol=1e-12)
 
 
 def test_named_parameters_stand_for_the_numbers(planar):
@@ -139,7 +153,9 @@ def test_unknown_parameters_are_refused(planar):
         symbolic(planar, "gravity_torque", parameters="letters")
 
 
-@pytest.mark.parametrize("name", ["inverse_dynamics", "jacobian", "kinetic_energy"])
+@pytest.mark.parametrize("name", [
+    "inverse_dynamics", "jacobian", "kinetic_energy", "mass_matrix_derivatives",
+    "inverse_dynamics_derivatives", "inverse_dynamics_jvp"])
 def test_latex_is_balanced(planar, name):
     text = symbolic(planar, name).latex()
     assert text.count("{") == text.count("}")

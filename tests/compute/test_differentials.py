@@ -141,6 +141,19 @@ def test_products_of_products():
     assert close([twice], [second])
 
 
+@pytest.mark.parametrize(("robot", "name"), [
+    ("planar3", "regressor"), ("planar3", "poses"), ("planar3", "operational_mobility"),
+    ("four_bar", "closure_error")])
+def test_weights_that_are_arguments_may_stand_still(robot, name):
+    robot = nlink.load(robot)
+    q, qd = robot.random_state(1)
+    args = (q,) if name != "regressor" else (q, qd, qd)
+    w, still = np.ones_like(robot.compute(name, *args)), (None,) * len(args[1:])
+    given, expected = (np.hstack(nlink.jvp(robot, f"{name}_vjp", (*args, w), (qd, *still, rate)))
+                       for rate in (None, 0 * w))
+    np.testing.assert_array_equal(given, expected)
+
+
 def test_products_of_products_of_the_dynamics_need_no_wrenches():
     robot = nlink.load("double_pendulum")
     rng = np.random.default_rng(0)
@@ -201,7 +214,12 @@ def test_few_operations(name):
     (lambda r: nlink.jvp(r, "bias", (np.zeros(3),) * 2, (np.zeros(3),)),
      r"tangents: 1 arrays, expected 2 \(q, qd\)"),
     (lambda r: nlink.jvp(r, "bias", (np.zeros(3),) * 2, (np.zeros(3), np.zeros(2))),
-     r"dqd: shape \(2,\), expected \(..., 3\)"),
+     r"tangents \(qd\): shape \(2,\), expected \(..., 3\)"),
+    (lambda r: nlink.vjp(r, "bias", (np.zeros(3),) * 2, np.zeros(4)),
+     r"cotangent: shape \(4,\), expected \(..., 3\)"),
+    (lambda r: nlink.hvp(r, "factor_mass_matrix", np.zeros(3), (np.eye(3), np.eye(2)), np.zeros(3)),
+     r"cotangent \(D\): shape \(2, 2\), expected \(..., 3\)"),
+    (lambda r: nlink.vjp(r, "mass_matrix", np.zeros(3), None), "cotangent: dtype object"),
     (lambda r: nlink.vjp(r, "factor_mass_matrix", (np.zeros(3),), 1.0),
      r"cotangent: expected a tuple of 2 arrays \(U, D\)"),
     (lambda r: nlink.vjp(r, "nothing", (np.zeros(3),), 1.0), "'nothing' is not computed here"),

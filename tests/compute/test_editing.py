@@ -297,6 +297,7 @@ WRONG = {
     "dry: shape (2,), expected (3,): one for each joint that moves":
         lambda r: r.with_friction(dry=[1, 2]),
     "friction: unknown 'sticky', expected some of": lambda r: r.with_friction(sticky=1.0),
+    "friction: coulomb, expected its name here: dry": lambda r: r.with_friction(coulomb=1.0),
     "sub: 'link3' does not carry 'link1', expected a link on its way to the base":
         lambda r: r.sub("link3", "link1"),
     "pose: shape (3, 3), expected (4, 4)": lambda r: r.with_base(np.eye(3)),

@@ -72,6 +72,7 @@ def test_arrays_of_any_shape():
     (lambda x: x, (-1,), "shapes: -1, expected"),
     (lambda x: x, ("ab",), "shapes: 'ab', expected"),
     (lambda: 1.0, (), "shapes: none, expected one for each argument"),
+    (3, (1,), "f: 3, expected a function"),
 ])
 def test_what_is_no_function_of_arrays_is_refused(f, shapes, message):
     with pytest.raises((TypeError, ValueError), match=message):
@@ -95,3 +96,23 @@ def test_what_numpy_cannot_do_with_traced_values_is_said_in_a_sentence(use):
         nlink.function(use, 2)
     with pytest.raises(TypeError, match=message):
         nlink.simulate(ROBOT, t=0.1, tau=lambda t, q, qd: np.resize(use(q[:2]), 3))
+
+
+def test_products_take_what_those_of_robots_take():
+    one, two = nlink.function(lambda x: x * x, 2), nlink.function(lambda x, u: x @ x * u, 2, ())
+    x, v = np.array([1.0, 2.0]), np.array([0.5, -0.3])
+    np.testing.assert_array_equal(one.jvp(x, v), one.jvp((x,), (v,)))
+    np.testing.assert_array_equal(one.hvp(x, v, v), one.hvp((x,), v, (v,)))
+    np.testing.assert_array_equal(two.jvp((x, 3.0), (v, None)), two.jvp((x, 3.0), (v, 0.0)))
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda f, x: f.jvp(x, (x, 1.0)), r"args: 1 array, expected 2 \(x, u\)"),
+    (lambda f, x: f.jvp((x, 1.0), (x,)), r"tangents: 1 array, expected 2 \(x, u\)"),
+    (lambda f, x: f.jvp((x, 1.0), (x[:1], 1.0)),
+     r"tangents \(x\): shape \(1,\), expected \(..., 2\)"),
+    (lambda f, x: f.vjp((x, 1.0), None), "cotangent: dtype object does not convert"),
+])
+def test_products_name_the_argument_that_does_not_fit(call, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        call(nlink.function(lambda x, u: x @ x * u, 2, ()), np.ones(2))

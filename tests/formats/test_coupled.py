@@ -90,6 +90,23 @@ def test_forces_and_jacobians_are_derivatives():
     np.testing.assert_allclose(mechanism.jacobian(q, engine="numpy")[3:], moved.T, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["inverse_dynamics", "forward_dynamics"])
+def test_derivatives_are_limits_of_differences(name):
+    mechanism = coupled(3)
+    q, qd, third = state(mechanism, 3, (2,))
+    f_ext = np.random.default_rng(3).normal(size=(2, 6, 6))
+
+    def value(*change):
+        moved = (x + d for x, d in zip((q, qd, third), change, strict=True))
+        return getattr(mechanism, name)(*moved, f_ext, engine="numpy")
+
+    found = getattr(mechanism, f"{name}_derivatives")(q, qd, third, f_ext, engine="numpy")
+    for k, matrix in enumerate(found):
+        steps = [np.eye(3)[k][:, None] * 1e-5 * e for e in np.eye(mechanism.n)]
+        expected = np.stack([(value(*step) - value(*-step)) / 2e-5 for step in steps], axis=-1)
+        np.testing.assert_allclose(matrix, expected, rtol=1e-6, atol=1e-6 * abs(expected).max())
+
+
 def test_without_mimic_joints_it_is_the_robot():
     robot = nlink.load("planar3")
     mechanism = Coupled(robot)

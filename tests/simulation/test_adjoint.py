@@ -79,3 +79,7 @@ def test_what_has_no_gradient_is_refused():
         nlink.adjoint(robot, lambda q, qd: q @ q, t=0.1, tau=lambda t, q, qd: -nlink.sign(qd))
     with pytest.raises(ValueError, match="cost: 2 values, expected a number"):
         nlink.adjoint(robot, lambda q, qd: q, t=0.1)
+    with pytest.raises(ValueError, match="cost: None, and so is running"):
+        nlink.adjoint(robot, None, t=0.1)
+    with pytest.raises(TypeError, match="f: 3, expected a function"):
+        nlink.adjoint(robot, 3, t=0.1)

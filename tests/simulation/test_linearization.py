@@ -83,6 +83,7 @@ def test_batches():
 @pytest.mark.parametrize(("options", "message"), [
     ({"step": -1.0}, "step: -1.0, expected a number > 0"),
     ({"step": 0.1, "method": "abm"}, "method: 'abm', expected one of"),
+    ({"method": "rk4"}, "step: None, expected the size of the step of method='rk4'"),
     ({"step": 0.1, "out": (np.zeros((4, 4)), np.zeros(2))},
      r"out \(B\): shape \(2,\), expected \(4, 2\)"),
     ({"qd": [0.0]}, r"qd: shape \(1,\), expected \(..., 2\)"),
@@ -91,3 +92,10 @@ def test_what_does_not_fit_is_refused(options, message):
     given = {"q": [0.0, 0.0], "qd": [0.0, 0.0], "tau": [0.0, 0.0]} | options
     with pytest.raises(ValueError, match=message):
         nlink.linearize(nlink.load("double_pendulum"), **given)
+
+
+def test_a_robot_without_joints_has_empty_models():
+    fixed = nlink.load("planar3").lock(["joint1", "joint2", "joint3"])
+    none = np.zeros((5, 0))
+    for how in ({}, {"step": 0.1}, {"step": 0.1, "method": "rk4"}):
+        assert [x.shape for x in nlink.linearize(fixed, none, none, none, **how)] == [(5, 0, 0)] * 2

@@ -200,9 +200,23 @@ def test_runs_with_sensitivities_are_kept_in_files(tmp_path):
     np.testing.assert_array_equal(again.sensitivity("qd0").q, run.sensitivity("qd0").q)
 
 
+def test_datasets_have_sensitivities():
+    pytest.importorskip("xarray")
+    q0, p = np.array([[0.1, 0.2], [0.3, 0.4]]), {"p": [1.0, 2.0, 3.0]}
+    run = nlink.simulate(nlink.load("double_pendulum"), q0, t=0.1, every=0.05, vary=p,
+                         tau=lambda t, q, qd, p: -p[0] * q - p[1] * qd + p[2],
+                         sensitivities=("q0", "p"))
+    data = run.to_xarray()
+    assert data.dq_dp.dims == ("ensemble", "time", "rate", "p_number")
+    for name in ("q0", "p"):
+        np.testing.assert_array_equal(data[f"dq_d{name}"], run.sensitivity(name).q)
+        np.testing.assert_array_equal(data[f"dqd_d{name}"], run.sensitivity(name).qd)
+
+
 @pytest.mark.parametrize(("how", "sentence"), [
     ({"sensitivities": "kp"}, "'kp', expected some of q0, qd0"),
     ({"sensitivities": ("q0", "q0")}, "'q0' twice"),
+    ({"sensitivities": True}, "True, expected names"),
     ({"method": "symplectic"}, "method='symplectic', expected a Runge-Kutta method or abm"),
     ({"method": "radau"}, "method='radau'"),
     ({"limits": "hold"}, "limits='hold'.* has no derivative"),

@@ -37,9 +37,9 @@ READABLE = 6_000
 class Symbolic:
     """The expressions of a program, in symbols q_1, qd_1, qdd_1, tau_1 and parameters.
 
-    `values` are one SymPy expression for each output element; `outputs` has them as lists and
-    matrices by name. `cse()` is the form with shared parts named, straight from the graph,
-    `simplified()` the normal form in sines and cosines of sums of angles, in which
+    `values` are one SymPy expression for each output element; `outputs` has them as lists, nested
+    as the axes of the arrays, by name. `cse()` is the form with shared parts named, straight from
+    the graph, `simplified()` the normal form in sines and cosines of sums of angles, in which
     `definitions` names the denominators or the steps of an elimination.
     """
 
@@ -170,7 +170,7 @@ class Symbolic:
         head = "const double " if language == "c" else ""
         lines = [f"{head}{symbol} = {show(value)}{end}" for symbol, value in definitions]
         flat = [x for port in self.program.outputs for x in _flatten(outputs[port.name])]
-        lines += [f"{head}{name} = {show(x)}{end}"
+        lines += [f"{head}{name.replace(',', '_')} = {show(x)}{end}"
                   for name, x in zip(self._names, flat, strict=True)]
         return "\n".join(lines)
 
@@ -182,11 +182,10 @@ def _shaped(ports: tuple[Port, ...], values: tuple[Any, ...]) -> dict[str, Any]:
         at += port.size
         if not port.shape:
             result[port.name] = flat[0]
-        elif len(port.shape) == 1:
-            result[port.name] = flat
         else:
-            columns = port.shape[1]
-            result[port.name] = [flat[k:k + columns] for k in range(0, len(flat), columns)]
+            for size in reversed(port.shape[1:]):
+                flat = [flat[k:k + size] for k in range(0, len(flat), size)]
+            result[port.name] = flat
     return result
 
 

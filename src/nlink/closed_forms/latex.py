@@ -32,11 +32,22 @@ def latex_page(ports: tuple[Port, ...], definitions: Definitions, values: tuple[
 
 
 def latex_name(name: str) -> str:
-    """tau_1 is \\tau_{1}; a letter of an axis goes below with the number."""
-    match = re.fullmatch(rf"({'|'.join(sorted(_NAMES, key=len, reverse=True))})_(\w+)", name)
+    """tau_1 is \\tau_{1}; a letter of an axis goes below with the number.
+
+    >>> print(latex_name("dtau_dqd_12"))
+    \\left(\\frac{\\partial \\tau}{\\partial \\dot{q}}\\right)_{12}
+    """
+    match = re.fullmatch(r"d([A-Za-z]+)_d([A-Za-z]+)(?:_([\dij,]+))?", name)
     if match:
-        base = _NAMES[match[1]]
-        return f"({base})_{{{match[2]}}}" if "^" in base else f"{base}_{{{match[2]}}}"
+        above, below = (_NAMES.get(part, part) for part in match.groups()[:2])
+        whole = rf"\frac{{\partial {above}}}{{\partial {below}}}"
+        return rf"\left({whole}\right)_{{{match[3]}}}" if match[3] else whole
+    match = re.fullmatch(
+        rf"(d?)({'|'.join(sorted(_NAMES, key=len, reverse=True))})_([\w,]+)", name)
+    if match:
+        base = _NAMES[match[2]]
+        return f"{match[1]}" + (
+            f"({base})_{{{match[3]}}}" if "^" in base else f"{base}_{{{match[3]}}}")
     match = re.fullmatch(r"([A-Za-z]+?)([xyz]*)_?(\d+)", name)
     if match:
         return f"{match[1]}_{{{match[3]}{match[2]}}}"
@@ -45,18 +56,19 @@ def latex_name(name: str) -> str:
 
 
 def subscript(port: Port, k: int) -> str:
-    """The number of an element, from 1: _3 in a vector, _12 in a matrix."""
+    """The numbers of an element, from 1: _3 in a vector, _12 in a matrix, _123 beyond."""
     if not port.shape:
         return ""
-    if len(port.shape) == 1:
-        return f"_{k + 1}"
-    row, column = divmod(k, port.shape[1])
-    return f"_{row + 1}{column + 1}" if max(port.shape) < 10 else f"_{row + 1},{column + 1}"
+    numbers = []
+    for size in reversed(port.shape):
+        k, number = divmod(k, size)
+        numbers.append(str(number + 1))
+    return "_" + ("" if max(port.shape) < 10 else ",").join(reversed(numbers))
 
 
 def _output(port: Port, values: tuple[Any, ...]) -> str:
     equations = [(f"{port.name}{subscript(port, k)}", value) for k, value in enumerate(values)]
-    if len(port.shape) < 2:
+    if len(port.shape) != 2:
         return _aligned(equations)
     rows, columns = port.shape
     cells = [_show(value) for value in values]

@@ -121,6 +121,23 @@ class Coupled:
             raise ValueError(f"{self.robot.name}: the mass matrix of the coupled mechanism is "
                              "singular, so there is no forward dynamics") from None
 
+    def inverse_dynamics_derivatives(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
+                                     f_ext: ArrayLike | None = None, *,
+                                     engine: Engine | None = None) -> tuple[Array, Array]:
+        """dtau'/dq' and dtau'/dqd': E^T dtau/dq E and E^T dtau/dqd E."""
+        by_q, by_qd = self.robot.inverse_dynamics_derivatives(
+            self.expand(q), self.expand_rates(qd), self.expand_rates(qdd), f_ext, engine=engine)
+        return self.E.T @ by_q @ self.E, self.E.T @ by_qd @ self.E
+
+    def forward_dynamics_derivatives(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
+                                     f_ext: ArrayLike | None = None, *,
+                                     engine: Engine | None = None) -> tuple[Array, Array, Array]:
+        """dqdd'/dq', dqdd'/dqd' and dqdd'/dtau' = M'^-1: -M'^-1 times those of inverse dynamics."""
+        qdd = self.forward_dynamics(q, qd, tau, f_ext, engine=engine)
+        by_q, by_qd = self.inverse_dynamics_derivatives(q, qd, qdd, f_ext, engine=engine)
+        inverse = np.broadcast_to(np.linalg.inv(self.mass_matrix(q, engine=engine)), by_q.shape)
+        return -inverse @ by_q, -inverse @ by_qd, inverse.copy()
+
     def mass_matrix(self, q: ArrayLike, *, engine: Engine | None = None) -> Array:
         """E^T M E."""
         return self.E.T @ self.robot.mass_matrix(self.expand(q), engine=engine) @ self.E

@@ -10,8 +10,10 @@ import numpy as np
 from nlink.algorithms.catalogue import Shape
 from nlink.compute.computations import How
 from nlink.programs.products import find
-from nlink.programs.tracing import WRENCHES
+from nlink.programs.program import Port
+from nlink.programs.tracing import WRENCHES, ports
 from nlink.robot import Robot, expect_robot
+from nlink.scalars.arrays import batch
 
 
 def jvp(robot: Robot, name: str, args: Any, tangents: Any, *, frame: int | str = -1,
@@ -95,7 +97,7 @@ class _Product:
         needed = [name for name, _ in self._without_wrenches()]
         listed = [given] if self.single else given
         if not isinstance(listed, tuple | list):
-            raise TypeError(f"{what}: a {type(given).__name__}, expected a tuple of arrays "
+            raise TypeError(f"{what}: one {type(given).__name__}, expected a tuple of arrays "
                             f"({', '.join(names)})")
         expected = (names,) if what != "args" else (needed, names)
         if len(listed) not in map(len, expected):
@@ -108,10 +110,17 @@ class _Product:
         if self.kind != "jvp":
             arrays += self._weights(cotangent)
         if self.kind != "vjp":
-            rates = self._listed("tangents", tangents)
-            arrays += [np.zeros(self._shape(k)) if rate is None else rate
-                       for k, rate in enumerate(rates)]
-        result = self.robot.call_ports(self.name, (*arrays, out), how, self.wrenches, self.frame)
+            arrays += self._listed("tangents", tangents)
+            if any(x is None for x in arrays[-len(self.base):]):
+                arrays[-len(self.base):] = [
+                    np.zeros(port.shape) if x is None else x for port, x in zip(
+                        self._ports()[-len(self.base):], arrays[-len(self.base):], strict=True)]
+        try:
+            result = self.robot.call_ports(
+                self.name, (*arrays, out), how, self.wrenches, self.frame)
+        except (TypeError, ValueError):
+            self._expect_shapes(arrays)
+            raise
         if self.kind == "jvp" or self.single or isinstance(result, tuple):
             return result
         return (result,)
@@ -124,7 +133,19 @@ class _Product:
                             f"({', '.join(self.results)})")
         return cotangent
 
-    def _shape(self, k: int) -> tuple[int, ...]:
-        """The shape of the tangent of an argument."""
-        sizes = {"nq": self.robot.n, "n": self.robot.n, "links": len(self.robot.links)}
-        return tuple(sizes[s] if isinstance(s, str) else s for s in self.base[k][1])
+    def _ports(self) -> tuple[Port, ...]:
+        """Names and shapes of all arrays, in their order."""
+        entry = find(self.name, loops=bool(self.robot.description.loops))
+        return ports(entry, self.robot.mechanism, wrenches=self.wrenches)[0]
+
+    def _expect_shapes(self, arrays: Sequence[Any]) -> None:
+        """Refuse weights and tangents that do not fit, by the names they have in the call."""
+        count = len(self.base)
+        names = [name for name, _ in self.base]
+        if self.kind != "jvp":
+            names += ["cotangent" if len(self.results) == 1 else f"cotangent ({name})"
+                      for name in self.results]
+        if self.kind != "vjp":
+            names += [f"tangents ({name})" for name in names[:count]]
+        for name, port, x in zip(names, self._ports(), arrays, strict=True):
+            batch(name, x, port.shape)

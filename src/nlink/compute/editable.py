@@ -114,6 +114,8 @@ class Editable(Computations):
         >>> [(joint.friction.viscous, joint.friction.coulomb) for joint in arm.joints]
         [(0.5, 0.0), (0.5, 0.1), (0.5, 0.0)]
         """
+        if "coulomb" in more:
+            raise TypeError("friction: coulomb, expected its name here: dry")
         return type(self)(editing.with_friction(
             self.description, viscous=viscous, coulomb=dry, **more))
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from nlink.compute.engines import Engine, Function, run_program
 from nlink.programs.program import Port, Program
+from nlink.scalars.arrays import batch
 from nlink.scalars.differentiation import jacobian, pullback, pushforward
 from nlink.scalars.graph import Graph, Node
 from nlink.scalars.misuse import explained
@@ -43,6 +44,8 @@ class TracedFunction:
     """
 
     def __init__(self, f: Callable[..., Any], shapes: Sequence[int | tuple[int, ...]]) -> None:
+        if not callable(f):
+            raise TypeError(f"f: {f!r:.80}, expected a function")
         given = [_shape(shape) for shape in shapes]
         if not given:
             raise ValueError("shapes: none, expected one for each argument of f")
@@ -72,20 +75,40 @@ class TracedFunction:
     def __call__(self, *args: Any, engine: Engine | None = None, out: Any = None) -> Any:
         return self._run("value", args, engine, out)
 
-    def jvp(self, args: Sequence[Any], tangents: Sequence[Any], *, engine: Engine | None = None,
+    def jvp(self, args: Any, tangents: Any, *, engine: Engine | None = None,
             out: Any = None) -> Any:
-        """(df/dx) x'."""
-        return self._run("jvp", (*args, *tangents), engine, out)
+        """(df/dx) x'. Both are tuples, or single arrays for a function of one argument; a tangent
+        of None is zero."""
+        return self._run("jvp", (*self._listed("args", args), *self._rates(tangents)), engine, out)
 
-    def vjp(self, args: Sequence[Any], cotangent: Any, *, engine: Engine | None = None,
+    def vjp(self, args: Any, cotangent: Any, *, engine: Engine | None = None,
             out: Any = None) -> Any:
         """(df/dx)^T w, one array for each argument."""
-        return self._run("vjp", (*args, cotangent), engine, out)
+        return self._run("vjp", (*self._listed("args", args), self._weights(cotangent)), engine,
+                         out)
 
-    def hvp(self, args: Sequence[Any], cotangent: Any, tangents: Sequence[Any], *,
+    def hvp(self, args: Any, cotangent: Any, tangents: Any, *,
             engine: Engine | None = None, out: Any = None) -> Any:
         """The rate of `vjp` along tangents, w held: second derivatives of w . f times x'."""
-        return self._run("hvp", (*args, cotangent, *tangents), engine, out)
+        return self._run("hvp", (*self._listed("args", args), self._weights(cotangent),
+                                 *self._rates(tangents)), engine, out)
+
+    def _listed(self, what: str, given: Any) -> Sequence[Any]:
+        """One array for each argument; a single array is that of a function of one argument."""
+        listed = given if isinstance(given, tuple | list) else (given,)
+        if len(listed) != len(self.inputs):
+            names = ", ".join(port.name for port in self.inputs)
+            raise TypeError(f"{what}: {len(listed)} {'array' if len(listed) == 1 else 'arrays'}, "
+                            f"expected {len(self.inputs)} ({names})")
+        return listed
+
+    def _rates(self, tangents: Any) -> list[np.ndarray]:
+        return [np.zeros(port.shape) if x is None else batch(f"tangents ({port.name})", x,
+                                                             port.shape)
+                for port, x in zip(self.inputs, self._listed("tangents", tangents), strict=True)]
+
+    def _weights(self, cotangent: Any) -> np.ndarray:
+        return batch("cotangent", cotangent, self.output.shape)
 
     def gradient(self, *args: Any, engine: Engine | None = None, out: Any = None) -> Any:
         """The derivative of a function that gives a number, by each argument."""

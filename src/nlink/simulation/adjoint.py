@@ -68,6 +68,8 @@ def adjoint(robot: Robot, cost: Callable[..., Any] | None, q0: ArrayLike | None 
     >>> found.gradient["q0"].shape, found.gradient["qd0"].shape
     ((2,), (2,))
     """
+    if cost is None and running is None:
+        raise ValueError("cost: None, and so is running, expected a function of q and qd")
     problem = Problem.of(robot, q0, qd0, t, tau, "rk4", "qd", every, None, vary)
     modes, smooth = rubbing(problem, friction, width, "ignore")
     system = System(robot, problem.controller, problem.table is not None, problem.velocity,

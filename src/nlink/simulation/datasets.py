@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nlink.model.coordinates import coordinate_units, effort_units, rate_units
+from nlink.simulation.sensitivity import PREFIX
 
 if TYPE_CHECKING:
     from nlink.simulation.run import Run
@@ -16,8 +17,8 @@ INERTIA = ("xx", "yy", "zz", "xy", "xz", "yz")
 
 
 def to_xarray(run: Run) -> Any:
-    """q, qd, tau, energy and how trajectories ended, with dimensions named time, coordinate, rate
-    and ensemble axes.
+    """q, qd, tau, energy, sensitivities and how trajectories ended, with dimensions named time,
+    coordinate, rate and ensemble axes.
 
     Coordinates and rates have the names of `robot.q_names` and `robot.qd_names`, their units beside
     them; what `vary` gave the trajectories are coordinates of the ensemble, such as `payload`.
@@ -41,6 +42,12 @@ def to_xarray(run: Run) -> Any:
     if "x" in run.parts:
         arrays["x"] = ([*lead, "time", "controller_state"], np.asarray(run.x),
                        {"long_name": "state of the controller"})
+    for name in (part.removeprefix(PREFIX) for part in run.parts if part.startswith(PREFIX)):
+        change = run.sensitivity(name)
+        for what, values in (("q", change.q), ("qd", change.qd)):
+            arrays[f"d{what}_d{name}"] = (
+                [*lead, "time", "rate", f"{name}_number"], values,
+                {"long_name": f"derivatives of {what} by {name}"})
     if run.desired is not None:
         arrays["desired"] = (["time", "coordinate"], run.desired)
     labels = {

@@ -48,12 +48,13 @@ Rows = list[list[Any]]
 
 
 def linearize(robot: Robot, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, step: float | None = None,
-              method: str = "semi_implicit", *, out: tuple[Array, Array] | None = None,
+              method: str | None = None, *, out: tuple[Array, Array] | None = None,
               ) -> tuple[Array, Array]:
     """A, (..., 2n, 2n), and B, (..., 2n, n), of the motion around a state, or of one step.
 
     Without `step` they are those of dx/dt; with it, those of the state after a step of that size by
-    a one-step method of `nlink.simulate` ("semi_implicit", "rk4", "dopri5", ...) with tau held.
+    a one-step method of `nlink.simulate` ("semi_implicit" if not given, "rk4", "dopri5", ...) with
+    tau held.
     Changes of q are in the tangent space, at q before the step and at the new q after it. For a
     mechanism with loops it is the step before its projection onto closed states. A and B
     are written to `out` if given: for large batches, new memory costs as much as the matrices.
@@ -69,6 +70,8 @@ def linearize(robot: Robot, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, step: f
                          f"{MOST_JOINTS} for matrices; nlink.jvp gives products with them")
     given = (batch("q", q, (robot.nq,)), batch("qd", qd, (n,)), batch("tau", tau, (n,)))
     if step is None:
+        if method is not None:
+            raise ValueError(f"step: None, expected the size of the step of method={method!r:.80}")
         return _kernel(robot, "motion", _motion)(*given, out=out)
     h = batch("step", step, ())
     if h.ndim or not (np.isfinite(h) and h > 0):
@@ -76,9 +79,11 @@ def linearize(robot: Robot, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, step: f
     known = {name: each for name, each in METHODS.items()
              if isinstance(each, OneStep) and not (each.canonical or each.solves)
              and each.compiles}
+    method = "semi_implicit" if method is None else method
     if method not in known:
         raise ValueError(f"method: {method!r}, expected one of {', '.join(known)}")
-    if method == "semi_implicit" and not robot.mechanism.closures:
+    # a robot without joints makes the same step, none, by all methods
+    if (method == "semi_implicit" and not robot.mechanism.closures) or not n:
         return _kernel(robot, "semi_implicit", _semi_implicit)(*given, h, out=out)
 
     def compute(inputs: Sequence[Array], outputs: Sequence[Array], _count: int) -> None:

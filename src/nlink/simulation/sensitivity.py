@@ -20,7 +20,7 @@ a grazing motion there is no derivative, and the quotient is not finite.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -236,6 +236,8 @@ class SensitivePrograms(SystemPrograms):
 
 def sensitive(system: System, by: Sequence[str], method: Method) -> SensitiveSystem:
     """A system with derivatives; what has none is refused."""
+    if not isinstance(by, str | Iterable):
+        raise ValueError(f"sensitivities: {by!r:.80}, expected names, such as 'q0'")
     names = (by,) if isinstance(by, str) else tuple(by)
     known = (*INITIAL, *(name for name, _ in system.varied.columns))
     for k, name in enumerate(names):
