@@ -42,8 +42,8 @@ MAY_IMPORT = {
     "reaching": "algorithms backends compute iterations model programs robot scalars simulation "
                 "spatial",
     "testing": "algorithms compute formats model programs robot scalars",
-    "bench": "backends compute formats model programs reaching reports robot scalars simulation "
-             "viewer",
+    "bench": "backends compute formats model papers programs reaching reports robot scalars "
+             "simulation viewer",
     "sweeps": "backends formats iterations model programs reports robot simulation",
     "cli": "algorithms backends bench compute formats model papers reports robot scalars "
            "simulation sweeps viewer",

@@ -11,7 +11,7 @@ import nlink
 from nlink.algorithms.catalogue import ALGORITHMS, CLOSED, Algorithm, Options
 from nlink.algorithms.inverse_dynamics import no_wrenches, rigid_forces
 from nlink.algorithms.kinematics import forward_kinematics, twists
-from nlink.bench.dynamics import random_arm
+from nlink.bench.bench_robots import random_arm
 from nlink.compute import engines
 from nlink.compute.engines import ENGINES, NotCompiled, Request
 from nlink.programs.rolled_columns import NotRolled

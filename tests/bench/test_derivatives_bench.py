@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import nlink
+from nlink.bench.bench_robots import QUADRUPED
 from nlink.bench.bench_tables import markdown, rows
 from nlink.bench.casadi_peer import CASADI, bench_casadi, casadi_derivatives
 from nlink.bench.derivatives_bench import (
-    QUADRUPED,
     STEP,
     bench_linearized_step,
     mujoco_step,

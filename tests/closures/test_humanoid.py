@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import nlink
-from nlink.bench.dynamics import example_robot
+from nlink.bench.bench_robots import example_robot
 
 HANDS = "gripper_left_base_link", "gripper_right_base_link"
 

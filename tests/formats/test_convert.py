@@ -166,3 +166,27 @@ def test_center_of_mass_is_where_gravity_acts():
         mass = sum(link.mass for link in robot.links)
         energy = -mass * robot.gravity @ robot.center_of_mass(q, engine="python")
         assert np.isclose(energy, robot.potential_energy(q, engine="python"), rtol=1e-12)
+
+
+@pytest.mark.parametrize("ending", ["toml", "urdf", "xml"])
+def test_numbers_of_numpy_are_written_as_numbers(tmp_path, ending):
+    """NumPy 2 calls its own numbers np.float64(0.1)."""
+    number = np.float64
+    link = nlink.Link("arm", number(2.0), tuple(number([0.1, 0.0, 0.2])),
+                      tuple(map(tuple, number(np.eye(3) * 0.1))))
+    joint = nlink.Joint("hinge", armature=number(0.01),
+                        placement=nlink.Mount(nlink.Pose(origin=tuple(number([0.3, 0.0, 0.1])))),
+                        friction=nlink.Friction(viscous=number(0.2), coulomb=number(0.1)),
+                        limits=nlink.Limits((number(-1.0), number(1.0)), number(2.0), number(3.0)))
+    robot = Robot(Description("numbers", (link,), (joint,)))
+    robot.save(tmp_path / f"robot.{ending}")
+    assert "np." not in (tmp_path / f"robot.{ending}").read_text()
+    again = nlink.load(tmp_path / f"robot.{ending}")
+    same = robot.with_armature(0.0) if ending == "urdf" else robot
+    again = again.with_armature(0.0) if ending == "urdf" else again
+    assert same_dynamics(same, again) < 1e-14
+
+
+def test_a_placement_is_a_table_row_or_a_mount():
+    with pytest.raises(TypeError, match="joint 'j': placement is a Pose, expected a DH or a Mount"):
+        Description("x", (nlink.Link("l", 1.0),), (nlink.Joint("j", placement=nlink.Pose()),))

@@ -254,7 +254,7 @@ def test_events_of_quaternions_momenta_and_quasi_velocities():
 
 @pytest.mark.slow
 def test_a_long_chain_can_be_watched():
-    from nlink.bench.dynamics import random_arm
+    from nlink.bench.bench_robots import random_arm
 
     robot = random_arm(45)
     bare = nlink.simulate(robot, t=0.02, rtol=1e-6)

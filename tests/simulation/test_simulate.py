@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nlink
-from nlink.bench.dynamics import random_arm
+from nlink.bench.bench_robots import random_arm
 from nlink.iterations.methods import METHODS
 from nlink.model.description import Description, Joint, Link
 from nlink.model.pose import Mount, Pose

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nlink
-from nlink.bench.dynamics import random_arm
+from nlink.bench.bench_robots import random_arm
 from nlink.iterations.methods import METHODS
 from nlink.model.description import Frame, Friction
 from nlink.model.pose import Pose

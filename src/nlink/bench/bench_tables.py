@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nlink.bench import first_calls
+from nlink.bench.bench_robots import HUMANOID, QUADRUPED
 from nlink.bench.casadi_peer import CASADI
 from nlink.bench.closed_chains_bench import LOOPED
-from nlink.bench.derivatives_bench import DERIVATIVES, DIFFERENCES, QUADRUPED
-from nlink.bench.dynamics import BATCH, BATCHES, CHAINS, HUMANOID, LARGE_BATCH, PLAIN
+from nlink.bench.derivatives_bench import DERIVATIVES, DIFFERENCES
+from nlink.bench.dynamics import BATCH, BATCHES, CHAINS, LARGE_BATCH, PLAIN
 from nlink.bench.timing import CPP, Bench
 from nlink.bench.urdf_peers import URDF_PEERS
 

@@ -30,7 +30,6 @@ DERIVATIVES = (
 PARTS = ("forward_dynamics", "inverse_dynamics_derivatives", "inverse_mass_matrix")
 """What derivatives of forward dynamics are computed by, where one program would be too long."""
 
-QUADRUPED = "solo12_floating"
 STEP = 1e-3
 """Seconds, of the step that is linearised."""
 DIFFERENCES = {"MuJoCo, centred differences": True, "MuJoCo, one-sided differences": False}

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import metadata
-from pathlib import Path
 
 import numpy as np
 
+from nlink.bench.bench_robots import HUMANOID, QUADRUPED, bench_robot, random_arm
 from nlink.bench.closed_chains_bench import bench_loops
-from nlink.bench.derivatives_bench import QUADRUPED, bench_derivatives, bench_linearized_step
+from nlink.bench.derivatives_bench import bench_derivatives, bench_linearized_step
 from nlink.bench.first_calls import bench_first_calls
 from nlink.bench.peers import bench_mobility, bench_mujoco, bench_pinocchio
 from nlink.bench.timing import Bench, adder, best, best_call, caller, filler
@@ -24,19 +24,15 @@ from nlink.bench.urdf_peers import URDF_PEERS, bench_urdf_peers
 from nlink.compute.complexity import count
 from nlink.compute.engines import kernel
 from nlink.formats.bridges import pinocchio_order, to_pinocchio
-from nlink.formats.load import load_description
-from nlink.model.description import Description, Joint, Link
 from nlink.model.names import plain
-from nlink.model.pose import DH
 from nlink.programs.program import Program
-from nlink.robot import Robot, load
+from nlink.robot import Robot
 
 BATCH = 4096
 LARGE_BATCH = 65536
 BATCHES = (1, 16, 256, 1024, 4096, LARGE_BATCH)
 """Numbers of states in the arrays with which methods of robots are timed."""
 CHAINS = (100, 200, 1000, 10_000)
-HUMANOID = "talos_floating"
 ARMS = ("puma560", "ur5", "panda", "random7")
 
 
@@ -59,7 +55,8 @@ def run_bench(robots: Sequence[str] | None = None, *,
     bench = Bench(cpu_name(), versions(), missing(), fma_peak())
     rates = _rates()
     for name in robots or ARMS:
-        robot = random_arm(7) if name == "random7" else load(name, physical="ignore")
+        robot = bench_robot(name)
+        assert robot is not None
         robot = Robot(replace(robot.description, name=plain(robot.name)))  # for Markdown, too
         progress(robot.name)
         _bench_robot(bench, robot, seconds)
@@ -143,12 +140,10 @@ def _bench_limits(bench: Bench, robot: Robot, rates: Mapping[str, float]) -> Non
 
 def _bench_humanoid(bench: Bench, seconds: float, rates: Mapping[str, float]) -> None:
     """A floating base and dozens of rates, as legged robots have."""
-    path = example_robot("talos_reduced.urdf")
-    if path is None:
+    robot = bench_robot(HUMANOID)
+    if robot is None:
         bench.missing.append("example-robot-data")
         return
-    robot = Robot(replace(load_description(path, physical="ignore", floating=True),
-                          name=HUMANOID))
     states = _states(robot, BATCH // 4)
     order = pinocchio_order(robot.description)
     model = to_pinocchio(robot.description) if "pin" not in bench.missing else None
@@ -172,20 +167,9 @@ def _bench_humanoid(bench: Bench, seconds: float, rates: Mapping[str, float]) ->
 
 def _bench_quadruped(bench: Bench, seconds: float) -> None:
     """One step of a floating quadruped, linearised at many states."""
-    path = example_robot("solo12.urdf")
-    if path is not None:  # else the humanoid, of the same package, was missing
-        robot = Robot(replace(load_description(path, physical="ignore", floating=True),
-                              name=QUADRUPED))
+    robot = bench_robot(QUADRUPED)
+    if robot is not None:  # else the humanoid, of the same package, was missing
         bench_linearized_step(bench, robot, _states(robot, BATCH // 4), seconds)
-
-
-def example_robot(name: str) -> Path | None:
-    """A file of pip's example-robot-data, or None if it is not installed."""
-    try:
-        found = metadata.files("example-robot-data") or []
-    except metadata.PackageNotFoundError:
-        return None
-    return next((Path(str(f.locate())) for f in found if f.name == name), None)
 
 
 def _bench_chain(bench: Bench, n: int, seconds: float) -> None:
@@ -213,23 +197,6 @@ def _states(robot: Robot, batch: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
     q, qd = robot.random_state(rng, (batch,))
     return {"q": q, "qd": qd, "qdd": rng.normal(size=qd.shape), "tau": rng.normal(size=qd.shape)}
-
-
-def random_arm(n: int, seed: int = 0) -> Robot:
-    """A serial arm of revolute joints with random twists, lengths and offsets."""
-    rng = np.random.default_rng(seed)
-    links, joints = [], []
-    for k in range(n):
-        size = rng.uniform(0.05, 0.3, 3)
-        mass = rng.uniform(0.5, 3.0)
-        moments = np.diag(mass / 12 * (size @ size - size**2))
-        turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
-        links.append(Link(f"link{k + 1}", mass, tuple(rng.uniform(-0.1, 0.1, 3)),
-                          tuple(map(tuple, turn @ moments @ turn.T))))
-        a, b = rng.uniform(-0.3, 0.3, 2)
-        joints.append(Joint(f"joint{k + 1}", parent=k, placement=DH(
-            a, b, rng.uniform(-np.pi, np.pi), 0.0)))
-    return Robot(Description(f"random{n}", tuple(links), tuple(joints)))
 
 
 def missing() -> list[str]:

@@ -12,16 +12,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import replace
 
 import numpy as np
 
+from nlink.bench.bench_robots import HUMANOID, bench_robot
 from nlink.bench.timing import Bench, adder
-from nlink.formats.load import load_description
 from nlink.robot import Robot, load
 from nlink.simulation.simulator import simulate
 
-ROBOTS = ("puma560", "panda", "random7", "random100", "talos_floating")
+ROBOTS = ("puma560", "panda", "random7", "random100", HUMANOID)
 CALLS = ("inverse_dynamics", "forward_dynamics", "mass_matrix", "forward_dynamics_derivatives")
 SIMULATION = "simulate"
 COMPILED, LOADED = "first call, compiled", "first call, kernel on disk"
@@ -55,19 +54,9 @@ def first_calls(robot: Robot) -> list[tuple[str, str, float]]:
     return found
 
 
-def _robot(name: str) -> Robot | None:
-    from nlink.bench.dynamics import HUMANOID, example_robot, random_arm
-
-    if name == HUMANOID:
-        path = example_robot("talos_reduced.urdf")
-        return None if path is None else Robot(replace(
-            load_description(path, physical="ignore", floating=True), name=name))
-    return random_arm(int(name[6:])) if name.startswith("random") else load(name)
-
-
 def _main(names: list[str]) -> None:
     load("double_pendulum").gravity_torque([0.0, 0.0])  # LLVM itself starts once
-    found = [first_calls(robot) for robot in map(_robot, names) if robot is not None]
+    found = [first_calls(robot) for robot in map(bench_robot, names) if robot is not None]
     print(json.dumps([row for rows in found for row in rows]))
 
 

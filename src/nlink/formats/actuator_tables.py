@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement
 
+from nlink.formats.urdf_writer import numbers, written
 from nlink.model.actuators import Actuator
 
 _PAIRS = {"bias": 3, "command_range": 2, "force_range": 2}
@@ -61,8 +62,8 @@ def write_actuators(root: Element, actuators: Collection[Actuator]) -> None:
     for each in actuators:
         element = SubElement(
             section, "general", name=each.name, joint=each.joint, gaintype="fixed",
-            gainprm=repr(each.gain), biastype="affine", biasprm=" ".join(map(repr, each.bias)),
-            gear=repr(each.gear))
+            gainprm=written(each.gain), biastype="affine", biasprm=numbers(each.bias),
+            gear=written(each.gear))
         for word, bounds in (("ctrl", each.command_range), ("force", each.force_range)):
             if all(map(math.isfinite, bounds)):
                 element.set(f"{word}limited", "true")

@@ -20,6 +20,7 @@ from nlink.formats.urdf_writer import (
     name_losses,
     numbers,
     plainly_named,
+    written,
     xml_text,
 )
 from nlink.model.actuators import Actuator
@@ -211,9 +212,9 @@ def _joints(joint: Joint, frame: Pose, plan: _Plan) -> list[Element]:
             element.set("axis", numbers(frame.R @ axis))
         if _bounded(joint):
             element.set("range", numbers(joint.limits.position))
-        element.set("armature", repr(joint.rotor_inertia))
-        element.set("damping", repr(joint.friction.viscous))
-        element.set("frictionloss", repr(joint.friction.coulomb))
+        element.set("armature", written(joint.rotor_inertia))
+        element.set("damping", written(joint.friction.viscous))
+        element.set("frictionloss", written(joint.friction.coulomb))
         elements.append(element)
     return elements
 
@@ -241,7 +242,7 @@ def _inertial(link: Link) -> list[Element]:
     if not link.mass:
         return []
     moments, axes = _principal(link)
-    element = Element("inertial", pos=numbers(link.com), mass=repr(link.mass),
+    element = Element("inertial", pos=numbers(link.com), mass=written(link.mass),
                       diaginertia=numbers(_raised(link.mass, moments)))
     if not np.array_equal(axes, np.eye(3)):
         element.set("xyaxes", numbers((*axes[:, 0], *axes[:, 1])))

@@ -184,7 +184,7 @@ def _link(link: Link) -> Element:
         SubElement(inertial, "origin", xyz=numbers(link.com))
         SubElement(inertial, "mass", value=numbers([link.mass]))
         SubElement(inertial, "inertia", {
-            f"i{'xyz'[i]}{'xyz'[j]}": repr(link.inertia[i][j]) for i in range(3)
+            f"i{'xyz'[i]}{'xyz'[j]}": written(link.inertia[i][j]) for i in range(3)
             for j in range(i, 3)})
     return element
 
@@ -199,13 +199,13 @@ def _joint(joint: Joint, parent: str, child: str, origin: Pose, axis: np.ndarray
     if kind not in ("fixed", "floating"):
         SubElement(element, "axis", xyz=numbers(axis))
     if friction != Friction():
-        SubElement(element, "dynamics", damping=repr(friction.viscous),
-                   friction=repr(friction.coulomb))
+        SubElement(element, "dynamics", damping=written(friction.viscous),
+                   friction=written(friction.coulomb))
     if kind in ("revolute", "prismatic") or (kind != "fixed" and joint.limits != Limits()):
         SubElement(element, "limit", _limits(joint.limits, kind))
     if mimic is not None:
-        SubElement(element, "mimic", joint=mimic.joint, multiplier=repr(mimic.multiplier),
-                   offset=repr(mimic.offset))
+        SubElement(element, "mimic", joint=mimic.joint, multiplier=written(mimic.multiplier),
+                   offset=written(mimic.offset))
     return element
 
 
@@ -247,4 +247,9 @@ def roll_pitch_yaw(R: np.ndarray) -> tuple[float, float, float]:
 
 def numbers(values: Iterable[float]) -> str:
     """Numbers as an attribute has them, none of them -0.0."""
-    return " ".join(repr(float(value) + 0.0) for value in values)
+    return " ".join(map(written, values))
+
+
+def written(value: float) -> str:
+    """A number as an attribute has it: not -0.0, nor what NumPy calls it."""
+    return repr(float(value) + 0.0)

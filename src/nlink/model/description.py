@@ -288,6 +288,9 @@ def _check_joint(joint: Joint, number: int) -> None:
     who = f"joint {joint.name!r}"
     if not isinstance(joint.type, JointType):
         raise TypeError(f"{who}: type {joint.type!r}, expected a JointType")
+    if not isinstance(joint.placement, Placement):
+        raise TypeError(f"{who}: placement is a {type(joint.placement).__name__}, expected a DH or "
+                        "a Mount, such as Mount(pose)")
     if not 0 <= joint.parent < number:
         raise ValueError(f"{who}: parent[{number}] = {joint.parent} must be < {number} and >= 0: "
                          "a link hangs from the base or an earlier link, so there are no cycles")
