@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -93,6 +94,9 @@ def test_wrong_clusters_are_named_in_one_sentence(tmp_path, client):
         assert "\n" not in str(error.value)
     with pytest.raises(TypeError, match=r"client: a int, expected a dask.distributed.Client or"):
         sample(tmp_path / "a.zarr", 5)
+    lock = threading.Lock()
+    with pytest.raises(TypeError, match=r"tau: a controller .* cannot be sent .* can be pickled"):
+        sample(tmp_path / "a.zarr", client, tau=lambda t, q, qd: [0.0, 0.0 if lock else 1.0])
     client.run(setattr, nlink, "__version__", "0.0.9", workers=[min(client.nthreads())])
     try:
         with pytest.raises(ValueError, match=r"worker tcp://\S+ has nlink 0.0.9, expected .* as "):
