@@ -37,8 +37,8 @@ def local():
     import dask
 
     with (dask.config.set({"distributed.scheduler.allowed-failures": 10}),
-          distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0",
-                                   silence_logs=60) as cluster):
+          distributed.LocalCluster(n_workers=2, threads_per_worker=1,
+                                   dashboard_address="127.0.0.1:0", silence_logs=60) as cluster):
         yield cluster
 
 
@@ -152,8 +152,8 @@ def test_a_scheduler_that_restarts_is_waited_for(tmp_path, monkeypatch):
     """It goes away when some chunks are done, its workers with it, and others come in its place."""
     def start(port=0):
         return distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False,
-                                        dashboard_address=":0", scheduler_port=port, protocol="tcp",
-                                        silence_logs=60)
+                                        dashboard_address="127.0.0.1:0", scheduler_port=port,
+                                        protocol="tcp", silence_logs=60)
 
     out, study = tmp_path / "a.zarr", {"count": 60, "chunk": 2, "t": 2.0}
     first, after = start(), []
