@@ -1,5 +1,6 @@
 """What a cluster costs: a sweep of one-second tasks on local workers, beside `simulate` on as many
-threads. A number of docs/scale.md.
+threads, with as many trajectories at a time (it is slower with all of them at once, for memory). A
+number of docs/scale.md.
 
     python examples/sweep_overhead.py [WORKERS]
 """
@@ -41,7 +42,8 @@ def main(workers: int) -> None:
         sweep("warm.zarr", 64 * workers, 16)  # packages are imported
         for k in range(REPEATS):
             began = time.monotonic()
-            nlink.simulate(robot, states, t=[0.0, 1.0], threads=workers)
+            for part in np.array_split(states, max(1, CHUNKS // workers)):  # a second's work each
+                nlink.simulate(robot, part, t=[0.0, 1.0], threads=workers)
             rates["simulate"].append(len(states) / (time.monotonic() - began))
             began = time.monotonic()
             sweep(f"{k}.zarr", len(states), chunk)
