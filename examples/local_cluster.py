@@ -18,7 +18,7 @@ from distributed import LocalCluster
 def main(port: int) -> None:
     """Serve until Ctrl-C."""
     with LocalCluster(n_workers=3, threads_per_worker=1, scheduler_port=port,
-                      dashboard_address=":0") as cluster:
+                      dashboard_address="127.0.0.1:0") as cluster:
         print(f"{cluster.scheduler_address}: three workers; Ctrl-C ends them", flush=True)
         while True:
             time.sleep(1)

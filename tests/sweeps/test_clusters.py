@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -36,8 +37,8 @@ def local():
     import dask
 
     with (dask.config.set({"distributed.scheduler.allowed-failures": 10}),
-          distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0",
-                                   silence_logs=60) as cluster):
+          distributed.LocalCluster(n_workers=2, threads_per_worker=1,
+                                   dashboard_address="127.0.0.1:0", silence_logs=60) as cluster):
         yield cluster
 
 
@@ -93,6 +94,9 @@ def test_wrong_clusters_are_named_in_one_sentence(tmp_path, client):
         assert "\n" not in str(error.value)
     with pytest.raises(TypeError, match=r"client: a int, expected a dask.distributed.Client or"):
         sample(tmp_path / "a.zarr", 5)
+    lock = threading.Lock()
+    with pytest.raises(TypeError, match=r"tau: a controller .* cannot be sent .* can be pickled"):
+        sample(tmp_path / "a.zarr", client, tau=lambda t, q, qd: [0.0, 0.0 if lock else 1.0])
     client.run(setattr, nlink, "__version__", "0.0.9", workers=[min(client.nthreads())])
     try:
         with pytest.raises(ValueError, match=r"worker tcp://\S+ has nlink 0.0.9, expected .* as "):
@@ -148,8 +152,8 @@ def test_a_scheduler_that_restarts_is_waited_for(tmp_path, monkeypatch):
     """It goes away when some chunks are done, its workers with it, and others come in its place."""
     def start(port=0):
         return distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False,
-                                        dashboard_address=":0", scheduler_port=port, protocol="tcp",
-                                        silence_logs=60)
+                                        dashboard_address="127.0.0.1:0", scheduler_port=port,
+                                        protocol="tcp", silence_logs=60)
 
     out, study = tmp_path / "a.zarr", {"count": 60, "chunk": 2, "t": 2.0}
     first, after = start(), []

@@ -205,6 +205,48 @@ def test_what_was_changed_is_found_and_repeated(tmp_path):
     assert files(tmp_path / "changed.zarr") == files(tmp_path / "whole.zarr")
 
 
+@pytest.mark.parametrize("damage", [
+    lambda path: (path / "q/c/2/0").write_bytes((path / "q/c/2/0").read_bytes()[:37]),
+    lambda path: (path / "qd/c/1/0").write_bytes(b""),
+    lambda path: shutil.rmtree(path / "q"),
+    lambda path: shutil.rmtree(path / "chunks"),
+], ids=["short", "empty", "array gone", "markers gone"])
+def test_what_cannot_be_read_is_repeated(tmp_path, damage):
+    whole = sample(tmp_path / "whole.zarr")
+    shutil.copytree(tmp_path / "whole.zarr", tmp_path / "damaged.zarr")
+    damage(tmp_path / "damaged.zarr")
+    result = sample(tmp_path / "damaged.zarr", verify=True)
+    assert sums(result) == sums(whole)
+    assert files(tmp_path / "damaged.zarr") == files(tmp_path / "whole.zarr")
+
+
+def study_here(**more):
+    return nlink.sweeps.asking_study.study_of(ARM, None, None, 0.1, None, **{
+        "vary": BOUNDS, "sample": "latin", "count": 60, "seed": 3, "every": None,
+        "keep": ("q", "qd"), "chunk": 13, "events": None, "reproducible": False,
+        "options": {}} | more)
+
+
+@pytest.mark.parametrize("more", [{}, {"sample": "grid", "count": None, "every": 0.05, "vary": {
+    "payload": [0.0, 1.0], "qd0": np.eye(2)}, "chunk": 2}], ids=["latin", "grid"])
+def test_two_clients_that_make_a_store_do_no_harm(tmp_path, more):
+    """The second sees it unfinished, and makes it when the first has computed a chunk."""
+    study = study_here(**more)
+    first, second = (SweepStore(tmp_path / "s.zarr") for _ in range(2))
+    first.prepare(study)
+    chunks.ChunkTask(study, 1, first.path)()
+    before = files(tmp_path / "s.zarr")
+    second._create(study)
+    assert list(second.markers(study.digest)) == [1]
+    assert files(tmp_path / "s.zarr") == before
+
+
+def test_workers_that_do_not_reach_the_store_say_so(tmp_path):
+    task = chunks.ChunkTask(study_here(), 0, str(tmp_path / "elsewhere.zarr"))
+    with pytest.raises(FileNotFoundError, match=r"elsewhere.zarr: no such store on .*, expected a"):
+        task()
+
+
 @pytest.mark.slow
 def test_robots_are_an_axis(tmp_path):
     robots = {"light": ARM, "heavy": ARM.with_payload(2.0)}
@@ -217,6 +259,9 @@ def test_robots_are_an_axis(tmp_path):
         assert np.array_equal(both.q.sel(robot=name), alone.open().q)
         assert np.array_equal(both.kp, alone.open().kp)
     assert not np.array_equal(both.q[0], both.q[1])
+    bare = nlink.sweep(robots, t=0.1, out=tmp_path / "bare.zarr")  # nothing else varies
+    assert dict(bare.open().q.sizes) == {"robot": 2, "coordinate": 2}
+    assert bare.worst("q", 1)[0].shape == (1, 1)
     with pytest.raises(ValueError, match="expected 2 and 2 as double_pendulum has"):
         nlink.sweep([ARM, nlink.load("planar3")], t=0.1, out=tmp_path / "no.zarr")
 
@@ -272,6 +317,41 @@ def test_reductions_are_those_of_all_trajectories(tmp_path, monkeypatch):
         for level, found in zip(levels, near[:, column], strict=True):
             k = level * 198
             assert x[int(k) - 2] - width <= found <= x[int(k) + 1] + width
+
+
+@pytest.mark.parametrize("robots", [ARM, {"light": ARM, "heavy": ARM.with_payload(2.0)}],
+                         ids=["one", "two"])
+def test_reductions_of_a_grid_know_what_varied(tmp_path, robots):
+    result = nlink.sweep(robots, t=0.1, out=tmp_path / "g.zarr", chunk=4, vary={
+        "payload": [0.0, 1.0, 2.0], "viscous": [0.0, 0.1], "qd0": np.eye(2)})
+    data = result.open()
+    assert result.mean("payload") == pytest.approx(1.0)
+    assert result.mean("qd0") == pytest.approx([0.5, 0.5])
+    weighted = result.mean(lambda chunk: (chunk["payload"] + chunk["viscous"]) * chunk["q"][:, 0])
+    assert weighted == pytest.approx(float(
+        ((data.payload + data.viscous) * data.q[..., 0]).mean()), rel=1e-13)
+
+
+@pytest.mark.parametrize(("ask", "why"), [
+    (lambda r: r.mean("colour"), "what: 'colour', expected one of payload, q, q0, qd, status"),
+    (lambda r: r.mean(3), "what: a int, expected the name"),
+    (lambda r: r.mean(lambda chunk: 1.0), r"what: numbers of shape \(\), expected \(13, ...\)"),
+    (lambda r: r.worst(lambda chunk: chunk["q"][:3]), r"shape \(3, 2\), expected \(13, ...\)"),
+    (lambda r: r.worst("q", -1), "count: -1, expected a whole number"),
+    (lambda r: r.histogram("q", 0), "bins: 0, expected a whole number"),
+    (lambda r: r.histogram("q", 5, (1.0, 0.0)), r"range: \(1.0, 0.0\), expected \(lower, upper"),
+    (lambda r: r.quantiles("q", 0.5), "at: 0.5, expected a sequence"),
+    (lambda r: r.quantiles("q", [2.0]), "expected a sequence of numbers from 0 to 1"),
+])
+def test_wrong_reductions_are_named(tmp_path, ask, why):
+    with pytest.raises((ValueError, TypeError), match=why):
+        ask(sample(tmp_path / "s.zarr"))
+
+
+def test_the_worst_of_conditions(tmp_path):
+    places, sizes = sample(tmp_path / "s.zarr").worst(lambda chunk: chunk["q"][:, 0] > 0, 2)
+    assert len(places) == 2
+    assert (sizes == 1).all()
 
 
 @pytest.mark.slow
@@ -332,7 +412,13 @@ def test_the_command_and_files_of_studies(tmp_path, capsys):
                       (STUDY.replace("log", "cauchy"), "expected one of uniform, log, normal"),
                       (STUDY.replace("kd = 2.0", ""), "expected kp, kd"),
                       (STUDY.replace("sobol", "halton"), "expected one of grid, table"),
-                      (STUDY.replace("payload", "load"), "vary: 'load', expected some of")):
+                      (STUDY.replace("payload", "load"), "vary: 'load', expected some of"),
+                      (STUDY.replace("[0.5, 0.5]", "0.5"), "to 0.5, expected 2 coordinates"),
+                      (STUDY.replace("pd-gravity", "gravity"), "to, kp, kd with kind 'gravity'"),
+                      ('robot = "ur5"\ncontroller = "pd"', "controller: 'pd', expected a table"),
+                      ('robot = "ur5"', "vary: none, expected something that varies"),
+                      ('robots = ["ur5", "ur5"]', "expected each once"),
+                      ('robot = "ur5"\nsample = "table"\ntable = 5', "table: 5, expected the")):
         (tmp_path / "wrong.toml").write_text(text)
         assert cli.run(["sweep", str(tmp_path / "wrong.toml"), "--out", out]) == 2
         error = capsys.readouterr().err
@@ -347,6 +433,25 @@ def test_the_command_and_files_of_studies(tmp_path, capsys):
     assert "2 trajectories in 1 chunks" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("text", "why"), [
+    ("\ufeffq0_2, payload, q0_1\n0.2, 0.5, 0.1\n", None),
+    ("viscous, viscous\n0.2, 0.5\n", "has 'viscous' twice"),
+    ("q0_1, q0_3\n0.2, 0.5\n", "has q0 with numbers 1, 3, expected 1 to 2"),
+    ("payload; q0_1\n0.2; 0.5\n", "expected numbers, as many in each row"),
+], ids=["any order", "twice", "gap", "semicolons"])
+def test_columns_of_tables(tmp_path, text, why):
+    (tmp_path / "cases.csv").write_text(text, encoding="utf-8")
+    (tmp_path / "table.toml").write_text(
+        'robot = "double_pendulum"\nt = 0.1\nsample = "table"\ntable = "cases.csv"\n')
+    if why is None:
+        study = read_study(tmp_path / "table.toml")
+        assert study.values("q0").tolist() == [[0.1, 0.2]]
+        assert study.values("payload").tolist() == [[0.5]]
+    else:
+        with pytest.raises(ValueError, match=why):
+            read_study(tmp_path / "table.toml")
+
+
 @pytest.mark.parametrize(("given", "why"), [
     ({"sample": "grid", "count": 3, "vary": {"payload": [1.0]}}, "count: 3 with sample='grid'"),
     ({"count": None}, "count: none, expected one with sample='latin'"),
@@ -357,7 +462,12 @@ def test_the_command_and_files_of_studies(tmp_path, capsys):
     ({"q0": [0.0, 0.0]}, "q0: given, and in vary too"),
     ({"method": "rk4"}, "step: None with method='rk4'"),
     ({"keep": ("q", "colour")}, "expected some of q, qd, tau, energy"),
+    ({"keep": ("q", "q")}, "expected some of q, qd, tau, energy, each once"),
+    ({"keep": 3}, "keep: 3, expected some of q"),
+    ({"seed": -1}, "seed: -1, expected a whole number >= 0"),
+    ({"sample": "grid", "count": None, "vary": None}, "vary: none, expected something that"),
     ({"timeout": 0}, "timeout: 0, expected a positive"),
+    ({"timeout": "1"}, "timeout: '1', expected a positive"),
     ({"chunk": 0}, "chunk: 0, expected a whole number"),
     ({"t": -1.0}, "t: -1.0, expected a positive number"),
     ({"sample": "table", "count": None, "vary": {"payload": [1.0], "viscous": [0.0, 1.0]}},

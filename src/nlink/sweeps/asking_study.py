@@ -49,12 +49,18 @@ def study_of(robot: Any, q0: ArrayLike | None, qd0: ArrayLike | None, t: float |
                         f"{', '.join(OPTIONS)}")
     if sample not in SAMPLES:
         raise ValueError(f"sample: {sample!r}, expected one of {', '.join(SAMPLES)}")
+    if not isinstance(vary, Mapping | None):
+        raise TypeError(f"vary: a {type(vary).__name__}, expected a mapping of names")
     payload, varied = _varied(first, dict(vary or {}), sample)
+    if not varied and len(robots) == 1:
+        raise ValueError("vary: none, expected something that varies, or several robots "
+                         "(nlink.simulate computes one trajectory)")
     count = _count(count, varied, sample)
-    whole_number("seed", seed + 1 if isinstance(seed, int) else seed)
-    unknown = [name for name in keep if name not in KEEP]
-    if unknown or isinstance(keep, str):
-        raise ValueError(f"keep: {keep!r}, expected some of {', '.join(KEEP)}")
+    if not (isinstance(seed, int | np.integer) and 0 <= seed < 2**63):
+        raise ValueError(f"seed: {seed!r}, expected a whole number >= 0")
+    if (not isinstance(keep, Sequence) or isinstance(keep, str)
+            or any(name not in KEEP for name in keep) or len(set(keep)) < len(keep)):
+        raise ValueError(f"keep: {keep!r}, expected some of {', '.join(KEEP)}, each once")
     final = every is None and np.ndim(t) == 0
     times = _times(t, every)
     state = sum({"q": first.nq, "energy": 1}.get(name, first.n) for name in keep)

@@ -70,6 +70,11 @@ class Cluster:
     def check(self, study: Study) -> None:
         """Refuse workers that would compute something else, in one sentence."""
         distributed = _distributed()
+        try:
+            distributed.protocol.pickle.dumps(study.cut(0))
+        except Exception as error:
+            raise TypeError(f"tau: a controller (or an event) that cannot be sent to workers "
+                            f"({_reason(error)}), expected one that can be pickled") from None
         if not self.workers():
             with suppress(Exception):
                 self.client.wait_for_workers(1, timeout=WORKERS)

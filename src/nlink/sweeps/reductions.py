@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from nlink.simulation.problem import whole_number
 from nlink.simulation.run import ENDS, MESSAGES
 from nlink.sweeps.cluster import Cluster
 from nlink.sweeps.study import chunk_grid, region
@@ -132,10 +133,13 @@ class SweepResult:
                   ) -> tuple[Array, Array]:
         """Counts (bins, ...) and edges (bins + 1, ...) between the least and the greatest value,
         or within a given range."""
+        bins = whole_number("bins", bins)
         if range is None:
             low, high = self._bounds(what, client)
         else:
             low, high = (np.asarray(x, dtype=float) for x in range)
+            if not (low < high).all():
+                raise ValueError(f"range: {range!r}, expected (lower, upper)")
         edges = np.linspace(low, high, bins + 1)
         counts: Any = 0
         for found in self._each(partial(_chunk_histogram, edges=edges), what, client):
@@ -151,6 +155,8 @@ class SweepResult:
         from a histogram of 2^14 bins, and exact to the width of one bin.
         """
         levels = np.asarray(at, dtype=float)
+        if levels.ndim != 1 or not ((levels >= 0) & (levels <= 1)).all():
+            raise ValueError(f"at: {at!r}, expected a sequence of numbers from 0 to 1")
         if self.trajectories > EXACT:
             return self._quantiles_of_histogram(what, levels, client)
         pieces = list(self._each(_chunk_columns, what, client, columns=slice(0, 1)))
@@ -176,6 +182,7 @@ class SweepResult:
               ) -> tuple[Array, Array]:
         """The indices (count, axes) of the trajectories with the greatest magnitudes, greatest
         first, and the magnitudes; if a trajectory has several numbers, the greatest one counts."""
+        count = whole_number("count", count)
         places, sizes = np.zeros((0, len(self.shape)), int), np.zeros(0)
         for where, size in self._each(partial(_chunk_worst, count=count), what, client):
             places, sizes = np.concatenate([places, where]), np.concatenate([sizes, size])
@@ -199,6 +206,9 @@ class SweepResult:
     def _each(self, reduce: Callable[..., Any], what: str | Function, client: Any,
               **more: Any) -> Iterator[Any]:
         """What a function of the chunks that are done gives, in their order."""
+        if not isinstance(what, str) and not callable(what):
+            raise TypeError(f"what: a {type(what).__name__}, expected the name of an array, or a "
+                            "function of the arrays of a chunk")
         place = self.store.root if self.store.local else self.path
         tasks = [partial(_reduce_chunk, reduce, place, what, self._region(chunk), **more)
                  for chunk in self.markers]
@@ -228,26 +238,37 @@ class _Arrays(dict[str, Array]):
 
     def __init__(self, path: str, where: Region) -> None:
         super().__init__()
-        self._group, self._where = SweepStore(path).group(), where
+        self._group = SweepStore(path).group()
+        self._where = dict(zip(self._group.attrs["axes"], where, strict=True))
 
     def __missing__(self, name: str) -> Array:
-        if name not in self._group:
-            raise ValueError(f"what: {name!r}, expected one of {', '.join(sorted(self._group))}")
-        array = self._group[name]
+        known = sorted(self._group.array_keys())
+        if name not in known and f"{name}_values" not in known:
+            raise ValueError(f"what: {name!r}, expected one of {', '.join(known)}")
+        array = self._group[name if name in known else f"{name}_values"]
         axes = array.metadata.dimension_names or ()
-        # what was drawn has no axis of robots, and a grid's axis is shared by all the others
-        k = len(self._where) - 1 if axes[:1] == ("trajectory",) else 0
-        values = array[self._where[k:]]
-        size = math.prod(s.stop - s.start for s in self._where)
-        flat = values.reshape(-1, *values.shape[len(self._where) - k:])
-        self[name] = np.broadcast_to(flat, (size, *flat.shape[1:]))
+        values = array[tuple(self._where.get(axis, slice(None)) for axis in axes)]
+        # what was drawn has no axis of robots, and values of a grid have only their own
+        missing = [k for k, axis in enumerate(self._where) if axis not in axes]
+        values = np.expand_dims(values, missing)
+        box = tuple(s.stop - s.start for s in self._where.values())
+        further = values.shape[len(box):]
+        self[name] = np.broadcast_to(values, (*box, *further)).reshape(self.rows, *further)
         return self[name]
+
+    @property
+    def rows(self) -> int:
+        """The trajectories of the chunk."""
+        return math.prod(s.stop - s.start for s in self._where.values())
 
 
 def _reduce_chunk(reduce: Callable[..., Any], path: str, what: str | Function,
                   where: Region, **more: Any) -> Any:
     arrays = _Arrays(path, where)
-    values = np.asarray(arrays[what] if isinstance(what, str) else what(arrays))
+    values = np.asarray(arrays[what] if isinstance(what, str) else what(arrays), dtype=float)
+    if values.shape[:1] != (arrays.rows,):
+        raise ValueError(f"what: numbers of shape {values.shape}, expected ({arrays.rows}, ...) "
+                         "for the trajectories of a chunk")
     return reduce(values, where, **more)
 
 

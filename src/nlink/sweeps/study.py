@@ -151,7 +151,7 @@ class Study:
             lengths = [s.stop - s.start for s in region]
             if "robot" in self.axes:
                 region, lengths = region[1:], lengths[1:]
-            places = np.indices(lengths).reshape(len(lengths), -1)
+            places = np.indices(lengths).reshape(len(lengths), math.prod(lengths))
             return {name: self.values(name)[s.start + k] for name, s, k in zip(
                 self.varied, region, places, strict=True)}
         rows = region[-1]

@@ -94,6 +94,8 @@ def _robots(data: Mapping[str, Any], folder: Path) -> dict[str, Robot]:
     names = data.get("robots", [data.get("robot")])
     if not (isinstance(names, list) and names and all(isinstance(x, str) for x in names)):
         raise ValueError(f"robots: {names!r}, expected names or files")
+    if len(set(names)) < len(names):
+        raise ValueError(f"robots: {names!r}, expected each once")
     return {name: load(name if name in bundled() else str(folder / name)) for name in names}
 
 
@@ -104,6 +106,8 @@ def _vary(data: Mapping[str, Any], sample: str, folder: Path) -> dict[str, Any]:
     if "table" in data:
         if vary or sample != "table":
             raise ValueError("table: with sample = \"table\" and without vary alone")
+        if not isinstance(data["table"], str):
+            raise ValueError(f"table: {data['table']!r}, expected the name of a file")
         return _table(folder / data["table"])
     return {name: _distribution(name, x) if sample in DRAWN else x for name, x in vary.items()}
 
@@ -121,8 +125,9 @@ def _distribution(name: str, given: Any) -> Any:
 
 
 def _table(path: Path) -> dict[str, np.ndarray]:
-    """Columns by their names; name_1, name_2, ... are the numbers of one name."""
-    rows = [row for row in csv.reader(read_text(path).splitlines()) if row]
+    """Columns by their names; name_1, name_2, ... are the numbers of one name, in any order."""
+    text = read_text(path).removeprefix("\ufeff")  # by which spreadsheets begin
+    rows = [row for row in csv.reader(text.splitlines()) if row]
     if len(rows) < 2:
         raise ValueError(f"table: {path} has {len(rows)} lines, expected names and rows")
     names = [name.strip() for name in rows[0]]
@@ -132,11 +137,20 @@ def _table(path: Path) -> dict[str, np.ndarray]:
         raise ValueError(f"table: {path}, expected numbers, as many in each row") from None
     if values.ndim != 2 or values.shape[1] != len(names):
         raise ValueError(f"table: {path} has {len(names)} names and rows of {values.shape[-1]}")
-    columns: dict[str, list[np.ndarray]] = {}
+    columns: dict[str, dict[int, np.ndarray]] = {}
     for name, column in zip(names, values.T, strict=True):
         stem, _, number = name.rpartition("_")
-        columns.setdefault(stem if number.isdigit() else name, []).append(column)
-    return {name: np.stack(found, axis=1) for name, found in columns.items()}
+        found = columns.setdefault(stem if number.isdecimal() else name, {})
+        k = int(number) if number.isdecimal() else 1
+        if k in found:
+            raise ValueError(f"table: {path} has {name!r} twice")
+        found[k] = column
+    for name, found in columns.items():
+        if sorted(found) != [*range(1, len(found) + 1)]:
+            raise ValueError(f"table: {path} has {name} with numbers "
+                             f"{', '.join(map(str, sorted(found)))}, expected 1 to {len(found)}")
+    return {name: np.stack([found[k] for k in sorted(found)], axis=1)
+            for name, found in columns.items()}
 
 
 def _controller(given: Any, robot: Robot, q0: Any) -> Any:
@@ -144,14 +158,18 @@ def _controller(given: Any, robot: Robot, q0: Any) -> Any:
     at once."""
     if given is None:
         return None
+    if not isinstance(given, Mapping):
+        raise ValueError(f"controller: {given!r}, expected a table with kind, to and gains")
     given = dict(given)
     kind = given.pop("kind", None)
     if kind not in CONTROLLERS:
         raise ValueError(f"controller: kind {kind!r}, expected one of {', '.join(CONTROLLERS)}")
     if kind == "gravity":
+        if given:
+            raise ValueError(f"controller: {', '.join(given)} with kind 'gravity', expected none")
         return GravityCompensation(robot)
     to, duration = given.pop("to", None), given.pop("duration", None)
-    if to is None or len(to) != robot.nq:
+    if not isinstance(to, list) or len(to) != robot.nq:
         raise ValueError(f"controller: to {to!r}, expected {robot.nq} coordinates")
     start = robot.neutral if q0 is None else np.asarray(q0, dtype=float)
     desired = np.asarray(to, dtype=float) if duration is None else Cycloid(

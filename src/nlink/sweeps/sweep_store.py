@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 import numpy as np
@@ -65,8 +66,9 @@ class SweepStore:
                              "reads")
         return found
 
-    def prepare(self, study: Study) -> None:
-        """Make the store, or refuse one that holds something else."""
+    def prepare(self, study: Study, *, verify: bool = False) -> None:
+        """Make the store, or refuse one that holds something else; `verify` also makes what has
+        gone from one that was complete."""
         if self.files.exists(self.root) and self.files.ls(self.root):
             try:
                 found = self.attributes
@@ -79,35 +81,41 @@ class SweepStore:
             if found.get("source") != study.source:
                 raise ValueError(f"out: {self.path} holds this study by another version of nlink, "
                                  "whose numbers may differ; remove it or choose another name")
-            if found.get("complete"):
+            if found.get("complete") and not (verify and self._lacks(study)):
                 return
         self._create(study)
 
+    def _lacks(self, study: Study) -> bool:
+        """Whether an array has gone, or what holds the markers."""
+        group = self.group()
+        return any(name not in group for name in (
+            MARKERS, *(array.name for array in study.arrays())))
+
     def _create(self, study: Study) -> None:
-        """All arrays, not one chunk; `complete` is said last."""
-        head = {"nlink_sweep": FORMAT, "study": study.digest, "source": study.source,
-                "complete": False}
-        group = self.group("w")
-        group.attrs.update(head)
-        group.create_group(MARKERS)
+        """All arrays, not one chunk; `complete` is said last. Nothing is removed, so that another
+        client may make the same store at the same time, or have done so."""
+        group = self.group("a")
+        if "study" not in group.attrs:
+            group.attrs.update({"nlink_sweep": FORMAT, "study": study.digest,
+                                "source": study.source})
+        group.require_group(MARKERS)
         for array in study.arrays():
             shape, chunks = self._extent(study, array)
-            made = group.create_array(
-                array.name, shape=shape, chunks=chunks, dtype=array.dtype, fill_value=array.fill,
-                compressors=None, dimension_names=(*array.axes, *(
+            _make_array(
+                group, array.name, shape=shape, chunks=chunks, dtype=array.dtype,
+                fill_value=array.fill, compressors=None, attributes={"units": array.units}
+                if array.units else {}, dimension_names=(*array.axes, *(
                     name for name, _ in array.further)))
-            if array.units:
-                made.attrs["units"] = array.units
         labels = {} if study.final else {"time": study.times}
         if study.sample == "grid":
             labels |= {name: study.values(name) for name in study.varied}
         for name, values in labels.items():
             several = values.ndim > 1 and values.shape[1] > 1
-            group.create_array(
-                f"{name}_values" if several else name, dimension_names=(name, f"{name}_number")
-                if several else (name,), data=np.ascontiguousarray(
-                    values if several else values.reshape(-1)))
-        group.attrs.update(head | {
+            data = np.ascontiguousarray(values if several else values.reshape(-1))
+            _make_array(
+                group, f"{name}_values" if several else name, shape=data.shape, dtype=data.dtype,
+                dimension_names=(name, f"{name}_number") if several else (name,))[...] = data
+        group.attrs.update({
             "labels": study.labels(), "robots": dict(study.robots), "axes": list(study.axes),
             "shape": list(study.shape), "chunk_shape": list(study.chunk_shape),
             "sample": study.sample, "seed": study.seed, "t": [float(study.times[0]),
@@ -158,16 +166,17 @@ class SweepStore:
         self.files.rm_file(f"{self.root}/{MARKERS}/{chunk}.json")
 
     def damaged(self, study: Study, markers: Mapping[int, Mapping[str, Any]]) -> list[int]:
-        """Chunks whose numbers are not those that were written; all are read."""
+        """Chunks whose numbers are not those that were written, or cannot be read; all are read."""
         group = self.group()
         wrong = []
         for chunk, marker in markers.items():
             region = study.region(chunk)
             arrays = {}
-            for array in study.arrays():
-                if array.axes == study.axes or region[0].start == 0:
-                    arrays[array.name] = np.ascontiguousarray(
-                        group[array.name][region[len(region) - len(array.axes):]])
+            with suppress(Exception):  # readers raise anything if a file is too short or too long
+                for array in study.arrays():
+                    if array.axes == study.axes or region[0].start == 0:
+                        arrays[array.name] = np.ascontiguousarray(
+                            group[array.name][region[len(region) - len(array.axes):]])
             if checksum(arrays) != marker["sum"]:
                 wrong.append(chunk)
         return wrong
@@ -181,7 +190,21 @@ class SweepStore:
 @lru_cache(64)
 def _array(path: str, _digest: str, name: str) -> Any:
     """An array of a store, to be written: what is said of it never changes."""
-    return SweepStore(path).group("r+")[name]
+    try:
+        return SweepStore(path).group("r+")[name]
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path}: no such store on {gethostname()}, expected a directory "
+                                "or an address that all workers reach") from None
+
+
+def _make_array(group: Any, name: str, **more: Any) -> Any:
+    """An array of a group, made unless it is there, or comes into being meanwhile."""
+    from zarr.errors import ContainsArrayError
+
+    if name not in group:
+        with suppress(ContainsArrayError):
+            return group.create_array(name, **more)
+    return group[name]
 
 
 def checksum(arrays: Mapping[str, Array]) -> str:

@@ -109,13 +109,13 @@ def run_study(study: Study, out: str | Path, *, client: Any = None,
     >>> result.done, result.chunks
     (1, 1)
     """
-    if timeout is not None and not timeout > 0:
-        raise ValueError(f"timeout: {timeout}, expected a positive number of seconds, or None")
+    if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
+        raise ValueError(f"timeout: {timeout!r}, expected a positive number of seconds, or None")
     store = SweepStore(out)
     with nullcontext() if client is None else Cluster.of(client) as cluster:
         if cluster is not None:
             cluster.check(study)
-        store.prepare(study)
+        store.prepare(study, verify=verify)
         markers = store.markers(study.digest)
         if verify:
             for chunk in store.damaged(study, markers):
