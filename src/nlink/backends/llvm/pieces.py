@@ -140,8 +140,9 @@ def cut(code: Code, piece: int = PIECE, *, direct: bool = False) -> Pieces:
 
 
 def with_steps(program: StagedProgram, first: Pieces, *, fma: bool) -> Pieces:
-    """The steps of a program after its first stage, given in pieces that keep all results."""
-    slots, size, repeated = iter(first.results), first.size, []
+    """The steps of a program after its first stage, given in pieces that keep all results. Theirs
+    take the place of what the pieces kept for each other, which comes last."""
+    slots, size, repeated = iter(first.results), 1 + max(first.results), []
     found: dict[StepResult, int] = {}
     for number, step in enumerate(program.steps):
         shared = {SharedValue(k): Slot(next(slots)) for k in step.shared}
@@ -158,7 +159,7 @@ def with_steps(program: StagedProgram, first: Pieces, *, fma: bool) -> Pieces:
             size += len(kept)
     results = tuple(found[x.name] if isinstance(x.name, StepResult) else next(slots)
                     for x in program.results)
-    return Pieces(first.pieces, results, size, tuple(repeated))
+    return Pieces(first.pieces, results, max(size, first.size), tuple(repeated))
 
 
 def _angles_first(code: Code) -> tuple[list[int], int]:
