@@ -5,6 +5,8 @@ What could take the tests down with it happens in a child process.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import re
 import subprocess
@@ -17,7 +19,7 @@ import pytest
 from random_programs import random_arrays, random_program, random_rolled_program
 
 import nlink
-from nlink.backends.llvm import threads, translate
+from nlink.backends.llvm import team, threads, translate
 from nlink.backends.llvm.kernel import Kernel
 from nlink.backends.llvm.threads import Trials, together
 from nlink.compute.engines import kernel
@@ -314,6 +316,88 @@ def test_no_more_threads_than_allowed_share_the_jobs():
     assert seen == {threading.current_thread()}
 
 
+class Meeting:
+    """A job for a team that several members do at once: who was there, with which memory."""
+
+    def __init__(self, members: int) -> None:
+        self.seen: list[tuple[int, int]] = []
+        self._meet = threading.Barrier(members)
+        kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, ctypes.c_int64,
+                                *[ctypes.c_void_p] * 3, ctypes.c_int64)
+        self._function = kind(self._come)
+        self.address = ctypes.cast(self._function, ctypes.c_void_p).value or 0
+
+    def _come(self, ports, strides, count, data, scratch, taken, step):
+        with contextlib.suppress(threading.BrokenBarrierError):
+            self._meet.wait(20)
+        self.seen.append((threading.get_ident(), scratch))
+
+
+@pytest.mark.skipif(threads.cores() < 2, reason="needs two cores")
+def test_a_leader_and_its_helper_work_at_once_with_memory_of_their_own():
+    own, job = team.Team(), Meeting(2)
+    for _ in range(3):  # a helper that sleeps, and one that waits
+        assert own.lead((job.address, 0, 0, 0, 0, 0, 0), (64, 128))
+    assert len(job.seen) == 6
+    assert {(ident == threading.get_ident(), memory) for ident, memory in job.seen} == {
+        (True, 64), (False, 128)}
+
+
+def test_nobody_leads_where_somebody_does():
+    own, answers = team.Team(), []
+
+    class Nested(Meeting):
+        def _come(self, *arguments):
+            answers.append(own.lead((self.address, 0, 0, 0, 0, 0, 0), (0,)))
+
+    assert own.lead((Nested(1).address, 0, 0, 0, 0, 0, 0), (0,))
+    assert answers == [False]
+    assert not own.lead((0,) * 7, (0,) * (team.MOST + 1))  # more than there are places for
+
+
+@pytest.mark.slow
+def test_batches_of_many_threads_at_once_are_right():
+    """One of them leads helpers, the others find the board taken."""
+    program = random_program(11, size=40, shapes=((6,),), outs=((4,),))
+    kernel = Kernel(translate.compile_program(program))
+    sizes = [129, 1000, 5_000, 20_000]
+    given = [random_arrays(program, size) for size in sizes]
+    expected = [kernel(*arrays, threads=1).tobytes() for arrays in given]
+    wrong, start = [], threading.Barrier(4)
+
+    def work(k):
+        start.wait()
+        for _ in range(200):
+            if kernel(*given[k], threads=3).tobytes() != expected[k]:
+                wrong.append(k)
+
+    working = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in working:
+        thread.start()
+    for thread in working:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_has_helpers_of_its_own_while_the_parents_wait():
+    assert child("""
+import warnings
+warnings.simplefilter("ignore")
+arrays, codes = random_arrays(program, 5_000), []
+expected = kernel(*arrays, threads=2).tobytes()
+for _ in range(20):
+    kernel(*arrays, threads=2)  # its helper waits in native code
+    pid = os.fork()
+    if not pid:
+        signal.alarm(20)
+        os._exit(any(kernel(*arrays, threads=2).tobytes() != expected for _ in range(50)))
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+print(set(codes))
+""") == "{0}\n"
+
+
 @pytest.mark.parametrize("way", ["allocated", "out", "broadcast", "every second"])
 def test_large_batches_are_shared_however_they_are_given(monkeypatch, way):
     code = kernel(nlink.load("planar3").request("inverse_dynamics"))
@@ -321,9 +405,11 @@ def test_large_batches_are_shared_however_they_are_given(monkeypatch, way):
     given = {"broadcast": [*arrays[:-1], arrays[-1][0]],
              "every second": [x[::2] for x in arrays]}.get(way, arrays)
     expected = code(*given, threads=1)
-    shared, run = [], Kernel.run
-    monkeypatch.setattr(Kernel, "run", lambda self, *rest: shared.append(1) or run(self, *rest))
+    shared, share = [], Kernel._share
+    monkeypatch.setattr(Kernel, "_share",
+                        lambda self, *rest: shared.append(1) or share(self, *rest))
     monkeypatch.setattr(code, "_limits", np.array([0, 10]))
+    monkeypatch.setattr(code, "_measured", True)
     out = np.empty_like(expected) if way == "out" else None
     assert np.array_equal(code._general(*given, out), expected)
     assert shared
@@ -373,7 +459,7 @@ def test_with_one_thread_nobody_is_woken(monkeypatch):
     kernel._trials.clear()
     kernel._limits[1], kernel._measured = 1000, True
     monkeypatch.setattr(threads, "_most_threads", 1)
-    monkeypatch.setattr(threads, "together", lambda *_: pytest.fail("woken"))
+    monkeypatch.setattr(team.team, "lead", lambda *_: pytest.fail("woken"))
     assert kernel(*arrays).tobytes() == expected.tobytes()
     monkeypatch.setattr(threads, "_most_threads", 2)
     with pytest.raises(pytest.fail.Exception, match="woken"):

@@ -6,20 +6,20 @@ Nothing that writes code is imported here, so that a kernel from the cache loads
 from __future__ import annotations
 
 import collections
-import contextlib
 import ctypes
 import json
 import math
 import struct
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nlink.backends.llvm import native
-from nlink.backends.llvm import threads as team
+from nlink.backends.llvm import native, team
+from nlink.backends.llvm.threads import Trials
+from nlink.backends.llvm.threads import threads as allowed
 from nlink.programs.calling import Flat, call, contiguous_rows, rows_contiguous
 from nlink.programs.program import Port
 from nlink.scalars.arrays import DOUBLE
@@ -37,8 +37,9 @@ _ALIGNMENT = 64
 HELD = 100e-6
 """Work, in seconds of one core as the operations promise, for which the GIL is held."""
 
-WAKES = 4
-"""How many times the cost of waking a thread the work has to take before one is woken."""
+LEADS = 40
+"""How many times as long as leading others takes, the work has to take before others help: to
+prepare it takes some times as long, too."""
 
 PARTS = 32
 """Parts of a batch for each thread: who is late, or slow, does fewer."""
@@ -88,8 +89,6 @@ _UNLIMITED = np.array([0, 2**62], np.int64)
 
 _BATCH_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64,
                                ctypes.c_void_p, ctypes.c_void_p)
-_SHARE_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64,
-                               ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 
 
 class Kernel:
@@ -110,11 +109,11 @@ class Kernel:
         self._data = Room(len(compiled.data))
         self._data.bytes[:] = np.frombuffer(compiled.data, np.uint8)
         self._batch = _BATCH_TYPE(self._image.address(BATCH))
-        self._take_parts = _SHARE_TYPE(self._image.address(SHARE))
+        self._share_address = self._image.address(SHARE)
         held = max(1, int(HELD * 1e9 * self.width / max(1, self.operations)))
         self._limits = np.array([held, 2 * held], np.int64)
         self._measured = False
-        self._trials = collections.defaultdict[int, team.Trials](team.Trials)
+        self._trials = collections.defaultdict[int, Trials](Trials)
         # scratch memory no thread is using: fresh pages cost more than they hold
         self._rooms: list[Room] = []
 
@@ -137,8 +136,27 @@ class Kernel:
         if len(lead) > 1:
             return self._several_dimensions(rows, out, leads)
         if sum(lead) > self._limits[1]:  # at most one dimension
-            return self._by_convention(*rows, out)  # other threads may help
+            return self._many_rows(rows, out, lead)
         return self._plain_rows(*rows, out)
+
+    def _many_rows(self, rows: Sequence[np.ndarray], out: Any, lead: tuple[int, ...]) -> Any:
+        """Many states in one dimension, of which other threads may compute a part."""
+        if out is None:
+            results = [np.empty(lead + port.shape) for port in self.outputs]
+        elif (type(out) is np.ndarray and out.dtype is DOUBLE and out.flags.carray
+              and out.shape == lead + self.outputs[0].shape and len(self.outputs) == 1
+              and not any(np.may_share_memory(out, x) for x in rows)):
+            results = [out]
+        else:
+            return self._by_convention(*rows, out)
+        if any(len(x) not in (1, *lead) for port, x in zip(self.inputs, rows, strict=True)
+               if x.ndim > len(port.shape)):
+            return self._by_convention(*rows, out)  # says that they do not fit
+        whole = [x if x.ndim > len(port.shape) and len(x) == lead[0]
+                 else np.broadcast_to(x, lead + port.shape)
+                 for port, x in zip(self.inputs, rows, strict=True)]
+        self._compute([*whole, *results], lead[0])
+        return results[0] if len(results) == 1 else tuple(results)
 
     def _several_dimensions(self, rows: Sequence[np.ndarray], out: Any,
                             leads: Collection[tuple[int, ...]]) -> Any:
@@ -181,12 +199,16 @@ class Kernel:
         ports = (*self.inputs, *self.outputs)
         arrays = [x.reshape(count, *port.shape)
                   for x, port in zip((*inputs, *outputs), ports, strict=True)]
-        if threads is not None:
+        if threads is None:
+            self._compute(arrays, count)
+        else:
             self._share(arrays, count, threads)
-            return
+
+    def _compute(self, arrays: Sequence[np.ndarray], count: int) -> None:
+        """Compute all states by one thread or several, as has been faster."""
         if count > self._limits[1] and not self._measured:
             self._measure(arrays)
-        if count <= self._limits[1] or (most := team.threads()) == 1:
+        if count <= self._limits[1] or (most := allowed()) == 1:
             self._part(*arrays)
             return
         trials = self._trials[count.bit_length()]
@@ -198,7 +220,7 @@ class Kernel:
             self._learn(count, seconds)
 
     def _measure(self, arrays: Sequence[np.ndarray]) -> None:
-        """Find out, by some of the states, how many are not worth waking a thread for."""
+        """Find out, by some of the states, how many are not worth asking others for."""
         some, self._measured = [x[:self._limits[1]] for x in arrays], True
         self._limits[1] = 0
         for _ in range(4):
@@ -208,7 +230,7 @@ class Kernel:
 
     def _learn(self, count: int, seconds: float) -> None:
         """One thread took so long for some states: the fastest time decides."""
-        states = int(WAKES * team.waking() * count / max(seconds, 1e-9))
+        states = int(LEADS * team.leading() * count / max(seconds, 1e-9))
         self._limits[1] = max(states, self._limits[1])
 
     def _share(self, arrays: Sequence[np.ndarray], count: int, threads: int) -> None:
@@ -219,14 +241,13 @@ class Kernel:
         ports, strides = self._pointers(arrays)
         block = BLOCK * self.width
         step = max(1, count // (PARTS * threads * block)) * block
-        taken = ctypes.c_int64(0)
-
-        def take_parts(_: Sequence[np.ndarray] = arrays) -> None:  # which it keeps alive
-            with self._room() as scratch:
-                self._take_parts(ports, strides, count, self._data.address, scratch.address,
-                                 ctypes.byref(taken), step)
-
-        team.together([take_parts] * threads, threads)
+        taken, rooms = ctypes.c_int64(0), [self._room() for _ in range(threads)]
+        job = (self._share_address, ctypes.addressof(ports), ctypes.addressof(strides), count,
+               self._data.address, ctypes.addressof(taken), step)
+        led = team.team.lead(job, [room.address for room in rooms])
+        self._rooms += rooms
+        if not led:  # other threads share a batch at the moment
+            self._part(*arrays)
 
     @lazy
     def _part(self) -> Callable[..., Any]:
@@ -235,24 +256,21 @@ class Kernel:
 
     def _strided(self, *arrays: np.ndarray) -> None:
         """`_part` for rows that are any constant number of bytes apart."""
-        with self._room() as scratch:
-            self._batch(*self._pointers(arrays), len(arrays[0]), self._data.address,
-                        scratch.address)
+        room = self._room()
+        self._batch(*self._pointers(arrays), len(arrays[0]), self._data.address, room.address)
+        self._rooms.append(room)
 
     def _pointers(self, arrays: Sequence[np.ndarray]) -> tuple[Any, Any]:
         """Where arrays begin, and how many bytes apart their rows are."""
         return ((ctypes.c_void_p * len(arrays))(*map(native.data_address, arrays)),
                 (ctypes.c_int64 * len(arrays))(*[x.strides[0] for x in arrays]))
 
-    @contextlib.contextmanager
-    def _room(self) -> Iterator[Room]:
-        """Scratch memory that no other thread uses meanwhile."""
+    def _room(self) -> Room:
+        """Scratch memory that no other thread uses, to be put back."""
         try:
-            scratch = self._rooms.pop()
+            return self._rooms.pop()
         except IndexError:
-            scratch = Room(self._scratch)
-        yield scratch
-        self._rooms.append(scratch)
+            return Room(self._scratch)
 
     @lazy
     def bare(self) -> Callable[..., Any]:

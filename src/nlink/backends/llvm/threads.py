@@ -3,16 +3,14 @@
 `together` shares a batch between the calling thread and helpers that live as long as the
 process. The caller works too, and takes whatever no helper has taken: at the exit of the
 interpreter, in a forked child or where no thread can be started, it does all of it. Whether
-that is worth it is measured: see `waking` and `Trials`.
+that is worth it is measured: see `Trials`.
 """
 
 from __future__ import annotations
 
-import functools
 import os
 import signal
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
@@ -61,24 +59,6 @@ def _threads_of_environment() -> int:
     if text and not (text.isascii() and text.isdigit() and int(text)):
         raise ValueError(f"NLINK_THREADS: {text!r:.80}, expected a whole number of at least 1")
     return int(text or 0)
-
-
-@functools.cache
-def waking() -> float:
-    """Seconds from the call of `together` until a helper works: the least of some, measured
-    once; a millisecond where no helper comes."""
-    least = 1e-3
-    for _ in range(8):
-        begin, seen = time.perf_counter(), dict[int, float]()
-
-        def job(seen: dict[int, float] = seen) -> None:
-            seen.setdefault(threading.get_ident(), time.perf_counter())
-            time.sleep(2e-4)  # leaves the other job to a helper
-
-        together([job, job])
-        seen.pop(threading.get_ident(), None)
-        least = min([least, *(t - begin for t in seen.values())])
-    return least
 
 
 class Trials:
@@ -137,8 +117,7 @@ def together(jobs: Sequence[Job], most: int | None = None) -> None:
 
     with InterruptKeptBack():
         try:
-            for _ in range(_hire(min(len(jobs), most or len(jobs)) - 1)):
-                _helpers.calls.put(help_out)
+            call_helpers(help_out, min(len(jobs), most or len(jobs)) - 1)
             _work_off(todo)
         finally:
             todo.clear()
@@ -146,6 +125,12 @@ def together(jobs: Sequence[Job], most: int | None = None) -> None:
                 left.get()
     if errors:
         raise errors[0]
+
+
+def call_helpers(job: Job, count: int) -> None:
+    """Have so many helpers do a job each, as soon as they can; nobody waits for them."""
+    for _ in range(_hire(count)):
+        _helpers.calls.put(job)
 
 
 def _work_off(todo: deque[Job]) -> None:

@@ -1,0 +1,180 @@
+"""Helpers that wait for a part of a batch in native code, where it reaches them within a
+microsecond; to wake a thread takes a hundred times as long.
+
+    void nlink_serve(int64_t *board, int64_t turns)
+    void nlink_lead(int64_t *board, int64_t helpers)
+
+The board is memory that a leader and its helpers see. The leader's job is written there; it says
+how many helpers may take part, does what it can itself, takes back what nobody took, and waits for
+those who did: when it returns, all work is done and nobody touches the arrays. A helper looks at
+the board until nothing has happened for so many turns; then its thread sleeps until a leader that
+misses it wakes it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from nlink.backends.llvm.ir import MODULE_TAIL, Function
+from nlink.backends.llvm.threads import call_helpers
+
+SERVE, LEAD, NOTHING = "nlink_serve", "nlink_lead", "nlink_nothing"
+WORDS = ("state", "waiting", "function", "ports", "strides", "count", "data", "next", "step",
+         "scratch")
+"""The board, eight bytes each; the scratch memories of all members are last. `state` has the places
+on offer in its upper half, and the helpers at work in its lower one."""
+JOB = 2
+"""Where the job begins."""
+PLACE = 1 << 32
+MOST = 64
+"""Members of a team, the leader included."""
+TURNS = 10_000
+"""Looks at the board after which a helper sleeps: some tenths of a millisecond."""
+PAUSES = {"x86_64": "@llvm.x86.sse2.pause()", "AMD64": "@llvm.x86.sse2.pause()",
+          "aarch64": "@llvm.aarch64.hint(i32 1)", "arm64": "@llvm.aarch64.hint(i32 1)"}
+"""What a core does between two looks, so that others get along faster, by machine."""
+
+
+class Team:
+    """A board, and who leads at the moment."""
+
+    def __init__(self) -> None:
+        self._board = (ctypes.c_int64 * (len(WORDS) + MOST))()
+        self._leading = threading.Lock()
+
+    def lead(self, job: tuple[int, ...], scratch: Sequence[int]) -> bool:
+        """Do a job, function(ports, strides, count, data, scratch, next, step), by as many
+        threads as there are scratch memories; not if somebody else leads.
+
+        `job` has these in the order of the board. The GIL is released, and Ctrl-C is heard when
+        all is done.
+        """
+        if len(scratch) > MOST or not self._leading.acquire(blocking=False):
+            return False
+        try:
+            native, helpers = _code(), len(scratch) - 1
+            self._board[JOB:len(job) + JOB + 1 + helpers] = (*job, *scratch)
+            missing = helpers - self._board[WORDS.index("waiting")]
+            if missing > 0:  # whoever serves keeps the board alive
+                call_helpers(functools.partial(native.serve, self._board, TURNS), missing)
+            native.lead(self._board, helpers)
+        finally:
+            self._leading.release()
+        return True
+
+
+class _Native(NamedTuple):
+    serve: Callable[[ctypes.Array[ctypes.c_int64], int], None]
+    lead: Callable[[ctypes.Array[ctypes.c_int64], int], None]
+    nothing: int
+    """The address of a job that does nothing."""
+
+
+@functools.cache
+def _code() -> _Native:
+    """The functions of this file, in code that is never freed: helpers may be in it."""
+    from nlink.backends.llvm.host import Image, compile_object
+
+    f = Function()
+    f.do("ret void")
+    nothing = f.define(f"void @{NOTHING}(ptr, ptr, i64, ptr, ptr, ptr, i64)")
+    image = Image(compile_object("\n".join([_serve(), _lead(), nothing, MODULE_TAIL])))
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(image))
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+    return _Native(kind(image.address(SERVE)), kind(image.address(LEAD)), image.address(NOTHING))
+
+
+@functools.cache
+def leading() -> float:
+    """Seconds that it takes to lead one helper: the least of some, measured once."""
+    least = 1e-3
+    for _ in range(64):
+        begin = time.perf_counter()
+        team.lead((_code().nothing, 0, 0, 0, 0, 0, 0), (0, 0))
+        least = min(least, time.perf_counter() - begin)
+    return least
+
+
+def _word(f: Function, name: str, kind: str = "ptr") -> str:
+    return f.load(kind, "%board", 8 * WORDS.index(name))
+
+
+def _work(f: Function, member: str) -> None:
+    """Do the job in the scratch memory of a member of the team, 0 being the leader."""
+    scratch = f.offset("%board", f.let(f"shl i64 {member}, 3"))
+    scratch = f.load("ptr", scratch, 8 * WORDS.index("scratch"))
+    f.do(f"call void {_word(f, 'function')}(ptr {_word(f, 'ports')}, ptr {_word(f, 'strides')}, "
+         f"i64 {_word(f, 'count', 'i64')}, ptr {_word(f, 'data')}, ptr {scratch}, "
+         f"ptr {_word(f, 'next')}, i64 {_word(f, 'step', 'i64')})")
+
+
+def _state(f: Function) -> str:
+    return f.let("load atomic i64, ptr %board acquire, align 8")
+
+
+def _pause(f: Function) -> None:
+    if platform.machine() in PAUSES:
+        f.do(f"call void {PAUSES[platform.machine()]}")
+
+
+def _serve() -> str:
+    f = Function()
+    waiting = f.offset("%board", 8 * WORDS.index("waiting"))
+    f.let(f"atomicrmw add ptr {waiting}, i64 1 seq_cst")
+    f.go("look")
+    f.begin("look")
+    f.do("%turn = phi i64 [ 0, %entry ], [ %another, %idle ], [ %turn, %offered ], [ 0, %work ]")
+    state = _state(f)
+    places = f.let(f"lshr i64 {state}, 32")
+    f.branch(f.let(f"icmp ne i64 {places}, 0"), "offered", "idle")
+    # a place is taken, unless somebody was faster
+    f.begin("offered")
+    taken = f.let(f"sub i64 {state}, {PLACE - 1}")
+    answer = f.let(f"cmpxchg ptr %board, i64 {state}, i64 {taken} seq_cst seq_cst")
+    f.branch(f.let(f"extractvalue {{ i64, i1 }} {answer}, 1"), "work", "look")
+    f.begin("work")
+    _work(f, places)
+    f.let("atomicrmw sub ptr %board, i64 1 seq_cst")
+    f.go("look")
+    f.begin("idle")
+    _pause(f)
+    f.do("%another = add i64 %turn, 1")
+    f.branch(f.let("icmp slt i64 %another, %turns"), "look", "sleep")
+    f.begin("sleep")
+    f.let(f"atomicrmw sub ptr {waiting}, i64 1 seq_cst")
+    f.do("ret void")
+    return f.define(f"void @{SERVE}(ptr %board, i64 %turns)")
+
+
+def _lead() -> str:
+    f = Function()
+    f.do(f"store atomic i64 {f.let('shl i64 %helpers, 32')}, ptr %board seq_cst, align 8")
+    _work(f, "0")
+    f.let(f"atomicrmw and ptr %board, i64 {PLACE - 1} seq_cst")
+    f.go("wait")
+    f.begin("wait")
+    _pause(f)
+    f.branch(f.let(f"icmp eq i64 {_state(f)}, 0"), "end", "wait")
+    f.begin("end")
+    f.do("ret void")
+    return f.define(f"void @{LEAD}(ptr %board, i64 %helpers)")
+
+
+team = Team()
+
+
+def _in_child() -> None:
+    """A forked child has no helpers, and nobody leads there."""
+    global team
+    team = Team()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
