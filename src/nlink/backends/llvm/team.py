@@ -2,13 +2,14 @@
 microsecond; to wake a thread takes a hundred times as long.
 
     void nlink_serve(int64_t *board, int64_t turns)
-    void nlink_lead(int64_t *board, int64_t helpers)
+    int64_t nlink_offer(int64_t *board, int64_t places)
+    void nlink_lead(int64_t *board)
 
-The board is memory that a leader and its helpers see. The leader's job is written there; it says
-how many helpers may take part, does what it can itself, takes back what nobody took, and waits for
-those who did: when it returns, all work is done and nobody touches the arrays. A helper looks at
-the board until nothing has happened for so many turns; then its thread sleeps until a leader that
-misses it wakes it.
+The board is memory that a leader and its helpers see. The leader's job is written there; it offers
+so many places, and wakes those of its helpers who are not waiting. Then it does what it can itself,
+takes back what nobody took, and waits for those who did: when it returns, all work is done and
+nobody touches the arrays. A helper looks at the board until nothing has happened for so many
+turns; then it says that it no longer waits, looks once more, and its thread sleeps.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import NamedTuple
 from nlink.backends.llvm.ir import MODULE_TAIL, Function
 from nlink.backends.llvm.threads import call_helpers
 
-SERVE, LEAD, NOTHING = "nlink_serve", "nlink_lead", "nlink_nothing"
+SERVE, OFFER, LEAD, NOTHING = "nlink_serve", "nlink_offer", "nlink_lead", "nlink_nothing"
 WORDS = ("state", "waiting", "function", "ports", "strides", "count", "data", "next", "step",
          "scratch")
 """The board, eight bytes each; the scratch memories of all members are last. `state` has the places
@@ -40,6 +41,9 @@ TURNS = 10_000
 PAUSES = {"x86_64": "@llvm.x86.sse2.pause()", "AMD64": "@llvm.x86.sse2.pause()",
           "aarch64": "@llvm.aarch64.hint(i32 1)", "arm64": "@llvm.aarch64.hint(i32 1)"}
 """What a core does between two looks, so that others get along faster, by machine."""
+
+
+Board = ctypes.Array[ctypes.c_int64]
 
 
 class Team:
@@ -61,18 +65,20 @@ class Team:
         try:
             native, helpers = _code(), len(scratch) - 1
             self._board[JOB:len(job) + JOB + 1 + helpers] = (*job, *scratch)
-            missing = helpers - self._board[WORDS.index("waiting")]
+            missing = helpers - native.offer(self._board, helpers)
             if missing > 0:  # whoever serves keeps the board alive
                 call_helpers(functools.partial(native.serve, self._board, TURNS), missing)
-            native.lead(self._board, helpers)
+            native.lead(self._board)
         finally:
             self._leading.release()
         return True
 
 
 class _Native(NamedTuple):
-    serve: Callable[[ctypes.Array[ctypes.c_int64], int], None]
-    lead: Callable[[ctypes.Array[ctypes.c_int64], int], None]
+    serve: Callable[[Board, int], None]
+    offer: Callable[[Board, int], int]
+    """How many helpers are waiting. The GIL is kept."""
+    lead: Callable[[Board], None]
     nothing: int
     """The address of a job that does nothing."""
 
@@ -85,10 +91,12 @@ def _code() -> _Native:
     f = Function()
     f.do("ret void")
     nothing = f.define(f"void @{NOTHING}(ptr, ptr, i64, ptr, ptr, ptr, i64)")
-    image = Image(compile_object("\n".join([_serve(), _lead(), nothing, MODULE_TAIL])))
+    image = Image(compile_object("\n".join([_serve(), _offer(), _lead(), nothing, MODULE_TAIL])))
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(image))
-    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
-    return _Native(kind(image.address(SERVE)), kind(image.address(LEAD)), image.address(NOTHING))
+    board, number = ctypes.c_void_p, ctypes.c_int64
+    return _Native(ctypes.CFUNCTYPE(None, board, number)(image.address(SERVE)),
+                   ctypes.PYFUNCTYPE(number, board, number)(image.address(OFFER)),
+                   ctypes.CFUNCTYPE(None, board)(image.address(LEAD)), image.address(NOTHING))
 
 
 @functools.cache
@@ -116,7 +124,7 @@ def _work(f: Function, member: str) -> None:
 
 
 def _state(f: Function) -> str:
-    return f.let("load atomic i64, ptr %board acquire, align 8")
+    return f.let("load atomic i64, ptr %board seq_cst, align 8")
 
 
 def _pause(f: Function) -> None:
@@ -127,10 +135,12 @@ def _pause(f: Function) -> None:
 def _serve() -> str:
     f = Function()
     waiting = f.offset("%board", 8 * WORDS.index("waiting"))
+    f.go("arrive")
+    f.begin("arrive")
     f.let(f"atomicrmw add ptr {waiting}, i64 1 seq_cst")
     f.go("look")
     f.begin("look")
-    f.do("%turn = phi i64 [ 0, %entry ], [ %another, %idle ], [ %turn, %offered ], [ 0, %work ]")
+    f.do("%turn = phi i64 [ 0, %arrive ], [ %another, %idle ], [ %turn, %offered ], [ 0, %work ]")
     state = _state(f)
     places = f.let(f"lshr i64 {state}, 32")
     f.branch(f.let(f"icmp ne i64 {places}, 0"), "offered", "idle")
@@ -146,16 +156,27 @@ def _serve() -> str:
     f.begin("idle")
     _pause(f)
     f.do("%another = add i64 %turn, 1")
-    f.branch(f.let("icmp slt i64 %another, %turns"), "look", "sleep")
-    f.begin("sleep")
+    f.branch(f.let("icmp slt i64 %another, %turns"), "look", "leave")
+    # an offer made before this was known is still taken
+    f.begin("leave")
     f.let(f"atomicrmw sub ptr {waiting}, i64 1 seq_cst")
+    late = f.let(f"icmp ugt i64 {_state(f)}, {PLACE - 1}")
+    f.branch(late, "arrive", "sleep")
+    f.begin("sleep")
     f.do("ret void")
     return f.define(f"void @{SERVE}(ptr %board, i64 %turns)")
 
 
+def _offer() -> str:
+    f = Function()
+    f.let(f"atomicrmw add ptr %board, i64 {f.let('shl i64 %places, 32')} seq_cst")
+    waiting = f.offset("%board", 8 * WORDS.index("waiting"))
+    f.do(f"ret i64 {f.let(f'load atomic i64, ptr {waiting} seq_cst, align 8')}")
+    return f.define(f"i64 @{OFFER}(ptr %board, i64 %places)")
+
+
 def _lead() -> str:
     f = Function()
-    f.do(f"store atomic i64 {f.let('shl i64 %helpers, 32')}, ptr %board seq_cst, align 8")
     _work(f, "0")
     f.let(f"atomicrmw and ptr %board, i64 {PLACE - 1} seq_cst")
     f.go("wait")
@@ -164,7 +185,7 @@ def _lead() -> str:
     f.branch(f.let(f"icmp eq i64 {_state(f)}, 0"), "end", "wait")
     f.begin("end")
     f.do("ret void")
-    return f.define(f"void @{LEAD}(ptr %board, i64 %helpers)")
+    return f.define(f"void @{LEAD}(ptr %board)")
 
 
 team = Team()
