@@ -2,14 +2,14 @@
 microsecond; to wake a thread takes a hundred times as long.
 
     void nlink_serve(int64_t *board, int64_t turns)
-    int64_t nlink_offer(int64_t *board, int64_t places)
-    void nlink_lead(int64_t *board)
+    int64_t nlink_offer(int64_t *board, int64_t *job, int64_t places)
+    void nlink_lead(int64_t *board, int64_t *job)
 
-The board is memory that a leader and its helpers see. The leader's job is written there; it offers
-so many places, and wakes those of its helpers who are not waiting. Then it does what it can itself,
-takes back what nobody took, and waits for those who did: when it returns, all work is done and
-nobody touches the arrays. A helper looks at the board until nothing has happened for so many
-turns; then it says that it no longer waits, looks once more, and its thread sleeps.
+The board is memory that a leader and its helpers see. A leader offers so many places of its job,
+unless somebody else leads, and wakes those of its helpers who are not waiting. Then it does what it
+can itself, takes back what nobody took, and waits for those who did: when it returns, all work is
+done and nobody touches the arrays. A helper looks at the board until nothing has happened for so
+many turns; then it says that it no longer waits, looks once more, and its thread sleeps.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import ctypes
 import functools
 import os
 import platform
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -27,15 +26,12 @@ from nlink.backends.llvm.ir import MODULE_TAIL, Function
 from nlink.backends.llvm.threads import call_helpers
 
 SERVE, OFFER, LEAD, NOTHING = "nlink_serve", "nlink_offer", "nlink_lead", "nlink_nothing"
-WORDS = ("state", "waiting", "function", "ports", "strides", "count", "data", "next", "step",
-         "scratch")
-"""The board, eight bytes each; the scratch memories of all members are last. `state` has the places
-on offer in its upper half, and the helpers at work in its lower one."""
-JOB = 2
-"""Where the job begins."""
+WORDS = ("state", "waiting", "job")
+"""The board, eight bytes each: `state` has the places on offer in its upper half and the helpers at
+work in its lower one, `job` is the address of the leader's job, or 0."""
+JOB = ("function", "ports", "strides", "count", "data", "next", "step", "scratch")
+"""A job; the scratch memories of all members are last."""
 PLACE = 1 << 32
-MOST = 64
-"""Members of a team, the leader included."""
 TURNS = 10_000
 """Looks at the board after which a helper sleeps: some tenths of a millisecond."""
 PAUSES = {"x86_64": "@llvm.x86.sse2.pause()", "AMD64": "@llvm.x86.sse2.pause()",
@@ -47,38 +43,35 @@ Board = ctypes.Array[ctypes.c_int64]
 
 
 class Team:
-    """A board, and who leads at the moment."""
+    """Helpers with a board of their own."""
 
     def __init__(self) -> None:
-        self._board = (ctypes.c_int64 * (len(WORDS) + MOST))()
-        self._leading = threading.Lock()
+        self._board = (ctypes.c_int64 * len(WORDS))()
 
     def lead(self, job: tuple[int, ...], scratch: Sequence[int]) -> bool:
         """Do a job, function(ports, strides, count, data, scratch, next, step), by as many
         threads as there are scratch memories; not if somebody else leads.
 
-        `job` has these in the order of the board. The GIL is released, and Ctrl-C is heard when
-        all is done.
+        `job` has these as `JOB` does. The GIL is released, and Ctrl-C is heard when all is done.
         """
-        if len(scratch) > MOST or not self._leading.acquire(blocking=False):
-            return False
+        native, places, waiting = _code(), len(scratch) - 1, -1
+        words = (ctypes.c_int64 * (len(job) + len(scratch)))(*job, *scratch)
         try:
-            native, helpers = _code(), len(scratch) - 1
-            self._board[JOB:len(job) + JOB + 1 + helpers] = (*job, *scratch)
-            missing = helpers - native.offer(self._board, helpers)
-            if missing > 0:  # whoever serves keeps the board alive
-                call_helpers(functools.partial(native.serve, self._board, TURNS), missing)
-            native.lead(self._board)
-        finally:
-            self._leading.release()
-        return True
+            waiting = native.offer(self._board, words, places)
+            if 0 <= waiting < places:  # whoever serves keeps the board alive
+                call_helpers(functools.partial(native.serve, self._board, TURNS),
+                             places - waiting)
+        finally:  # whatever interrupts this, nobody works when it is left
+            native.lead(self._board, words)
+        return waiting >= 0
 
 
 class _Native(NamedTuple):
     serve: Callable[[Board, int], None]
-    offer: Callable[[Board, int], int]
-    """How many helpers are waiting. The GIL is kept."""
-    lead: Callable[[Board], None]
+    offer: Callable[[Board, Board, int], int]
+    """How many helpers are waiting, or -1 if somebody else leads. The GIL is kept."""
+    lead: Callable[[Board, Board], None]
+    """Nothing, unless the job was offered."""
     nothing: int
     """The address of a job that does nothing."""
 
@@ -93,10 +86,11 @@ def _code() -> _Native:
     nothing = f.define(f"void @{NOTHING}(ptr, ptr, i64, ptr, ptr, ptr, i64)")
     image = Image(compile_object("\n".join([_serve(), _offer(), _lead(), nothing, MODULE_TAIL])))
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(image))
-    board, number = ctypes.c_void_p, ctypes.c_int64
-    return _Native(ctypes.CFUNCTYPE(None, board, number)(image.address(SERVE)),
-                   ctypes.PYFUNCTYPE(number, board, number)(image.address(OFFER)),
-                   ctypes.CFUNCTYPE(None, board)(image.address(LEAD)), image.address(NOTHING))
+    words, number = ctypes.c_void_p, ctypes.c_int64
+    return _Native(ctypes.CFUNCTYPE(None, words, number)(image.address(SERVE)),
+                   ctypes.PYFUNCTYPE(number, words, words, number)(image.address(OFFER)),
+                   ctypes.CFUNCTYPE(None, words, words)(image.address(LEAD)),
+                   image.address(NOTHING))
 
 
 @functools.cache
@@ -110,17 +104,19 @@ def leading() -> float:
     return least
 
 
-def _word(f: Function, name: str, kind: str = "ptr") -> str:
-    return f.load(kind, "%board", 8 * WORDS.index(name))
+def _work(f: Function, job: str, member: str) -> None:
+    """Do a job in the scratch memory of a member of the team, 0 being the leader."""
+    kinds = {"count": "i64", "step": "i64"}
+    word = {name: f.load(kinds.get(name, "ptr"), job, 8 * k) for k, name in enumerate(JOB[:-1])}
+    own = f.offset(job, f.let(f"shl i64 {member}, 3"))
+    word["scratch"] = f.load("ptr", own, 8 * JOB.index("scratch"))
+    arguments = ", ".join(f"{kinds.get(name, 'ptr')} {word[name]}" for name in (
+        "ports", "strides", "count", "data", "scratch", "next", "step"))
+    f.do(f"call void {word['function']}({arguments})")
 
 
-def _work(f: Function, member: str) -> None:
-    """Do the job in the scratch memory of a member of the team, 0 being the leader."""
-    scratch = f.offset("%board", f.let(f"shl i64 {member}, 3"))
-    scratch = f.load("ptr", scratch, 8 * WORDS.index("scratch"))
-    f.do(f"call void {_word(f, 'function')}(ptr {_word(f, 'ports')}, ptr {_word(f, 'strides')}, "
-         f"i64 {_word(f, 'count', 'i64')}, ptr {_word(f, 'data')}, ptr {scratch}, "
-         f"ptr {_word(f, 'next')}, i64 {_word(f, 'step', 'i64')})")
+def _place(f: Function, name: str) -> str:
+    return f.offset("%board", 8 * WORDS.index(name))
 
 
 def _state(f: Function) -> str:
@@ -134,7 +130,7 @@ def _pause(f: Function) -> None:
 
 def _serve() -> str:
     f = Function()
-    waiting = f.offset("%board", 8 * WORDS.index("waiting"))
+    waiting = _place(f, "waiting")
     f.go("arrive")
     f.begin("arrive")
     f.let(f"atomicrmw add ptr {waiting}, i64 1 seq_cst")
@@ -150,7 +146,7 @@ def _serve() -> str:
     answer = f.let(f"cmpxchg ptr %board, i64 {state}, i64 {taken} seq_cst seq_cst")
     f.branch(f.let(f"extractvalue {{ i64, i1 }} {answer}, 1"), "work", "look")
     f.begin("work")
-    _work(f, places)
+    _work(f, f.load("ptr", _place(f, "job")), places)
     f.let("atomicrmw sub ptr %board, i64 1 seq_cst")
     f.go("look")
     f.begin("idle")
@@ -169,23 +165,34 @@ def _serve() -> str:
 
 def _offer() -> str:
     f = Function()
+    answer = f.let(f"cmpxchg ptr {_place(f, 'job')}, ptr null, ptr %job seq_cst seq_cst")
+    f.branch(f.let(f"extractvalue {{ ptr, i1 }} {answer}, 1"), "free", "taken")
+    f.begin("taken")
+    f.do("ret i64 -1")
+    f.begin("free")
     f.let(f"atomicrmw add ptr %board, i64 {f.let('shl i64 %places, 32')} seq_cst")
-    waiting = f.offset("%board", 8 * WORDS.index("waiting"))
+    waiting = _place(f, "waiting")
     f.do(f"ret i64 {f.let(f'load atomic i64, ptr {waiting} seq_cst, align 8')}")
-    return f.define(f"i64 @{OFFER}(ptr %board, i64 %places)")
+    return f.define(f"i64 @{OFFER}(ptr %board, ptr %job, i64 %places)")
 
 
 def _lead() -> str:
     f = Function()
-    _work(f, "0")
+    leader = f.let(f"load atomic ptr, ptr {_place(f, 'job')} seq_cst, align 8")
+    f.branch(f.let(f"icmp eq ptr {leader}, %job"), "work", "end")
+    f.begin("work")
+    _work(f, "%job", "0")
     f.let(f"atomicrmw and ptr %board, i64 {PLACE - 1} seq_cst")
     f.go("wait")
     f.begin("wait")
     _pause(f)
-    f.branch(f.let(f"icmp eq i64 {_state(f)}, 0"), "end", "wait")
+    f.branch(f.let(f"icmp eq i64 {_state(f)}, 0"), "done", "wait")
+    f.begin("done")
+    f.do(f"store atomic ptr null, ptr {_place(f, 'job')} seq_cst, align 8")
+    f.go("end")
     f.begin("end")
     f.do("ret void")
-    return f.define(f"void @{LEAD}(ptr %board)")
+    return f.define(f"void @{LEAD}(ptr %board, ptr %job)")
 
 
 team = Team()
