@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree  # of what was written here
 
 import numpy as np
 
@@ -45,12 +46,26 @@ URDF_PEERS: dict[str, tuple[str, Callable[[str], Functions]]] = {
 """By package: the method's name in the bench, and how its functions are made."""
 
 
+def _with_heavy_base(urdf: str) -> str:
+    """The same robot with a mass where there is none, which only the base may have: frax asks for
+    one."""
+    robot = ElementTree.fromstring(urdf)
+    for link in robot.iter("link"):
+        if link.find("inertial") is None:
+            inertial = ElementTree.SubElement(link, "inertial")
+            ElementTree.SubElement(inertial, "mass", value="1.0")
+            moments = {f"i{axes}": str(float(axes[0] == axes[1]))
+                       for axes in ("xx", "xy", "xz", "yy", "yz", "zz")}
+            ElementTree.SubElement(inertial, "inertia", moments)
+    return ElementTree.tostring(robot, encoding="unicode")
+
+
 def bench_urdf_peers(bench: Bench, description: Description,
                      inputs: dict[str, Sequence[np.ndarray]], seconds: float) -> None:
     """Calls of every peer that is installed; one that fails is named among what is missing."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "robot.urdf"
-        path.write_text(to_urdf(description), encoding="utf-8")
+        path.write_text(_with_heavy_base(to_urdf(description)), encoding="utf-8")
         for package, (method, functions) in URDF_PEERS.items():
             if package in bench.missing:
                 continue
