@@ -30,10 +30,8 @@ def forward_dynamics_derivatives(mechanism: Unrolled, q: Column, qd: Column, tau
     by_q, by_qd = (dense(mechanism, pairs) for pairs in inverse_dynamics_derivatives(
         mechanism, q, qd, qdd, links, f_ext))
     # a rate changes the forces on what carries it and on what it carries
-    columns = [(k, [-x for x in column]) for forces in (by_q, by_qd)
-               for k, column in enumerate(zip(*forces, strict=True))]
-    found = M.solve_each(mechanism, columns)
-    n = len(by_q)
+    n, columns = len(by_q), [*zip(*by_q, strict=True), *zip(*by_qd, strict=True)]
+    found = M.solve_each(mechanism, [(k % n, column) for k, column in enumerate(columns)])
     return _transposed(found[:n]), _transposed(found[n:]), M.inverse(mechanism)
 
 

@@ -271,13 +271,13 @@ class TreeFactors:
 
     def solve_each(self, mechanism: Unrolled, columns: Sequence[tuple[int, Sequence[Scalar]]],
                    ) -> list[list[Scalar]]:
-        """M^-1 b for columns b of rates, such as `solve` has them. Rates between two branchings of
+        """-M^-1 b for columns b of rates, such as `solve` has them. Rates between two branchings of
         the tree load the same others, so their columns take the same operations."""
         return self._repeated(mechanism, columns, lambda _rates: None)
 
     def inverse(self, mechanism: Unrolled) -> Dense:
         """M^-1: of each column what is above the diagonal, the rest by symmetry."""
-        units = list(enumerate(identity(len(self.paths))))
+        units = [(k, [-x for x in unit]) for k, unit in enumerate(identity(len(self.paths)))]
         columns = self._repeated(mechanism, units, lambda rates: max(rates) + 1)
         return [[columns[max(i, j)][min(i, j)] for j, _ in units] for i, _ in units]
 
@@ -297,7 +297,7 @@ class TreeFactors:
                      keys: Sequence[tuple[int, int]] = keys):
                 U, inverses, responses = shared
                 own = TreeFactors(self.paths, U, inverses, dict(zip(keys, responses, strict=True)))
-                return own.solve(b, rate)[:end]
+                return own.solve([-x for x in b], rate)[:end]
 
             found |= zip(numbers, mechanism.repeat(
                 step, (self.U, self.inverses, tuple(self._responses.values())),
