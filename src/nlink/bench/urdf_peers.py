@@ -47,11 +47,11 @@ URDF_PEERS: dict[str, tuple[str, Callable[[str], Functions]]] = {
 
 
 def _with_heavy_base(urdf: str) -> str:
-    """The same robot with a mass where there is none, which only the base may have: frax asks for
-    one."""
+    """The same robot with a mass in its base, which does not move: frax asks for one."""
     robot = ElementTree.fromstring(urdf)
+    carried = {child.get("link") for child in robot.iter("child")}
     for link in robot.iter("link"):
-        if link.find("inertial") is None:
+        if link.get("name") not in carried and link.find("inertial") is None:
             inertial = ElementTree.SubElement(link, "inertial")
             ElementTree.SubElement(inertial, "mass", value="1.0")
             moments = {f"i{axes}": str(float(axes[0] == axes[1]))
