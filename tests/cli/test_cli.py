@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -13,6 +14,8 @@ import pytest
 
 import nlink
 from nlink import cli
+from nlink.iterations.methods import METHODS
+from nlink.simulation.scipy_methods import SCIPY
 
 ROBOT = "planar3"
 HOLD = [44.145, 19.62, 4.905]
@@ -340,6 +343,14 @@ def test_help_is_what_no_arguments_get(run):
     assert status == 0
     assert out.startswith("Usage: nlink")
     assert "reproduce" in out
+
+
+def test_every_method_is_named_where_one_is_chosen(run):
+    """Help does not load them, so it has their names by heart."""
+    told = set(re.findall(r"\w+", run("simulate", "--help")[1]))
+    for name in METHODS | SCIPY:
+        assert name in told
+        assert f'"{name}"' in (nlink.simulate.__doc__ or "")
 
 
 def test_version(run):
