@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,21 @@ def child(script: str, **environment: str) -> str:
                           text=True, timeout=120, env=os.environ | environment, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
+
+
+def at_once(work: Callable[[int], None], count: int) -> None:
+    """So many threads, which begin together."""
+    start = threading.Barrier(count)
+
+    def begin(k: int) -> None:
+        start.wait()
+        work(k)
+
+    working = [threading.Thread(target=begin, args=(k,)) for k in range(count)]
+    for thread in working:
+        thread.start()
+    for thread in working:
+        thread.join()
 
 
 def test_all_jobs_are_done_by_several_threads():
@@ -294,17 +310,8 @@ def test_threads_that_ask_for_one_kernel_share_it(monkeypatch):
     compiled, compile_program = [], translate.compile_program
     monkeypatch.setattr(translate, "compile_program",
                         lambda program: compiled.append(1) or compile_program(program))
-    robot, start, answers = random_robot(5, bodies=4), threading.Barrier(16), []
-
-    def ask():
-        start.wait()
-        answers.append(robot.gravity_torque(robot.neutral))
-
-    asking = [threading.Thread(target=ask) for _ in range(16)]
-    for thread in asking:
-        thread.start()
-    for thread in asking:
-        thread.join()
+    robot, answers = random_robot(5, bodies=4), []
+    at_once(lambda _k: answers.append(robot.gravity_torque(robot.neutral)), 16)
     assert len(compiled) == 1
     assert len({answer.tobytes() for answer in answers}) == 1
     assert np.isfinite(answers).all()
@@ -362,19 +369,14 @@ def test_batches_of_many_threads_at_once_are_right():
     sizes = [129, 1000, 5_000, 20_000]
     given = [random_arrays(program, size) for size in sizes]
     expected = [kernel(*arrays, threads=1).tobytes() for arrays in given]
-    wrong, start = [], threading.Barrier(4)
+    wrong = []
 
     def work(k):
-        start.wait()
         for _ in range(200):
             if kernel(*given[k], threads=3).tobytes() != expected[k]:
                 wrong.append(k)
 
-    working = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in working:
-        thread.start()
-    for thread in working:
-        thread.join()
+    at_once(work, 4)
     assert not wrong
 
 
@@ -473,20 +475,15 @@ def test_batches_without_the_gil_have_scratch_memory_of_their_own():
     batches = [random_arrays(program, 200, seed) for seed in range(4)]
     expected = [np.concatenate([x.ravel() for x in kernel(*arrays, threads=1)])
                 for arrays in batches]
-    wrong, start = [], threading.Barrier(4)
+    wrong = []
 
     def work(k):
-        start.wait()
         for _ in range(30):
             found = np.concatenate([x.ravel() for x in kernel.plain(*batches[k], None)])
             if found.tobytes() != expected[k].tobytes():
                 wrong.append(k)
 
-    working = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in working:
-        thread.start()
-    for thread in working:
-        thread.join()
+    at_once(work, 4)
     assert not wrong
 
 
