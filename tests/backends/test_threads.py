@@ -350,6 +350,49 @@ def test_a_leader_and_its_helper_work_at_once_with_memory_of_their_own():
         (True, 64), (False, 128)}
 
 
+def test_an_interrupted_leader_does_its_job_and_leaves_nothing_behind(monkeypatch):
+    own, job = team.Team(), Meeting(1)
+
+    def interrupt(*_arguments, **_options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(team, "call_helpers", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            own.lead((job.address, 0, 0, 0, 0, 0, 0), (64, 128))
+    assert job.seen == [(threading.get_ident(), 64)]
+    assert not any(own._board)
+    assert own.lead((job.address, 0, 0, 0, 0, 0, 0), (64,))
+
+
+@pytest.mark.slow
+def test_calls_of_helpers_that_are_busy_do_not_pile_up():
+    release, job = threading.Event(), Meeting(1)
+    threads.call_helpers(release.wait, threads.cores())
+    try:
+        own = team.Team()
+        for _ in range(100):
+            assert own.lead((job.address, 0, 0, 0, 0, 0, 0), (0,) * 9)
+        assert threads._helpers.calls.qsize() <= threads.cores()
+    finally:
+        release.set()
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "2"])
+def test_numbers_of_threads_that_are_none_are_refused(wrong):
+    program = random_program(11, size=40, shapes=((6,),), outs=((4,),))
+    kernel = Kernel(translate.compile_program(program))
+    with pytest.raises(ValueError, match=r"threads: .*expected a whole number of at least 1"):
+        kernel(*random_arrays(program, 1000), threads=wrong)
+
+
+def test_one_thread_starts_no_other():
+    assert child("""
+kernel(*random_arrays(program, 500_000))
+print([thread.name for thread in threading.enumerate()])
+""", NLINK_THREADS="1") == "['MainThread']\n"
+
+
 def test_nobody_leads_where_somebody_does():
     own, answers = team.Team(), []
 
@@ -393,18 +436,22 @@ for _ in range(20):
     pid = os.fork()
     if not pid:
         signal.alarm(20)
-        os._exit(any(kernel(*arrays, threads=2).tobytes() != expected for _ in range(50)))
+        wrong = any(kernel(*arrays, threads=2).tobytes() != expected for _ in range(50))
+        helped = any(thread.name == "nlink" and thread.is_alive()
+                     for thread in threading.enumerate())
+        os._exit(wrong or not helped)
     codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 print(set(codes))
 """) == "{0}\n"
 
 
-@pytest.mark.parametrize("way", ["allocated", "out", "broadcast", "every second"])
+@pytest.mark.parametrize("way", ["allocated", "out", "broadcast", "every second", "reversed"])
 def test_large_batches_are_shared_however_they_are_given(monkeypatch, way):
     code = kernel(nlink.load("planar3").request("inverse_dynamics"))
     arrays = random_arrays(nlink.load("planar3").request("inverse_dynamics").program(), 400)
     given = {"broadcast": [*arrays[:-1], arrays[-1][0]],
-             "every second": [x[::2] for x in arrays]}.get(way, arrays)
+             "every second": [x[::2] for x in arrays],
+             "reversed": [x[::-1] for x in arrays]}.get(way, arrays)
     expected = code(*given, threads=1)
     shared, share = [], Kernel._share
     monkeypatch.setattr(Kernel, "_share",

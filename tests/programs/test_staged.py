@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nlink.algorithms.matrices import TreeFactors
 from nlink.algorithms.sweep import Unrolled
-from nlink.backends.llvm import batch
+from nlink.backends.llvm import batch, kernel
+from nlink.backends.llvm.ir import Target
 from nlink.backends.llvm.kernel import Kernel
-from nlink.backends.llvm.translate import compile_program
+from nlink.backends.llvm.translate import compile_program, module
 from nlink.compute.engines import LONG, STAGED
 from nlink.programs.keys import key
 from nlink.programs.staged import Repeating, StagedProgram, trace_staged
@@ -70,18 +72,47 @@ def test_a_state_has_the_same_bits_wherever_results_are_stored(monkeypatch):
     expected = [np.concatenate(x) for x in zip(*(
         [y.reshape(1, -1) for y in ordinary(*(x[k] for x in arrays))] for k in range(70)),
         strict=True)]
-    for kernel in (ordinary, streaming):
+    for each in (ordinary, streaming):
         for offset in range(4):
             for pad in (0, 1, 2, 4):
                 room = [np.full(offset + 70 * (size + pad), np.nan) for size in sizes]
                 rows = [x[offset:].reshape(70, size + pad)[:, :size]
                         for x, size in zip(room, sizes, strict=True)]
-                kernel.run(arrays, rows, 70, 1)
+                each.run(arrays, rows, 70, 1)
                 assert all(np.array_equal(a, b) for a, b in zip(rows, expected, strict=True))
                 # and nothing was written beside them
                 assert all(np.isnan(x[:offset]).all() for x in room)
                 assert all(np.isnan(x[offset:].reshape(70, -1)[:, size:]).all()
                            for x, size in zip(room, sizes, strict=True))
+
+
+@pytest.mark.slow
+def test_threads_share_what_goes_past_the_caches(monkeypatch):
+    program = staged(tree(5, 8))
+    arrays = [np.random.default_rng(0).standard_normal((3000, port.size))
+              for port in program.inputs]
+    expected = Kernel(compile_program(program))(*arrays, threads=1)
+    monkeypatch.setattr(batch, "VAST", 0)
+    streaming = Kernel(compile_program(program))
+    for _ in range(5):
+        found = streaming(*arrays, threads=3)
+        assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
+    text, *_ = module(program, Target(4, fma=True))
+    for entry in (kernel.BATCH, kernel.SHARE):  # what others may read is stored when they return
+        body = text[text.index(f"@{entry}("):]
+        assert "fence seq_cst" in body[:body.index("\n}")]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_column_that_loads_few_rates_is_solved_like_any_other(seed):
+    robot = tree(seed)
+    driver, q = Unrolled(robot.mechanism), samples(robot, states=1).q[0]
+    M = robot.mass_matrix(q)
+    factors = TreeFactors.of(driver, M.tolist())
+    for rate in range(robot.n):
+        b = np.random.default_rng(rate).standard_normal(robot.n) * factors._loaded(rate)
+        assert difference(np.array(factors.solve(b.tolist(), rate)),
+                          np.linalg.solve(M, b)) < 1e-10
 
 
 def test_a_humanoid_is_one_kernel():

@@ -14,9 +14,14 @@ so that what is zero between branches stays zero, and its factors give qdd and e
 from __future__ import annotations
 
 from nlink.algorithms.dynamics_derivatives import inverse_dynamics_derivatives
-from nlink.algorithms.inverse_dynamics import bias
 from nlink.algorithms.kinematics import body_wrenches
-from nlink.algorithms.matrices import Dense, TreeFactors, dense, mass_matrix
+from nlink.algorithms.matrices import (
+    Dense,
+    TreeFactors,
+    accelerating_forces,
+    dense,
+    mass_matrix,
+)
 from nlink.algorithms.sweep import Column, Unrolled
 from nlink.model.mechanism import Attachment
 
@@ -26,24 +31,15 @@ def forward_dynamics_derivatives(mechanism: Unrolled, q: Column, qd: Column, tau
                                  ) -> tuple[Dense, Dense, Dense]:
     """dqdd/dq, dqdd/dqd and dqdd/dtau = M^-1."""
     M = TreeFactors.of(mechanism, dense(mechanism, mass_matrix(mechanism, q)))
-    qdd = _accelerations(mechanism, M, q, qd, tau, links, f_ext)
+    solved = iter(M.solve(accelerating_forces(
+        mechanism, q, qd, tau, body_wrenches(mechanism, q, links, f_ext))))
+    qdd = [tuple(next(solved) for _ in ts) for ts in tau]
     by_q, by_qd = (dense(mechanism, pairs) for pairs in inverse_dynamics_derivatives(
         mechanism, q, qd, qdd, links, f_ext))
     # a rate changes the forces on what carries it and on what it carries
     n, columns = len(by_q), [*zip(*by_q, strict=True), *zip(*by_qd, strict=True)]
-    found = M.solve_each(mechanism, [(k % n, column) for k, column in enumerate(columns)])
+    found = M.accelerate_each(mechanism, [(k % n, column) for k, column in enumerate(columns)])
     return _transposed(found[:n]), _transposed(found[n:]), M.inverse(mechanism)
-
-
-def _accelerations(mechanism: Unrolled, M: TreeFactors, q: Column, qd: Column, tau: Column,
-                   links: tuple[Attachment, ...], f_ext: Column | None) -> Column:
-    """M^-1 (tau - friction - C qd - g + J^T f_ext)."""
-    forces = bias(mechanism, q, qd, body_wrenches(mechanism, q, links, f_ext))
-    rows = zip(mechanism.joints, tau, qd, forces, strict=True)
-    solved = iter(M.solve([
-        t - friction - c for joint, ts, xs, cs in rows
-        for t, friction, c in zip(ts, joint.friction(xs), cs, strict=True)]))
-    return [tuple(next(solved) for _ in ts) for ts in tau]
 
 
 def _transposed(rows: Dense) -> Dense:

@@ -164,11 +164,16 @@ def composite_dynamics(mechanism: Unrolled, q: Column, qd: Column, tau: Column, 
                        ) -> list[Scalar]:
     """Joint accelerations by Walker and Orin's O(n^3) method: M from composite inertias, the
     bias from inverse dynamics, then a dense elimination without square roots."""
-    forces = bias(mechanism, q, qd, f_ext)
-    b = [t - friction - c for joint, ts, xs, cs in zip(mechanism.joints, tau, qd, forces,
-                                                       strict=True)
-         for t, friction, c in zip(ts, joint.friction(xs), cs, strict=True)]
+    b = accelerating_forces(mechanism, q, qd, tau, f_ext)
     return dense_solve(dense(mechanism, mass_matrix(mechanism, q)), b)
+
+
+def accelerating_forces(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_ext: Column,
+                        ) -> list[Scalar]:
+    """tau - friction - C qd - g + J^T f_ext: what is left for M qdd."""
+    rows = zip(mechanism.joints, tau, qd, bias(mechanism, q, qd, f_ext), strict=True)
+    return [t - friction - c for joint, ts, xs, cs in rows
+            for t, friction, c in zip(ts, joint.friction(xs), cs, strict=True)]
 
 
 def dense(mechanism: Unrolled, pairs: Pairs) -> Dense:
@@ -239,7 +244,7 @@ class TreeFactors:
     @classmethod
     def of(cls, mechanism: Driver, M: Dense) -> TreeFactors:
         paths = rate_paths(mechanism)
-        U, inverses = [row[:] for row in M], [divide(1, 1)] * len(M)
+        U, inverses = [row[:] for row in M], list[Scalar]([0.0] * len(M))
         for k in reversed(range(len(M))):
             inverses[k] = divide(1, U[k][k])
             for at, i in enumerate(paths[k]):
@@ -269,10 +274,11 @@ class TreeFactors:
                 x[k] = dot(self.response(k, last), [x[i] for i in (last, *self.paths[last])])
         return x
 
-    def solve_each(self, mechanism: Unrolled, columns: Sequence[tuple[int, Sequence[Scalar]]],
-                   ) -> list[list[Scalar]]:
-        """-M^-1 b for columns b of rates, such as `solve` has them. Rates between two branchings of
-        the tree load the same others, so their columns take the same operations."""
+    def accelerate_each(self, mechanism: Unrolled, columns: Sequence[tuple[int, Sequence[Scalar]]],
+                        ) -> list[list[Scalar]]:
+        """-M^-1 b for columns b of rates, such as `solve` has them; within the step a sign is free.
+        Rates between two branchings of the tree load the same others, so their columns take the
+        same operations."""
         return self._repeated(mechanism, columns, lambda _rates: None)
 
     def inverse(self, mechanism: Unrolled) -> Dense:
@@ -283,7 +289,7 @@ class TreeFactors:
 
     def _repeated(self, mechanism: Unrolled, columns: Sequence[tuple[int, Sequence[Scalar]]],
                   upto: Callable[[Sequence[int]], int | None]) -> list[list[Scalar]]:
-        """`solve_each`; for columns of some rates that are alike, elements before `upto`."""
+        """`accelerate_each`; for columns of some rates that are alike, elements before `upto`."""
         alike = dict[tuple[bool, ...], list[int]]()
         for number, (rate, _) in enumerate(columns):
             alike.setdefault(self._loaded(rate), []).append(number)

@@ -106,7 +106,8 @@ class Request:
                                   wrenches=self.wrenches)
         except NotRolled as reason:
             short = LONG if longest is None else min(LONG, longest)
-            straight = self._straight(short) or self._staged() or self._straight(longest)
+            straight = self._straight(short) or self._staged() or (
+                None if short == longest else self._straight(longest))
             if straight is None:
                 raise NotCompiled(
                     f"engine: 'compiled', but {self.algorithm.name} ({self.algorithm.formulation}) "

@@ -1,9 +1,9 @@
 """Programs in two stages: a graph, and steps that are done again for many rows of its values.
 
-Code of O(n^3) operations is too long to be straight-line for a humanoid, and no sweep along the
-tree for a rolled driver. But most of it is the same few hundred operations for one column of a
-matrix after the other (`Driver.repeat`). So such a step is traced once, in a graph of its own,
-and called with each row.
+Code of O(n^3) operations is too long to be straight-line for a humanoid, and it is not a sweep
+along the tree that could be rolled. But most of it is the same few hundred operations for one
+column of a matrix after the other (`Unrolled.repeat`). So such a step is traced once, in a graph of
+its own, and called with each row.
 """
 
 from __future__ import annotations

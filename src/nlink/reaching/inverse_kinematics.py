@@ -190,8 +190,8 @@ def expect_count(name: str, number: object) -> None:
 
 def _solve(problem: Reaching, own: Array, first: Array | None, lead: tuple[int, ...], starts: int,
            threads: int | None) -> Reached:
-    from nlink.backends.llvm import threads as team
     from nlink.backends.llvm.host import host
+    from nlink.backends.llvm.threads import threads as allowed
 
     robot, count = problem.robot, len(own)
     width = host().target.width if count > 2 else 2
@@ -212,7 +212,7 @@ def _solve(problem: Reaching, own: Array, first: Array | None, lead: tuple[int, 
     out = np.empty((1, 2, problem.size))  # nothing is ever due, so nothing is written
     while (records["status"] == OUTCOME["running"]).any():
         kernel.run(records, out, nothing_due, None, rtol=0.0, atol=0.0, least=0.0, most=starts,
-                   budget=SLICE, threads=team.threads() if threads is None else threads)
+                   budget=SLICE, threads=allowed() if threads is None else threads)
     names = {number: name for name, number in OUTCOME.items()}
     best = records["best"].copy()
     best[records["status"] == OUTCOME["not finite"]] = np.nan

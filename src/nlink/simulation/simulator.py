@@ -201,9 +201,9 @@ def _check_combination(problem: Problem, algorithm: str | None, traced: bool) ->
 
 
 def _threads(threads: int | None) -> int:
-    from nlink.backends.llvm import threads as team
+    from nlink.backends.llvm.threads import threads as allowed
 
-    return team.threads() if threads is None else whole_number("threads", threads)
+    return allowed() if threads is None else whole_number("threads", threads)
 
 
 def _compiled(problem: Problem, system: System, limits: dict[str, Any], threads: int,

@@ -70,13 +70,13 @@ class Stepper:
         system = System(robot, problem.controller, velocity=problem.velocity, closing=closing,
                         asks=True, modes=modes, width=smooth,
                         stepwise=getattr(problem.method, "stepwise", False) and modes is not None)
-        from nlink.backends.llvm import threads as team
         from nlink.backends.llvm.host import host
+        from nlink.backends.llvm.threads import threads as allowed
 
         count, sampling = len(problem.y0), system.sampling
         assert sampling is not None
         self._kernel = kernel_of(system, problem.method, host().target.width if count > 2 else 2)
-        self._threads = team.threads() if threads is None else whole_number("threads", threads)
+        self._threads = allowed() if threads is None else whole_number("threads", threads)
         size = system.shape.size
         self._blank = new_records(1, system.iteration(problem.method).layout, size)
         self._blank["next"], self._blank["h"] = 1, problem.step

@@ -162,7 +162,7 @@ def emit_program(program: Program | StagedProgram, target: Target) -> StraightCo
     """The functions `block` and `one` of a straight-line program, or of one in two stages.
 
     Large programs are cut into pieces. Many outputs are first kept side by side in scratch
-    memory, zeros and other repeated values once, and a loop distributes them: many
+    memory, zeros and other repeated values once, and copied from there with a table: many
     scattered stores in one block of code cost LLVM far more time than the arithmetic.
     """
     if isinstance(program, Program):

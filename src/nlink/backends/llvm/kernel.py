@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nlink.backends.llvm import native, team
-from nlink.backends.llvm.threads import Trials
+from nlink.backends.llvm.threads import Trials, checked, cores
 from nlink.backends.llvm.threads import threads as allowed
 from nlink.programs.calling import Flat, call, contiguous_rows, rows_contiguous
 from nlink.programs.program import Port
@@ -45,7 +45,8 @@ PARTS = 32
 """Parts of a batch for each thread: who is late, or slow, does fewer."""
 
 BLOCK = 16
-"""Vectors of states, of which a part has a whole number: as many as code in pieces takes."""
+"""Vectors of states that code in pieces goes over, if its scratch memory is not too large for them;
+a part of a batch has a whole number of blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +121,9 @@ class Kernel:
     def __call__(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
         """Any leading shapes, broadcast against each other; see `calling.call`."""
         if threads is not None:
+            several = checked(threads)
             return call(self.inputs, self.outputs, arrays, out,
-                        lambda i, o, count: self.run(i, o, count, threads))
+                        lambda i, o, count: self.run(i, o, count, several))
         return self.plain(*arrays, out)
 
     def _general(self, *arguments: Any) -> Any:
@@ -206,9 +208,10 @@ class Kernel:
 
     def _compute(self, arrays: Sequence[np.ndarray], count: int) -> None:
         """Compute all states by one thread or several, as has been faster."""
-        if count > self._limits[1] and not self._measured:
+        most = allowed()
+        if most > 1 and count > self._limits[1] and not self._measured:
             self._measure(arrays)
-        if count <= self._limits[1] or (most := allowed()) == 1:
+        if most == 1 or count <= self._limits[1]:
             self._part(*arrays)
             return
         trials = self._trials[count.bit_length()]
@@ -217,24 +220,20 @@ class Kernel:
         seconds = time.perf_counter() - begin
         trials.learn(several=several, seconds=seconds / count)
         if not several:
-            self._learn(count, seconds)
+            self._limits[1] = max(_worth(count, seconds), self._limits[1])
 
     def _measure(self, arrays: Sequence[np.ndarray]) -> None:
         """Find out, by some of the states, how many are not worth asking others for."""
-        some, self._measured = [x[:self._limits[1]] for x in arrays], True
-        self._limits[1] = 0
+        some, most = [x[:self._limits[1]] for x in arrays], 0
         for _ in range(4):
             begin = time.perf_counter()
             self._part(*some)
-            self._learn(len(some[0]), time.perf_counter() - begin)
-
-    def _learn(self, count: int, seconds: float) -> None:
-        """One thread took so long for some states: the fastest time decides."""
-        states = int(LEADS * team.leading() * count / max(seconds, 1e-9))
-        self._limits[1] = max(states, self._limits[1])
+            most = max(most, _worth(len(some[0]), time.perf_counter() - begin))
+        self._limits[1], self._measured = most, True
 
     def _share(self, arrays: Sequence[np.ndarray], count: int, threads: int) -> None:
-        """Compute all states by so many threads."""
+        """Compute all states by so many threads, but not by more than there are helpers for."""
+        threads = min(threads, 1 + cores())
         if threads == 1 or count <= self.width:
             self._part(*arrays)
             return
@@ -322,6 +321,11 @@ class Kernel:
         outs = arguments[n:]
         result = self(*arguments[:n], out=outs or None)
         return None if outs and len(self.outputs) > 1 else result
+
+
+def _worth(count: int, seconds: float) -> int:
+    """How many states are just worth asking others for, if one thread took so long for some."""
+    return int(LEADS * team.seconds_to_lead() * count / max(seconds, 1e-9))
 
 
 class Room:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nlink.backends.llvm.code import Code, Instruction, lower, rename
+from nlink.backends.llvm.kernel import BLOCK
 from nlink.backends.llvm.passes import interleave, optimize
 from nlink.programs.staged import RowValue, SharedValue, StagedProgram, StepResult
 from nlink.scalars.graph import operation
@@ -21,8 +22,6 @@ PIECE = 1000
 """Operations of a piece, about, and the most of code that is not cut."""
 ANGLE = 15
 """Operations of a sine or a cosine."""
-VECTORS = 16
-"""Vectors of states that a piece goes over, if the scratch memory for them is not too large."""
 ROOM = 1 << 18
 """Bytes of scratch memory that pieces may use: about what a core's own cache holds."""
 
@@ -78,7 +77,7 @@ class Pieces:
         """How many vectors of states a piece goes over."""
         if len(self.pieces) == 1:
             return 1
-        return max(1, min(VECTORS, ROOM // (8 * width * max(1, self.size))))
+        return max(1, min(BLOCK, ROOM // (8 * width * max(1, self.size))))
 
 
 def cut(code: Code, piece: int = PIECE, *, direct: bool = False) -> Pieces:

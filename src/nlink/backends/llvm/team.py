@@ -9,7 +9,8 @@ The board is memory that a leader and its helpers see. A leader offers so many p
 unless somebody else leads, and wakes those of its helpers who are not waiting. Then it does what it
 can itself, takes back what nobody took, and waits for those who did: when it returns, all work is
 done and nobody touches the arrays. A helper looks at the board until nothing has happened for so
-many turns; then it says that it no longer waits, looks once more, and its thread sleeps.
+many turns; then it says that it no longer waits, looks once more, and its thread sleeps. A leader
+waits without sleeping: a thread that must answer in time should work alone (`nlink.threads(1)`).
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from nlink.backends.llvm.ir import MODULE_TAIL, Function
 from nlink.backends.llvm.threads import call_helpers
 
 SERVE, OFFER, LEAD, NOTHING = "nlink_serve", "nlink_offer", "nlink_lead", "nlink_nothing"
-WORDS = ("state", "waiting", "job")
+BOARD = ("state", "waiting", "job")
 """The board, eight bytes each: `state` has the places on offer in its upper half and the helpers at
 work in its lower one, `job` is the address of the leader's job, or 0."""
 JOB = ("function", "ports", "strides", "count", "data", "next", "step", "scratch")
 """A job; the scratch memories of all members are last."""
 PLACE = 1 << 32
-TURNS = 10_000
-"""Looks at the board after which a helper sleeps: some tenths of a millisecond."""
+PATIENCE = 4e-4
+"""Seconds after which a helper that has nothing to do sleeps."""
 PAUSES = {"x86_64": "@llvm.x86.sse2.pause()", "AMD64": "@llvm.x86.sse2.pause()",
           "aarch64": "@llvm.aarch64.hint(i32 1)", "arm64": "@llvm.aarch64.hint(i32 1)"}
 """What a core does between two looks, so that others get along faster, by machine."""
@@ -46,7 +47,7 @@ class Team:
     """Helpers with a board of their own."""
 
     def __init__(self) -> None:
-        self._board = (ctypes.c_int64 * len(WORDS))()
+        self._board = (ctypes.c_int64 * len(BOARD))()
 
     def lead(self, job: tuple[int, ...], scratch: Sequence[int]) -> bool:
         """Do a job, function(ports, strides, count, data, scratch, next, step), by as many
@@ -59,8 +60,8 @@ class Team:
         try:
             waiting = native.offer(self._board, words, places)
             if 0 <= waiting < places:  # whoever serves keeps the board alive
-                call_helpers(functools.partial(native.serve, self._board, TURNS),
-                             places - waiting)
+                call_helpers(functools.partial(native.serve, self._board, _turns()),
+                             places - waiting, idle=True)
         finally:  # whatever interrupts this, nobody works when it is left
             native.lead(self._board, words)
         return waiting >= 0
@@ -84,7 +85,8 @@ def _code() -> _Native:
     f = Function()
     f.do("ret void")
     nothing = f.define(f"void @{NOTHING}(ptr, ptr, i64, ptr, ptr, ptr, i64)")
-    image = Image(compile_object("\n".join([_serve(), _offer(), _lead(), nothing, MODULE_TAIL])))
+    functions = [_emit_serve(), _emit_offer(), _emit_lead(), nothing]
+    image = Image(compile_object("\n".join([*functions, MODULE_TAIL])))
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(image))
     words, number = ctypes.c_void_p, ctypes.c_int64
     return _Native(ctypes.CFUNCTYPE(None, words, number)(image.address(SERVE)),
@@ -94,13 +96,25 @@ def _code() -> _Native:
 
 
 @functools.cache
-def leading() -> float:
-    """Seconds that it takes to lead one helper: the least of some, measured once."""
+def _turns() -> int:
+    """Looks at the board that take as long as a helper is patient: measured once, on one that
+    nobody writes to."""
+    turns, empty, least = 1000, (ctypes.c_int64 * len(BOARD))(), 1.0
+    for _ in range(8):
+        begin = time.perf_counter()
+        _code().serve(empty, turns)
+        least = min(least, time.perf_counter() - begin)
+    return max(turns, int(PATIENCE / least * turns))
+
+
+@functools.cache
+def seconds_to_lead() -> float:
+    """How long it takes to lead one helper: the least of some times, measured once."""
     least = 1e-3
     for _ in range(64):
         begin = time.perf_counter()
-        team.lead((_code().nothing, 0, 0, 0, 0, 0, 0), (0, 0))
-        least = min(least, time.perf_counter() - begin)
+        if team.lead((_code().nothing, 0, 0, 0, 0, 0, 0), (0, 0)):  # else somebody else leads
+            least = min(least, time.perf_counter() - begin)
     return least
 
 
@@ -116,7 +130,7 @@ def _work(f: Function, job: str, member: str) -> None:
 
 
 def _place(f: Function, name: str) -> str:
-    return f.offset("%board", 8 * WORDS.index(name))
+    return f.offset("%board", 8 * BOARD.index(name))
 
 
 def _state(f: Function) -> str:
@@ -128,7 +142,7 @@ def _pause(f: Function) -> None:
         f.do(f"call void {PAUSES[platform.machine()]}")
 
 
-def _serve() -> str:
+def _emit_serve() -> str:
     f = Function()
     waiting = _place(f, "waiting")
     f.go("arrive")
@@ -163,7 +177,7 @@ def _serve() -> str:
     return f.define(f"void @{SERVE}(ptr %board, i64 %turns)")
 
 
-def _offer() -> str:
+def _emit_offer() -> str:
     f = Function()
     answer = f.let(f"cmpxchg ptr {_place(f, 'job')}, ptr null, ptr %job seq_cst seq_cst")
     f.branch(f.let(f"extractvalue {{ ptr, i1 }} {answer}, 1"), "free", "taken")
@@ -176,7 +190,7 @@ def _offer() -> str:
     return f.define(f"i64 @{OFFER}(ptr %board, ptr %job, i64 %places)")
 
 
-def _lead() -> str:
+def _emit_lead() -> str:
     f = Function()
     leader = f.let(f"load atomic ptr, ptr {_place(f, 'job')} seq_cst, align 8")
     f.branch(f.let(f"icmp eq ptr {leader}, %job"), "work", "end")

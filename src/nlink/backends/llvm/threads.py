@@ -1,9 +1,9 @@
 """Threads: work that several share, and kernels that are made by one at a time.
 
-`together` shares a batch between the calling thread and helpers that live as long as the
-process. The caller works too, and takes whatever no helper has taken: at the exit of the
-interpreter, in a forked child or where no thread can be started, it does all of it. Whether
-that is worth it is measured: see `Trials`.
+`together` shares jobs between the calling thread and helpers that live as long as the process;
+parts of a batch reach them faster (`team`). The caller works too, and takes whatever no helper has
+taken: at the exit of the interpreter, in a forked child or where no thread can be started, it does
+all of it. Whether that is worth it is measured: see `Trials`.
 """
 
 from __future__ import annotations
@@ -48,10 +48,15 @@ def threads(n: int | None = None) -> int:
     """
     global _most_threads
     if n is not None:
-        if isinstance(n, bool) or not hasattr(n, "__index__") or int(n) < 1:
-            raise ValueError(f"threads: {n!r:.80}, expected a whole number of at least 1")
-        _most_threads = int(n)
+        _most_threads = checked(n)
     return _most_threads or _threads_of_environment() or cores()
+
+
+def checked(n: Any) -> int:
+    """A number of threads, if it is one."""
+    if isinstance(n, bool) or not hasattr(n, "__index__") or int(n) < 1:
+        raise ValueError(f"threads: {n!r:.80}, expected a whole number of at least 1")
+    return int(n)
 
 
 def _threads_of_environment() -> int:
@@ -127,9 +132,10 @@ def together(jobs: Sequence[Job], most: int | None = None) -> None:
         raise errors[0]
 
 
-def call_helpers(job: Job, count: int) -> None:
-    """Have so many helpers do a job each, as soon as they can; nobody waits for them."""
-    for _ in range(_hire(count)):
+def call_helpers(job: Job, count: int, *, idle: bool = False) -> None:
+    """Have so many helpers do a job each, as soon as they can; nobody waits for them. With `idle`,
+    calls that nobody has answered yet count, too."""
+    for _ in range(_hire(count) - (_helpers.calls.qsize() if idle else 0)):
         _helpers.calls.put(job)
 
 
