@@ -37,7 +37,7 @@ _ALIGNMENT = 64
 HELD = 100e-6
 """Work, in seconds of one core as the operations promise, for which the GIL is held."""
 
-LEADS = 40
+LEADS = 25
 """How many times as long as leading others takes, the work has to take before others help: to
 prepare it takes some times as long, too."""
 
