@@ -182,7 +182,7 @@ def test_code_does_not_grow_with_repeated_outputs():
 def test_pieces_have_the_bits_of_the_whole(program, kernel, many_outputs, monkeypatch, vectors):
     from nlink.backends.llvm import emit, pieces
 
-    monkeypatch.setattr(pieces, "VECTORS", vectors)
+    monkeypatch.setattr(pieces, "BLOCK", vectors)
     # a single state in all lanes, or by code of its own
     monkeypatch.setattr(emit, "SCALAR", 0 if vectors == 1 else 100)
     for each, whole in ((program, kernel), (many_outputs, Kernel(compile_program(many_outputs)))):
