@@ -141,6 +141,11 @@ DIRECT = 64
 """Elements of outputs, up to which each is stored as soon as it is known."""
 
 
+Body = Callable[[Lanes, Sequence[LaneRows], Columns], Sequence[str]]
+"""Writes what is done for one vector, from the rows of its ports and its scratch memory; gives the
+flags of large angles."""
+
+
 @dataclass(frozen=True, slots=True)
 class StraightCode:
     """The functions of a straight-line program, and what they need."""
@@ -252,9 +257,7 @@ def _in_pieces(program: Program | StagedProgram, pieces: Pieces, whole: Lanes, m
         f.go(near)
         f.begin(near)
 
-    def function(prefix: str, body: Callable[[Lanes, Sequence[LaneRows], Columns],
-                                             Sequence[str]],
-                 ahead: Sequence[tuple[int, int]] = ()) -> str:
+    def function(prefix: str, body: Body, ahead: Sequence[tuple[int, int]] = ()) -> str:
         """A function that does something for each vector, and fetches lines of a later one."""
         lanes = Lanes(Function(), whole.width, whole.fma, whole.constants)
         f = lanes.function
@@ -275,7 +278,7 @@ def _in_pieces(program: Program | StagedProgram, pieces: Pieces, whole: Lanes, m
         flags = repeat(f, "%count", [("i1", "false")], any_large) if many else vector("0", [])
         return finish(lanes, signature, flags, prefix, linkage)
 
-    def compute(piece: Piece) -> Callable[[Lanes, Sequence[LaneRows], Columns], Sequence[str]]:
+    def compute(piece: Piece) -> Body:
         def body(lanes: Lanes, rows: Sequence[LaneRows], kept: Columns) -> Sequence[str]:
             readers = {port.name: Reader(row, port.size)
                        for port, row in zip(program.inputs, rows[:inputs], strict=True)}
@@ -301,8 +304,7 @@ def _in_pieces(program: Program | StagedProgram, pieces: Pieces, whole: Lanes, m
 
         return body
 
-    def do_again(step: RepeatedPiece) -> Callable[[Lanes, Sequence[LaneRows], Columns],
-                                                  Sequence[str]]:
+    def do_again(step: RepeatedPiece) -> Body:
         def body(lanes: Lanes, _rows: Sequence[LaneRows], kept: Columns) -> Sequence[str]:
             f, name = lanes.function, f"rows{step.first}"
             f.constants[name] = integer_table(name, [k for row in step.rows for k in row])
@@ -313,10 +315,8 @@ def _in_pieces(program: Program | StagedProgram, pieces: Pieces, whole: Lanes, m
                 to = f.offset(kept.base, f.let(f"mul i64 {r}, {pitch * results}"))
 
                 def read(name: Slot | RowSlot) -> str:
-                    if isinstance(name, Slot):
-                        return kept.load(name.k)
-                    k = f.let(f"zext i32 {f.load('i32', own, 4 * name.k)} to i64")
-                    return f.load(lanes.real, kept.base, f.let(f"mul i64 {k}, {pitch}"))
+                    return (kept.load(name.k) if isinstance(name, Slot)
+                            else kept.load_by(own, name.k))
 
                 emit(step.code, lanes, read, lambda k, value: f.store(
                     lanes.real, value, to, pitch * (step.first + k)), branch=True)

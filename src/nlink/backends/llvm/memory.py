@@ -139,6 +139,12 @@ class Columns(LaneRows):
     def load_pair(self, k: int) -> tuple[str, str]:
         return self.load(k), self.load(k + 1)
 
+    def load_by(self, table: str, k: int) -> str:
+        """The element whose number is the k-th of a table of 32-bit integers."""
+        f = self.lanes.function
+        number = f.let(f"zext i32 {f.load('i32', table, 4 * k)} to i64")
+        return f.load(self.lanes.real, self.base, f.let(f"mul i64 {number}, {self.pitch}"))
+
     def store(self, k: int, value: str) -> None:
         self.lanes.function.store(self.lanes.real, value, self.base, self.pitch * k)
 
@@ -231,9 +237,7 @@ def _distribute_port(source: Columns, rows: LaneRows, size: int, places: str,
 
     def move(k: str, *, stream: bool = False) -> list[str]:
         place = f.offset(places, f.let(f"shl i64 {k}, 2"))
-        numbers = [f.let(f"zext i32 {f.load('i32', place, 4 * j)} to i64") for j in range(4)]
-        values = [f.load(lanes.real, source.base, f.let(f"mul i64 {j}, {source.pitch}"))
-                  for j in numbers]
+        values = [source.load_by(place, j) for j in range(4)]
         rows.store_four(f.let(f"shl i64 {k}, 3"), values, stream=stream)
         return []
 
