@@ -9,18 +9,20 @@ from typing import Any
 
 import nlink
 import nlink.simulation
-import nlink.sweeps
+import nlink.studies
 import nlink.testing
 
 TITLES = {
     "robot": "Robot",
     "model": "Models: links, joints, frames, rotations",
     "formats": "Files",
-    "compute": "Derivatives, counts, closed forms, C",
-    "reaching": "Reaching: inverse kinematics and paths",
+    "derivatives": "Derivatives",
+    "engines": "Counts, closed forms, C",
+    "programs": "Linear equations",
+    "kinematics": "Reaching: inverse kinematics and paths",
     "simulation": "Simulation and controllers",
-    "sweeps": "Sweeps",
-    "closures": "Mimic joints",
+    "studies": "Sweeps",
+    "loops": "Mimic joints",
     "scalars": "Functions for controllers and events",
     "testing": "Checks, laws and random mechanisms",
     "backends": "Threads",
@@ -33,7 +35,7 @@ def public_names() -> dict[str, list[str]]:
     for name in nlink.__all__:
         found.setdefault(nlink._HOME[name].split(".")[1], []).append(f"nlink.{name}")
     known = {id(getattr(nlink, name)) for name in nlink.__all__}
-    for module in (nlink.simulation, nlink.sweeps, nlink.testing):
+    for module in (nlink.simulation, nlink.studies, nlink.testing):
         found[module.__name__.split(".")[1]] += [
             f"{module.__name__}.{name}" for name in module.__all__
             if id(getattr(module, name)) not in known]

@@ -19,7 +19,7 @@ import numpy as np
 import nlink
 from nlink.reports.plots import COLOURS, INK, MUTED, RULE, require_matplotlib, save
 from nlink.simulation import Cycloid, PDGravity
-from nlink.sweeps import LogUniform, SweepResult, Uniform
+from nlink.studies import LogUniform, SweepResult, Uniform
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -31,22 +31,27 @@ MAY_IMPORT = {
     # what users hold
     "formats": "model",
     "viewer": "formats model scalars spatial",
-    "compute": "algorithms backends closed_forms formats model programs robot scalars spatial",
-    "robot": "closures compute formats model papers programs reaching scalars viewer",
+    "engines": "algorithms backends closed_forms formats model programs robot scalars spatial",
+    "derivatives": "algorithms engines model programs robot scalars spatial",
+    "robot": "engines formats kinematics loops model papers programs scalars viewer",
     "reports": "formats model robot",
-    "simulation": "algorithms backends compute formats iterations model programs reports robot "
-                  "scalars spatial viewer",
-    "closures": "algorithms compute iterations model programs robot scalars simulation",
-    "papers": "algorithms closed_forms compute formats model programs reports robot scalars "
+    "storage": "formats iterations model robot",
+    "simulation": "algorithms backends derivatives engines formats iterations model programs "
+                  "reports robot scalars spatial storage viewer",
+    "loops": "algorithms engines iterations model programs robot scalars simulation",
+    "papers": "algorithms closed_forms engines formats model programs reports robot scalars "
               "simulation spatial viewer",
-    "reaching": "algorithms backends compute iterations model programs robot scalars simulation "
-                "spatial",
-    "testing": "algorithms compute formats model programs robot scalars",
-    "bench": "backends compute formats model papers programs reaching reports robot scalars "
+    "kinematics": "algorithms backends engines iterations model programs robot scalars simulation "
+                  "spatial",
+    "identification": "algorithms backends derivatives engines formats iterations kinematics "
+                      "model programs reports robot scalars simulation spatial viewer",
+    "testing": "algorithms engines formats model programs robot scalars",
+    "bench": "backends engines formats kinematics model papers programs reports robot scalars "
              "simulation viewer",
-    "sweeps": "backends formats iterations model programs reports robot simulation",
-    "cli": "algorithms backends bench compute formats model papers reports robot scalars "
-           "simulation sweeps viewer",
+    "studies": "backends formats iterations model programs reports robot simulation storage",
+    "sweeps": "studies",
+    "cli": "algorithms backends bench engines formats identification model papers reports robot "
+           "scalars simulation studies storage viewer",
     "__main__": "cli",
 }
 """For each package, or module beside them, those it may import; all may import `nlink` itself."""
@@ -57,13 +62,13 @@ MAY_WAIT = (
     ("bench.dynamics", "bench.peak"),
     ("", "reports.terminal"),  # rich is loaded when something is printed
     ("cli", ""),               # a command loads what it needs
-    ("robot", "closures"),     # robot.py is at the bottom of what these are on top of
+    ("robot", "loops"),        # robot.py is at the bottom of what these are on top of
     ("robot", "papers"),
-    ("robot", "reaching"),
+    ("robot", "kinematics"),
     ("robot", "viewer"),       # nothing is drawn by `import nlink`
     ("simulation.run", "viewer"),
     ("robot", "formats.convert"),  # writers are loaded when something is written
-    ("compute.exports", "backends.c"),
+    ("engines.exports", "backends.c"),
     ("formats.load", "formats.mjcf"),
     ("formats.load", "formats.urdf"),
     ("papers.operators.linear", "papers.operators"),
@@ -72,6 +77,7 @@ MAY_WAIT = (
     ("simulation.run", "simulation.run_files"),
     ("simulation.simulator", "reports.progress"),
     ("simulation.simulator", "simulation.interpreted"),
+    ("storage.array_store", "storage.plain_files"),  # which imports zarr
 )
 """Imports within functions: of what, and where; for the time it takes to start."""
 

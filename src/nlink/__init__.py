@@ -5,16 +5,17 @@ Names are loaded when they are first used, so that `import nlink` costs nothing.
 
 from __future__ import annotations
 
-import os
-import threading
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import os as _os
+import threading as _threading
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+from typing import Any as _Any
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "nlink.backends.llvm.threads": ("threads",),
-    "nlink.closures.coupled": ("Coupled",),
+    "nlink.loops.coupled": ("Coupled",),
     "nlink.formats.load": ("robots",),
     "nlink.model.description": (
         "Description", "Frame", "Friction", "Joint", "Limits", "Link", "Loop",
@@ -26,14 +27,16 @@ _HOMES = {
     "nlink.model.rotations": (
         "exp3", "exp6", "log3", "log6", "matrix_from_quaternion", "matrix_from_rpy",
         "quaternion_from_matrix", "rpy_from_matrix"),
-    "nlink.compute.complexity": ("count",),
-    "nlink.compute.differentials": ("hvp", "jvp", "vjp"),
-    "nlink.compute.parameter_derivatives": ("parameter_derivatives",),
-    "nlink.compute.traced_functions": ("function",),
-    "nlink.compute.exports": ("export_c", "symbolic"),
-    "nlink.reaching.inverse_kinematics": ("ik", "ik_all"),
-    "nlink.reaching.paths": ("Arc", "reach"),
-    "nlink.reaching.tasks": ("AlignAxis", "LookAt", "ReachMassCenter", "ReachOrientation",
+    "nlink.programs.applying": ("solve",),
+    "nlink.engines.complexity": ("count",),
+    "nlink.derivatives.differentials": ("hvp", "jvp", "vjp"),
+    "nlink.derivatives.parameter_derivatives": ("parameter_derivatives",),
+    "nlink.derivatives.traced_functions": ("function",),
+    "nlink.engines.exports": ("export_c", "symbolic"),
+    "nlink.identification.base_parameters": ("base_parameters",),
+    "nlink.kinematics.inverse_kinematics": ("ik", "ik_all"),
+    "nlink.kinematics.paths": ("Arc", "reach"),
+    "nlink.kinematics.tasks": ("AlignAxis", "LookAt", "ReachMassCenter", "ReachOrientation",
                              "ReachPose", "ReachPosition"),
     "nlink.robot": ("Robot", "load"),
     "nlink.scalars.counting": ("Count",),
@@ -45,26 +48,43 @@ _HOMES = {
     "nlink.simulation.linearization": ("linearize",),
     "nlink.simulation.run_files": ("load_run",),
     "nlink.simulation.simulator": ("simulate",),
+    "nlink.simulation.setting": ("Physics", "Saving", "Solver"),
     "nlink.simulation.stepper": ("Stepper",),
-    "nlink.sweeps.sweeping": ("open_sweep", "sweep"),
+    "nlink.simulation.system": ("System",),
+    "nlink.studies.sweeping": ("open_sweep", "sweep"),
     "nlink.testing": ("check",),
 }
+_PACKAGES = ("model", "simulation", "studies", "testing")
+"""Packages whose names users take, such as `nlink.simulation.PD`."""
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [*_HOME]  # pyright: ignore[reportUnsupportedDunderAll]
 
 if TYPE_CHECKING:
     from nlink.backends.llvm.threads import threads as threads
-    from nlink.closures.coupled import Coupled as Coupled
-    from nlink.compute.complexity import count as count
-    from nlink.compute.differentials import hvp as hvp
-    from nlink.compute.differentials import jvp as jvp
-    from nlink.compute.differentials import vjp as vjp
-    from nlink.compute.exports import export_c as export_c
-    from nlink.compute.exports import symbolic as symbolic
-    from nlink.compute.parameter_derivatives import parameter_derivatives as parameter_derivatives
-    from nlink.compute.traced_functions import function as function
+    from nlink.derivatives.differentials import hvp as hvp
+    from nlink.derivatives.differentials import jvp as jvp
+    from nlink.derivatives.differentials import vjp as vjp
+    from nlink.derivatives.parameter_derivatives import (
+        parameter_derivatives as parameter_derivatives,
+    )
+    from nlink.derivatives.traced_functions import function as function
+    from nlink.engines.complexity import count as count
+    from nlink.engines.exports import export_c as export_c
+    from nlink.engines.exports import symbolic as symbolic
     from nlink.formats.load import robots as robots
+    from nlink.identification.base_parameters import base_parameters as base_parameters
+    from nlink.kinematics.inverse_kinematics import ik as ik
+    from nlink.kinematics.inverse_kinematics import ik_all as ik_all
+    from nlink.kinematics.paths import Arc as Arc
+    from nlink.kinematics.paths import reach as reach
+    from nlink.kinematics.tasks import AlignAxis as AlignAxis
+    from nlink.kinematics.tasks import LookAt as LookAt
+    from nlink.kinematics.tasks import ReachMassCenter as ReachMassCenter
+    from nlink.kinematics.tasks import ReachOrientation as ReachOrientation
+    from nlink.kinematics.tasks import ReachPose as ReachPose
+    from nlink.kinematics.tasks import ReachPosition as ReachPosition
+    from nlink.loops.coupled import Coupled as Coupled
     from nlink.model.description import Description as Description
     from nlink.model.description import Frame as Frame
     from nlink.model.description import Friction as Friction
@@ -96,16 +116,7 @@ if TYPE_CHECKING:
     from nlink.model.rotations import matrix_from_rpy as matrix_from_rpy
     from nlink.model.rotations import quaternion_from_matrix as quaternion_from_matrix
     from nlink.model.rotations import rpy_from_matrix as rpy_from_matrix
-    from nlink.reaching.inverse_kinematics import ik as ik
-    from nlink.reaching.inverse_kinematics import ik_all as ik_all
-    from nlink.reaching.paths import Arc as Arc
-    from nlink.reaching.paths import reach as reach
-    from nlink.reaching.tasks import AlignAxis as AlignAxis
-    from nlink.reaching.tasks import LookAt as LookAt
-    from nlink.reaching.tasks import ReachMassCenter as ReachMassCenter
-    from nlink.reaching.tasks import ReachOrientation as ReachOrientation
-    from nlink.reaching.tasks import ReachPose as ReachPose
-    from nlink.reaching.tasks import ReachPosition as ReachPosition
+    from nlink.programs.applying import solve as solve
     from nlink.robot import Robot as Robot
     from nlink.robot import load as load
     from nlink.scalars.counting import Count as Count
@@ -130,27 +141,37 @@ if TYPE_CHECKING:
     from nlink.simulation.events import Event as Event
     from nlink.simulation.linearization import linearize as linearize
     from nlink.simulation.run_files import load_run as load_run
+    from nlink.simulation.setting import Physics as Physics
+    from nlink.simulation.setting import Saving as Saving
+    from nlink.simulation.setting import Solver as Solver
     from nlink.simulation.simulator import simulate as simulate
     from nlink.simulation.stepper import Stepper as Stepper
-    from nlink.sweeps.sweeping import open_sweep as open_sweep
-    from nlink.sweeps.sweeping import sweep as sweep
+    from nlink.simulation.system import System as System
+    from nlink.studies.sweeping import open_sweep as open_sweep
+    from nlink.studies.sweeping import sweep as sweep
     from nlink.testing import check as check
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
+    if name in _PACKAGES:
+        with _IMPORTING:
+            return _import_module(f"nlink.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'nlink' has no attribute {name!r}")
     with _IMPORTING:
-        value = globals()[name] = getattr(import_module(_HOME[name]), name)
+        value = globals()[name] = getattr(_import_module(_HOME[name]), name)
     return value
 
 
-_IMPORTING = threading.RLock()
+_IMPORTING = _threading.RLock()
 """A fork waits for names that are being loaded: a child would find their modules locked."""
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_IMPORTING.acquire, after_in_parent=_IMPORTING.release,
-                        after_in_child=_IMPORTING.release)
+if hasattr(_os, "register_at_fork"):
+    _os.register_at_fork(before=_IMPORTING.acquire, after_in_parent=_IMPORTING.release,
+                         after_in_child=_IMPORTING.release)
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_HOME]
+    """Names for users: what is documented, the subpackages they have imported, the version."""
+    packages = (name for name, value in globals().items()
+                if not name.startswith("_") and isinstance(value, type(_os)))
+    return sorted({*_HOME, *_PACKAGES, *packages, "__version__", "__doc__", "__all__"})

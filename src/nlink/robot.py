@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nlink.compute.editable import Editable
-from nlink.compute.engines import columnwise
-from nlink.compute.mechanics import Mechanics
-from nlink.compute.whole_body import WholeBody
+from nlink.engines.computations import Computations
+from nlink.engines.editable import Editable
+from nlink.engines.engines import columnwise
+from nlink.engines.mechanics import Mechanics
+from nlink.engines.regressors import Regressors
+from nlink.engines.users_view import INTERNAL, as_methods_of, missing, unsettable
+from nlink.engines.whole_body import WholeBody
 from nlink.formats.dh import from_rows, read_loops
 from nlink.formats.files import write_text
 from nlink.formats.load import load_description
 from nlink.formats.toml_writer import to_toml
+from nlink.model.changes import link_inertias
 from nlink.model.description import Description, Joint, Link, Physical
 from nlink.model.editing import edited
 from nlink.model.joints import Free
@@ -25,19 +29,20 @@ from nlink.model.names import counted, visible
 from nlink.model.pose import Convention
 from nlink.scalars.arrays import batch, single
 from nlink.scalars.lazy import lazy
-from nlink.scalars.notebook import html_table
+from nlink.scalars.notebook import Picture, html_table
 
 if TYPE_CHECKING:
-    from nlink.closures.loops import Loops
+    from nlink.kinematics.inverse_kinematics import Reached
+    from nlink.kinematics.tasks import Task
+    from nlink.loops.loops import Loops
     from nlink.papers.operators import Operators, SpatialOperators
     from nlink.papers.operators.quasi_velocities import Diagonal
-    from nlink.reaching.inverse_kinematics import Reached
     from nlink.viewer.server import RobotView
 
 Array = np.ndarray
 
 
-class Robot(Editable, Mechanics, WholeBody):
+class Robot(Editable, Mechanics, Regressors, WholeBody):
     """A mechanism and its dynamics; immutable.
 
     Every function takes any leading batch shape, broadcasts like a NumPy gufunc, accepts `out=` and
@@ -71,6 +76,18 @@ class Robot(Editable, Mechanics, WholeBody):
         """
         return cls(from_rows(rows, convention=convention, gravity=gravity, name=name,
                              physical=physical))
+
+    if not TYPE_CHECKING:  # a checker knows all names, and says so by itself
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(missing(name, dir(self)), name=name, obj=self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(getattr(type(self), name, None), property | lazy):
+            raise AttributeError(unsettable(name))
+        super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in INTERNAL]
 
     def __reduce__(self) -> tuple[type[Robot], tuple[Description]]:
         """Pickled and copied by its description; compiled code is found again in the cache."""
@@ -115,6 +132,17 @@ class Robot(Editable, Mechanics, WholeBody):
         return self.description.links
 
     @property
+    def inertias(self) -> Array:
+        """The inertial parameters of the links, (links, 10): mass, first moments m c, and moments
+        of inertia xx, yy, zz, xy, xz, yz about the origin of the link's frame, in its axes.
+
+        >>> import nlink
+        >>> nlink.load("planar3").inertias.shape
+        (3, 10)
+        """
+        return link_inertias(self.description)
+
+    @property
     def gravity(self) -> Array:
         """The gravity vector in the base frame."""
         return np.array(self.description.gravity)
@@ -127,7 +155,7 @@ class Robot(Editable, Mechanics, WholeBody):
     @lazy
     def loops(self) -> Loops:
         """The loops of a mechanism that has any: errors, forces, assembly, statics."""
-        from nlink.closures.loops import Loops
+        from nlink.loops.loops import Loops
 
         return Loops(self)
 
@@ -240,9 +268,9 @@ class Robot(Editable, Mechanics, WholeBody):
 
     def png(self, path: str | Path | None = None, q: ArrayLike | None = None, *,
             width: int = 960, height: int = 720, theme: str = "light",
-            layers: Sequence[str] = (), packages: Sequence[str | Path] = ()) -> bytes:
+            layers: Sequence[str] = (), packages: Sequence[str | Path] = ()) -> Picture:
         """A picture of the robot at q (`neutral` if not given) as a PNG file, written to `path` if
-        given; no display is needed.
+        given; no display is needed. Meshes that cannot be drawn are named on standard error.
 
         `theme` is "light" or "dark", `layers` may contain "axes", "frames", "masses" and
         "inertias", and `packages` are directories where package:// names of meshes are searched,
@@ -254,8 +282,8 @@ class Robot(Editable, Mechanics, WholeBody):
         """
         from nlink.viewer.pictures import robot_png
 
-        return robot_png(self, path, q, width=width, height=height, theme=theme, layers=layers,
-                         packages=packages)
+        return Picture(robot_png(self, path, q, width=width, height=height, theme=theme,
+                                 layers=layers, packages=packages))
 
     def view(self, q: ArrayLike | None = None, *, host: str = "localhost",
              port: int | None = None, dark: bool = False,
@@ -276,8 +304,11 @@ class Robot(Editable, Mechanics, WholeBody):
         return RobotView(self, q=q, host=host, port=port, dark=dark, packages=packages)
 
     def ik(self, target: ArrayLike, frame: int | str = -1, q0: ArrayLike | None = None,
-           **how: Any) -> Reached:
-        """Configurations that bring a frame to a pose or a point: `nlink.ik` of this robot.
+           *, tasks: Sequence[Task] | Task = (), posture: ArrayLike | None = None,
+           tolerance: float = 1e-6, angle_tolerance: float | None = None, limits: bool = True,
+           starts: int = 100, threads: int | None = None) -> Reached:
+        """Configurations that bring a frame to a pose or a point: `nlink.ik` of this robot, which
+        describes the options.
 
         >>> import nlink
         >>> robot = nlink.load("planar3")
@@ -285,14 +316,17 @@ class Robot(Editable, Mechanics, WholeBody):
         >>> bool(abs(robot.pose(found.q)[:3, 3] - [1.2, 1.0, 0.0]).max() < 1e-6)
         True
         """
-        from nlink.reaching.inverse_kinematics import ik
+        from nlink.kinematics.inverse_kinematics import ik
 
-        return ik(self, target, frame, q0, **how)
+        return ik(self, target, frame, q0, tasks=tasks, posture=posture, tolerance=tolerance,
+                  angle_tolerance=angle_tolerance, limits=limits, starts=starts, threads=threads)
 
     def velocity_ik(self, q: ArrayLike, twist: ArrayLike, frame: int | str = -1,
-                    **how: Any) -> Array:
+                    *, damping: float = 1e-3, posture: ArrayLike | None = None,
+                    gain: float = 1.0, limits: bool = True, dt: float | None = None,
+                    out: Any = None) -> Array:
         """Rates (..., n) that move a frame by a twist, within limits: see
-        `nlink.reaching.differential.velocity_ik` for `damping`, `posture`, `limits`, `dt`.
+        `nlink.kinematics.differential.velocity_ik`, which describes the options.
 
         >>> import nlink
         >>> robot = nlink.load("puma560")
@@ -301,9 +335,10 @@ class Robot(Editable, Mechanics, WholeBody):
         >>> (robot.jacobian(q) @ rates).round(6) + 0.0
         array([0.  , 0.  , 0.1 , 0.  , 0.05, 0.  ])
         """
-        from nlink.reaching.differential import velocity_ik
+        from nlink.kinematics.differential import velocity_ik
 
-        return velocity_ik(self, q, twist, frame, **how)
+        return velocity_ik(self, q, twist, frame, damping=damping, posture=posture, gain=gain,
+                           limits=limits, dt=dt, out=out)
 
     def operators(self, q: ArrayLike, qd: ArrayLike | None = None,
                   ) -> Operators | SpatialOperators:
@@ -348,6 +383,9 @@ class Robot(Editable, Mechanics, WholeBody):
         wrenches = None if f_ext is None else _state("f_ext", f_ext, len(self.links), 6)
         return Diagonal(self._mechanism, _state("q", q, self.nq),
                         _state("qd", rates, self.n), wrenches, self.name)
+
+
+as_methods_of("Robot", Computations, Editable, Mechanics, Regressors, WholeBody)
 
 
 def expect_robot(robot: object) -> Robot:

@@ -13,7 +13,7 @@ import pytest
 
 import nlink
 from nlink import Robot
-from nlink.compute import engines
+from nlink.engines import engines
 from nlink.programs.rolled_tracing import trace_rolled
 from nlink.programs.tracing import trace
 from nlink.scalars.dual import Dual, derivative
@@ -165,12 +165,10 @@ def test_dual_numbers_follow_the_rules_of_primitives():
 def test_many_joints_are_derived_in_parts(monkeypatch):
     """A tree whose program would be long: three kernels and products, as one program gives it."""
     monkeypatch.setattr(engines, "STAGED", 10_000)
-    engines._driver.cache_clear()
     robot = random_robot(5, 14, types=("revolute", "spherical"), fixed=False)
     assert robot.request("forward_dynamics_derivatives").too_long
     x = samples(robot, states=3)
     found = robot.forward_dynamics_derivatives(x.q, x.qd, x.tau, x.f_ext)
-    engines._driver.cache_clear()
     whole = robot.forward_dynamics_derivatives(x.q, x.qd, x.tau, x.f_ext, engine="numpy")
     for a, b in zip(found, whole, strict=True):
         assert difference(a, b) < 1e-9

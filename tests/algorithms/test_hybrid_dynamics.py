@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nlink
-from nlink.compute.engines import ENGINES
+from nlink.engines.engines import ENGINES
 from nlink.formats.dh import parse_toml
 from nlink.simulation import apply
 from nlink.testing import random_robot, robots, samples

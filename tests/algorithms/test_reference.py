@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nlink
-from nlink.compute.engines import ENGINES
+from nlink.engines.engines import ENGINES
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data" / "reference.json").read_text())
 T = 10.0

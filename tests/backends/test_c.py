@@ -14,7 +14,7 @@ from random_programs import random_arrays, random_program
 import nlink
 from nlink.backends.llvm.kernel import Kernel
 from nlink.backends.llvm.translate import compile_program
-from nlink.compute.exports import write_c
+from nlink.engines.exports import write_c
 from nlink.programs.program import Port, Program
 from nlink.scalars.graph import Graph
 

@@ -109,7 +109,7 @@ def test_an_edited_method_of_an_own_joint_gives_a_new_kernel(tmp_path):
     for ratio in ("1.0", "2.0"):
         (tmp_path / "own.py").write_text(JOINT.replace("RATIO", ratio))
         done = subprocess.run([sys.executable, str(tmp_path / "own.py")], capture_output=True,
-                              text=True, timeout=120, check=True,
+                              text=True, timeout=600, check=True,
                               env=os.environ | {"NLINK_CACHE": str(tmp_path / "cache")})
         compiled, python, integrated, stepped = done.stdout.split("\n")[:4]
         assert (compiled, integrated) == (python, stepped)

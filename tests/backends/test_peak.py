@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nlink.backends.llvm.host import host
-from nlink.bench.peak import fma_peak
+from nlink.bench.machine_limits import fma_peak
 
 
 def test_peak_is_between_one_and_four_vector_operations_a_cycle():

@@ -12,8 +12,8 @@ from nlink.algorithms.catalogue import ALGORITHMS, CLOSED, Algorithm, Options
 from nlink.algorithms.inverse_dynamics import no_wrenches, rigid_forces
 from nlink.algorithms.kinematics import forward_kinematics, twists
 from nlink.bench.bench_robots import random_arm
-from nlink.compute import engines
-from nlink.compute.engines import ENGINES, NotCompiled, Request
+from nlink.engines import engines
+from nlink.engines.engines import ENGINES, NotCompiled, Request
 from nlink.programs.rolled_columns import NotRolled
 from nlink.programs.rolled_program import RolledProgram
 from nlink.programs.rolled_tracing import trace_rolled
@@ -100,13 +100,13 @@ def long(shape: str) -> Robot:
 def test_engines_agree_on_long_mechanisms(name, shape, roll):
     roll()
     robot = long(shape)
-    for wrenches in {False, "f_ext" in dict(robot.request(name).algorithm.inputs)}:
-        request = robot.request(name, wrenches=wrenches)
-        assert isinstance(request.program(), RolledProgram)
-        arrays = [x[0] for x in arguments(robot, request, 1)]
-        found = {engine: make(request)(*arrays) for engine, make in ENGINES.items()}
-        agree(found["compiled"], found["python"], 1e-6)
-        agree(found["numpy"], found["python"], 1e-6)
+    request = robot.request(
+        name, wrenches="f_ext" in dict(robot.request(name).algorithm.inputs))
+    assert isinstance(request.program(), RolledProgram)
+    arrays = [x[0] for x in arguments(robot, request, 1)]
+    found = {engine: make(request)(*arrays) for engine, make in ENGINES.items()}
+    agree(found["compiled"], found["python"], 1e-6)
+    agree(found["numpy"], found["python"], 1e-6)
 
 
 @pytest.mark.slow
@@ -186,7 +186,7 @@ def test_what_cannot_be_rolled_is_refused(shape, text, reason):
 def test_what_cannot_be_compiled_says_so(monkeypatch):
     robot = random_arm(10)
     q, qd = robot.random_state(0)
-    monkeypatch.setattr(engines, "LONGEST", 3000)
+    monkeypatch.setattr(engines, "LONGEST_STRAIGHT", 3000)
     with pytest.raises(NotCompiled, match=r"engine: 'compiled', but forward_dynamics \(composite\) "
                                           r"of 10 joints .* 3000 .* expected 'numpy' or 'python'"):
         robot.forward_dynamics(q, qd, qd, algorithm="composite", engine="compiled")
@@ -213,35 +213,6 @@ def test_a_robots_own_zeros_decide():
     assert random_arm(16).request("coriolis_matrix").rolled
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("entry", [entry for entries in CLOSED.values()
-                                   for entry in entries.values() if entry.formulation != "object"],
-                         ids=lambda entry: entry.name)
-@pytest.mark.slow
-def test_closed_chains_roll(entry, roll):
-    robot = nlink.load("four_bar")
-    q, qd = robot.random_state(0, (5,))
-    roll()
-    for wrenches in {False, "f_ext" in dict(entry.inputs)}:
-        request = Request(entry, robot.mechanism, robot.mechanism.links[-1:], wrenches)
-        assert request.rolled
-        arrays = [q, qd, *arguments(robot, request)[2:]][:len(request.ports[0])]
-        found = {engine: make(request)(*arrays) for engine, make in ENGINES.items()}
-        agree(found["compiled"], found["python"])
-        agree(found["numpy"], found["python"])
-
-
-@pytest.mark.slow
-def test_a_long_closed_chain():
-    arm = random_arm(84)
-    bridge = arm.with_loops([{"name": "far end", "joint": "spherical", "of": {
-        "link": arm.links[-1].name}, "on": {"link": arm.description.base, "xyz": (1.0, 2.0, 3.0)}}])
-    q, qd = arm.random_state(0)
-    assert bridge.request("forward_dynamics").rolled
-    agree(bridge.forward_dynamics(q, qd, qd, engine="compiled"),
-          bridge.forward_dynamics(q, qd, qd, engine="python"), 1e-6)
-
-
 def test_dense_results_of_rolled_columns_are_not_rolled():
     """Elimination takes the mass matrix apart; it is straight-line code, however long."""
     robot = long("tree")
@@ -252,8 +223,8 @@ def test_dense_results_of_rolled_columns_are_not_rolled():
 
 def test_what_is_no_sweep_is_known():
     robot = nlink.load("two_arms_box")
-    for name, formulation in (*STRAIGHT, ("forward_dynamics", "object")):
-        entry = (ALGORITHMS if formulation != "object" else CLOSED)[name][formulation]
+    for name, formulation in (*STRAIGHT, ("forward_dynamics", "early")):
+        entry = (ALGORITHMS if formulation != "early" else CLOSED)[name][formulation]
         request = Request(entry, robot.mechanism, robot.mechanism.links[-1:], False)
         with pytest.raises(NotRolled):
             trace_rolled(entry, robot.mechanism, request.options)

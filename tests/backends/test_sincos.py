@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import mpmath
@@ -41,7 +42,7 @@ def plain() -> Kernel:
 
 def near_multiples() -> list[float]:
     rng = np.random.default_rng(1)
-    ks = [*range(1, 200), *map(int, rng.integers(200, 63662, 600))]
+    ks = [*range(1, 100), *map(int, rng.integers(100, 63662, 200))]
     xs = [float(k * mpmath.pi / 2) for k in ks]
     return xs + [math.nextafter(x, 0) for x in xs] + [math.nextafter(x, 1e9) for x in xs]
 
@@ -58,16 +59,16 @@ def hardest() -> list[float]:
 
 
 ARGUMENTS = {
-    "small": lambda: np.random.default_rng(0).uniform(-1, 1, 1500),
-    "usual": lambda: np.random.default_rng(2).uniform(-10, 10, 1500),
-    "to the limit": lambda: np.random.default_rng(3).uniform(-1e5, 1e5, 1500),
+    "small": lambda: np.random.default_rng(0).uniform(-1, 1, 400),
+    "usual": lambda: np.random.default_rng(2).uniform(-10, 10, 400),
+    "to the limit": lambda: np.random.default_rng(3).uniform(-1e5, 1e5, 400),
     "near multiples of pi/2": near_multiples,
     "nearest to multiples": hardest,
     "around the limit": lambda: [1e5, math.nextafter(1e5, 0), math.nextafter(1e5, 2e5), 1e5 + 1],
     "large": lambda: [1e6, 1e10, 1e15, 2.0**53, 1e16, 1e22, 1e100, 1e300, 1.7976931348623157e308,
                       6381956970095103 * 2.0**797, 5.319372648326541e255],
-    "any exponent": lambda: np.ldexp(np.random.default_rng(4).uniform(0.5, 1, 500),
-                                     np.random.default_rng(5).integers(17, 1024, 500)),
+    "any exponent": lambda: np.ldexp(np.random.default_rng(4).uniform(0.5, 1, 200),
+                                     np.random.default_rng(5).integers(17, 1024, 200)),
     "tiny": lambda: [5e-324, 1e-310, 2.2250738585072014e-308, 1e-200, 1e-20, 1e-9, 1e-8],
 }
 
@@ -76,14 +77,19 @@ def ulps(got: float, exact: mpmath.mpf) -> float:
     return float(abs(mpmath.mpf(got) - exact) / math.ulp(float(exact)))
 
 
+@functools.cache
+def exact_values(x: tuple[float, ...]) -> list[tuple[mpmath.mpf, mpmath.mpf]]:
+    return [(mpmath.sin(v), mpmath.cos(v)) for v in map(mpmath.mpf, x)]
+
+
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("which", ARGUMENTS)
 @pytest.mark.parametrize("code", ["kernel", "plain"])
+@pytest.mark.parametrize("which", ARGUMENTS)
 def test_sin_and_cos_are_within_two_ulp(which, code, request):
     x = np.array(ARGUMENTS[which](), dtype=float)
     x = np.concatenate([x, -x])
     s, c = request.getfixturevalue(code)(x)
-    exact = [(mpmath.sin(v), mpmath.cos(v)) for v in map(mpmath.mpf, map(float, x))]
+    exact = exact_values(tuple(x.tolist()))
     assert max(ulps(float(a), e[0]) for a, e in zip(s, exact, strict=True)) <= 2
     assert max(ulps(float(a), e[1]) for a, e in zip(c, exact, strict=True)) <= 2
 

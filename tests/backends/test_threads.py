@@ -21,9 +21,11 @@ import nlink
 from nlink.backends.llvm import team, threads, translate
 from nlink.backends.llvm.kernel import Kernel
 from nlink.backends.llvm.threads import Trials, together
-from nlink.compute.engines import kernel
+from nlink.engines.engines import kernel
 from nlink.testing import random_robot
 
+LONGEST = 600
+"""Seconds after which something hangs, on the busiest machine."""
 PREPARED = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
@@ -41,7 +43,7 @@ kernel = Kernel(compile_program(program))
 def child(script: str, **environment: str) -> str:
     """What a process printed that ended well."""
     done = subprocess.run([sys.executable, "-c", PREPARED + script], capture_output=True,
-                          text=True, timeout=120, env=os.environ | environment, check=False)
+                          text=True, timeout=LONGEST, env=os.environ | environment, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -62,7 +64,7 @@ def at_once(work: Callable[[int], None], count: int) -> None:
 
 
 def test_all_jobs_are_done_by_several_threads():
-    meet, seen = threading.Barrier(2, timeout=60), []
+    meet, seen = threading.Barrier(2, timeout=LONGEST), []
 
     def job():
         meet.wait()  # passes only if two jobs run at once
@@ -74,7 +76,7 @@ def test_all_jobs_are_done_by_several_threads():
 
 
 def test_an_error_is_raised_when_all_that_runs_is_done():
-    meet, seen = threading.Barrier(2, timeout=60), []
+    meet, seen = threading.Barrier(2, timeout=LONGEST), []
 
     def fail():
         meet.wait()
@@ -103,7 +105,7 @@ def test_without_threads_the_caller_does_it_all(monkeypatch):
 def test_repeated_interrupts_wait_for_all_jobs():
     assert child("""
 from nlink.backends.llvm.threads import together
-from nlink.compute.engines import kernel
+from nlink.engines.engines import kernel
 meet, seen = threading.Barrier(3), []
 def job():
     meet.wait()
@@ -119,14 +121,15 @@ except KeyboardInterrupt:
 
 
 INTERRUPTED = """
-armed, seen, end = [False], [0], time.monotonic() + float(sys.argv[1])
-def interrupt(*_):
-    if armed[0]:
+over, armed, seen = [], [False], [0]
+def interrupt(_, frame):
+    # within nlink only: two signals in a row are not to end the lines that count them
+    if armed[0] and frame.f_code.co_name not in ("batch", "run"):
         raise KeyboardInterrupt
 signal.signal(signal.SIGINT, interrupt)
 def send():
     chance = random.Random(1)
-    while time.monotonic() < end:
+    while not over:
         time.sleep(chance.uniform(0, 0.01))
         for _ in range(chance.randrange(1, 4)):
             os.kill(os.getpid(), signal.SIGINT)
@@ -135,12 +138,14 @@ sender.start()
 robot = nlink.load("planar3")
 def simulate():
     nlink.simulate(robot, np.ones((64, 3)), t=1.0, every=0.01, threads=2)
+def share(arrays, out):
+    kernel(*arrays, out=out, threads=3)
 def batch():
     arrays = random_arrays(program, 50_000)
     out = np.zeros((50_000, 4))
     try:
         armed[0] = True
-        kernel(*arrays, out=out, threads=3)
+        share(arrays, out)
         armed[0] = False
     except KeyboardInterrupt:
         armed[0] = False
@@ -156,19 +161,19 @@ def run():
     except KeyboardInterrupt:
         armed[0] = False
         seen[0] += 1
-while time.monotonic() < end:
+while seen[0] < 60:
     batch()
     run()
+over.append(True)
 sender.join()
-print(seen[0] > 0)
+print("interrupted")
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seconds", [1.0, pytest.param(2.0, marks=pytest.mark.slow)])
-def test_interrupts_at_random_moments(seconds):
+def test_interrupts_at_random_moments():
     """Nothing crashes, and nothing is written after an interrupted call has been left."""
-    assert child(INTERRUPTED.replace("sys.argv[1]", str(seconds))) == "True\n"
+    assert child(INTERRUPTED) == "interrupted\n"
 
 
 @pytest.mark.slow
@@ -228,7 +233,7 @@ for k in range(6):
     time.sleep(0.02)
     pid = os.fork()
     if not pid:
-        signal.alarm(20)
+        signal.alarm(300)
         ask(20.0 + k)
         os._exit(0)
     codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
@@ -245,11 +250,11 @@ import functools
 from nlink.backends.llvm import emit, host, pieces
 emit.cut = functools.partial(pieces.cut, piece=6)
 made, machine = [], host._machine
-def interrupted():
+def interrupted(*given):
     made.append(1)
     if len(made) == 3:
         os.kill(os.getpid(), signal.SIGINT)
-    return machine()
+    return machine(*given)
 host._machine = interrupted
 try:
     compile_program(program)
@@ -258,7 +263,7 @@ except KeyboardInterrupt:
 pieced, arrays = [], random_arrays(program, 9)
 other = threading.Thread(target=lambda: pieced.append(Kernel(compile_program(program))))
 other.start()
-other.join(60)
+other.join()
 print(len(made) > 8, pieced[0](*arrays).tobytes() == kernel(*arrays).tobytes())
 """) == "interrupted after 3\nTrue True\n"
 
@@ -275,8 +280,8 @@ loading.load_kernel(random_program(5, size=10))
 """
     assert child(script, NLINK_CACHE="off") == ""
     terminal, ours = os.openpty()
-    subprocess.run([sys.executable, "-c", PREPARED + script], stderr=ours, timeout=120, check=True,
-                   env=os.environ | {"NLINK_CACHE": "off"})
+    subprocess.run([sys.executable, "-c", PREPARED + script], stderr=ours, timeout=LONGEST,
+                   check=True, env=os.environ | {"NLINK_CACHE": "off"})
     os.close(ours)
     told = os.read(terminal, 10_000).decode()
     assert re.fullmatch(r"nlink: still compiling after 0.01 s, .* \(Ctrl-C stops it\)\r\n", told)
@@ -367,7 +372,7 @@ for _ in range(20):
     kernel(*arrays, threads=2)  # its helper waits in native code
     pid = os.fork()
     if not pid:
-        signal.alarm(20)
+        signal.alarm(300)
         wrong = any(kernel(*arrays, threads=2).tobytes() != expected for _ in range(50))
         helped = any(thread.name == "nlink" and thread.is_alive()
                      for thread in threading.enumerate())
@@ -480,3 +485,24 @@ for _ in range(3):
 time.sleep(0.05)
 print("end")
 """) == "end\n"
+
+
+@pytest.mark.slow
+def test_the_main_thread_of_a_subinterpreter_computes():
+    """No signal interrupts it, so none is held back."""
+    interpreters = pytest.importorskip("_xxsubinterpreters" if sys.version_info < (3, 13)
+                                       else "_interpreters")
+    code = """
+import warnings
+warnings.simplefilter("ignore")
+import nlink
+robot = nlink.load("double_pendulum")
+assert robot.inverse_dynamics([0.1, 0.2], [0, 0], [0, 0]).shape == (2,)
+assert nlink.simulate(robot, [1.0, 0.0], t=0.1).ok
+print("computed", flush=True)
+"""
+    made = "'legacy'" if sys.version_info >= (3, 13) else "isolated=False"
+    text = f"import {interpreters.__name__} as i; i.run_string(i.create({made}), {code!r})"
+    found = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True,
+                           timeout=LONGEST, check=False)
+    assert found.stdout == "computed\n", found.stderr

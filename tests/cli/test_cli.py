@@ -11,6 +11,7 @@ import sys
 
 import numpy as np
 import pytest
+import typer
 
 import nlink
 from nlink import cli
@@ -351,6 +352,25 @@ def test_every_method_is_named_where_one_is_chosen(run):
     for name in METHODS | SCIPY:
         assert name in told
         assert f'"{name}"' in (nlink.simulate.__doc__ or "")
+
+
+def command_lines(command, *path):
+    """The arguments of every command and group of commands."""
+    yield path
+    for name, each in getattr(command, "commands", {}).items():
+        yield from command_lines(each, *path, name)
+
+
+@pytest.mark.slow
+def test_help_at_eighty_columns_cuts_nothing(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    every = list(command_lines(typer.main.get_command(cli.app)))
+    assert ("cache", "clear") in every
+    for path in every:
+        _, out, _ = run(*path, "--help")
+        lines = [line for line in out.splitlines() if not line.startswith("Usage:")]
+        assert not [line for line in lines if line.endswith(("...", "\u2026"))], path
+        assert max(map(len, lines)) <= 80, path
 
 
 def test_version(run):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 
 import numpy as np
 import pytest
 
 import nlink
 from nlink import cli
+from nlink.formats import state_rows
 
 
 @pytest.fixture
@@ -44,3 +47,17 @@ def test_what_is_out_of_reach_has_status_one(run):
     code, _, error = run("ik", "panda", "--to", "1,2")
     assert code == 2
     assert "expected 3 (x, y, z)" in error
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="devices")
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/urandom"])
+def test_a_device_without_an_end_is_no_table(capsys, device):
+    assert cli.run(["ik", "puma560", device]) == 2
+    assert "neither UTF-8 text nor NPY" in capsys.readouterr().err
+
+
+def test_a_pipe_that_says_too_much_is_refused(monkeypatch):
+    monkeypatch.setattr(state_rows, "LONGEST_STREAM", 100)
+    with pytest.raises(ValueError, match="expected a file for as many states"):
+        state_rows._read_stream(io.BytesIO(b"1,2,3\n" * 30), "pipe")
+    assert state_rows._read_stream(io.BytesIO(b"1,2,3\n"), "pipe") == b"1,2,3\n"

@@ -51,6 +51,25 @@ def value(expression: sp.Expr, at: dict[str, float]) -> float:
     return float(sp.sympify(expression).evalf(25, subs=at))
 
 
+@pytest.mark.parametrize("form", ["plain", "simplified", "cse"])
+def test_numbers_of_a_form_have_one_style(form):
+    """9.81 stands beside 19.62, not beside 981/50; without decimals, fractions stay."""
+    closed = symbolic(nlink.load("double_pendulum"), "gravity_torque")
+    text = {"plain": lambda: str(closed), "simplified": lambda: str(closed.simplified()),
+            "cse": lambda: str(closed.cse())}[form]()
+    assert "9.81*" in text
+    assert "19.62*" in text
+    assert "/" not in text
+
+
+def test_only_fractions_whose_digits_do_not_end_stand_beside_decimals(planar):
+    torque = str(symbolic(planar, "inverse_dynamics").simplified().equations[2][1])
+    assert "4.905*cos" in torque
+    assert "0.5*qd_2**2*sin(q_3)" in torque
+    assert "qdd_3/3" in torque
+    assert str(symbolic(planar, "mass_matrix").simplified().equations[5][1]) == "cos(q_3)/2 + 1/3"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("simplify", [False, True])
 def test_planar_torques_are_lagranges(planar, simplify):

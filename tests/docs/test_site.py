@@ -16,11 +16,11 @@ import pytest
 
 import nlink
 import nlink.simulation
-import nlink.sweeps
+import nlink.studies
 import nlink.testing
 
 DOCS = Path(__file__).parents[2] / "docs"
-MODULES = (nlink, nlink.simulation, nlink.sweeps, nlink.testing)
+MODULES = (nlink, nlink.simulation, nlink.studies, nlink.testing)
 CALLED = (nlink.Robot, nlink.simulation.Run, nlink.Stepper)
 """Classes whose methods each have an example of their own; others have one in all."""
 

@@ -216,6 +216,10 @@ REFUSED_ROWS = {
     "row 1: inertia: shape .2,., expected three moments or a 3x3 tensor": {"inertia": (1.0, 2.0)},
     "row 1: friction: .* expected a table of breakaway, coulomb, stribeck, viscous":
         {"friction": {"static": 1.0}},
+    "breakaway friction 1.0 with the stribeck rate 0.0, expected a positive rate":
+        {"friction": {"breakaway": 1.0}},
+    "breakaway friction 1.0 with the stribeck rate 1e-200, expected a positive rate":
+        {"friction": {"breakaway": 1.0, "stribeck": 1e-200}},
     "row 1: limits: .* expected a table of effort, position, velocity": {"limits": 3},
     "row 1: position limits: .* expected two numbers": {"limits": {"position": [1.0]}},
     "link 'link1': mass -1.0, expected": {"mass": -1.0},

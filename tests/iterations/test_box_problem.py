@@ -9,8 +9,8 @@ import pytest
 
 from nlink.iterations.box_problem import CELLS, pivot, proposed_mode
 from nlink.iterations.driver import drive
-from nlink.iterations.text import Layout
-from nlink.scalars.functions import less, where
+from nlink.iterations.iteration import Layout
+from nlink.scalars.functions import where
 from nlink.testing import random_robot
 from nlink.testing.mechanisms import EVERY
 
@@ -24,9 +24,8 @@ class BoxProblem:
     layout = Layout(("y",), {"t": 0.0, **CELLS}, (), ("status",))
 
     def step(self, s, given):
-        searching = less(s.t, 1.0)
         s = s.replace(status=0.0)
-        s, modes, found = pivot(s, s.y, given.propose(s.t, s.y), searching, given)
+        s, modes, found = pivot(s, s.y, given.propose(s.t, s.y), given)
         return s.replace(y=modes, t=where(found, 1.0, s.t))
 
     def output(self, s, given):

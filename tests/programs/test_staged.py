@@ -11,7 +11,8 @@ from nlink.backends.llvm import batch, kernel
 from nlink.backends.llvm.ir import Target
 from nlink.backends.llvm.kernel import Kernel
 from nlink.backends.llvm.translate import compile_program, module
-from nlink.compute.engines import LONG, STAGED
+from nlink.engines import engines
+from nlink.engines.engines import LONG_CODE, STAGED
 from nlink.programs.keys import key
 from nlink.programs.staged import Repeating, StagedProgram, trace_staged
 from nlink.programs.tracing import trace
@@ -27,7 +28,7 @@ def staged(robot: Robot, *, wrenches: bool = False) -> StagedProgram:
     request = robot.request(NAME, wrenches=wrenches)
     program = trace_staged(request.algorithm, request.mechanism, request.options,
                            wrenches=wrenches)
-    assert program is not None
+    assert isinstance(program, StagedProgram)
     return program
 
 
@@ -121,7 +122,7 @@ def test_a_humanoid_is_one_kernel():
     robot = random_robot(5, 14, types=("revolute", "spherical"), fixed=False)
     request = robot.request(NAME)
     whole = trace(request.algorithm, request.mechanism, request.options)
-    assert len(whole.live()) > LONG
+    assert len(whole.live()) > LONG_CODE
     program = request.program()
     assert isinstance(program, StagedProgram)
     assert program.length() < min(STAGED, len(whole.live()))
@@ -163,3 +164,24 @@ def test_computing_with_results_of_repeated_steps_is_refused():
 
     with pytest.raises(ValueError, match="computes with results of a repeated step"):
         trace_staged(Twice(), robot.mechanism, request.options)  # pyright: ignore
+
+
+def test_what_is_compiled_was_traced_once(monkeypatch):
+    calls = []
+    monkeypatch.setattr(engines, "FEW_FOR_STRAIGHT", 0)
+    monkeypatch.setattr(engines, "trace_staged", lambda *given, **more: (
+        calls.append(given), trace_staged(*given, **more))[1])
+    monkeypatch.setattr(engines, "_TRACED", [])
+    robot = tree(3, bodies=4)
+    request = robot.request(NAME)
+    assert not request.rolled
+    assert not request.too_long
+    engines.kernel(request)
+    assert len(calls) == 1
+    assert not engines._TRACED
+
+
+def test_an_algorithm_without_repeated_steps_is_straight():
+    request = tree(1).request("inverse_dynamics")
+    found = trace_staged(request.algorithm, request.mechanism, request.options)
+    assert key(found) == key(trace(request.algorithm, request.mechanism, request.options))

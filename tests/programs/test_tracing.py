@@ -6,7 +6,7 @@ import pytest
 
 import nlink
 from nlink.algorithms.catalogue import ALGORITHMS, QD, Algorithm, Q
-from nlink.compute.engines import ENGINES
+from nlink.engines.engines import ENGINES
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nlink
-from nlink.compute.complexity import INVERSE_DYNAMICS_TABLE, cost_formula
+from nlink.engines.complexity import INVERSE_DYNAMICS_TABLE, cost_formula
 from nlink.scalars.counting import Counted
 from nlink.scalars.functions import sin, sqrt
 from nlink.testing import random_robot

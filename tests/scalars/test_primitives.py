@@ -17,7 +17,7 @@ import nlink
 from nlink.backends.llvm.kernel import Kernel
 from nlink.backends.llvm.translate import compile_program
 from nlink.closed_forms.expressions import Symbolic
-from nlink.compute.exports import write_c
+from nlink.engines.exports import write_c
 from nlink.programs.program import Port, Program
 from nlink.scalars.counting import Counted, count_program
 from nlink.scalars.functions import float_bits, from_float_bits

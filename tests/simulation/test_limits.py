@@ -9,6 +9,7 @@ import pytest
 from event_cases import ACCURATE, EVERY, FIXED, G, slider
 
 import nlink
+from nlink.simulation.moment import Moment
 
 
 def bounded(low: float, high: float, n: int = 3) -> nlink.Robot:
@@ -84,15 +85,12 @@ def test_elastic_bounces_keep_the_energy_and_push_along_the_joint(how):
     assert np.abs(run.q).max() <= 0.6 + 1e-12
     assert np.abs(run.energy - run.energy[0]).max() <= 1e-6
 
-    from nlink.simulation.events import watched
-    from nlink.simulation.system import System
-
-    found = watched(robot, None, "bounce")
-    system = System(robot, watched=found)
+    system = nlink.System(robot, limits="bounce")
+    found = system.watched
     for k in range(len(run.events)):
         q, qd, which = run.events.q[k], run.events.qd[k], run.events.which[k]
         acts = [float(i == which) for i in range(len(found))]
-        after = np.array(system.after_impact([*q, *qd], acts))
+        after = np.array(system.watching.impact(Moment(system, 0.0, [*q, *qd], acts)))
         impulse = robot.mass_matrix(q) @ (after[3:] - qd)
         joint = found[which].rate
         assert abs(after[3 + joint] + qd[joint]) <= 1e-12
@@ -239,3 +237,64 @@ def test_joints_that_follow_others_do_not_bounce():
     run = nlink.simulate(robot, coupled.expand([0.0]), t=1.0, tau=coupled.controller(),
                          limits="stop")
     assert run.status == "limit reached"
+
+
+RUBBING = nlink.Robot.from_dh([{"joint": "prismatic", "mass": 1.0, "friction": {"coulomb": 0.1},
+                                "limits": {"position": [0.0, 5.0]}}], gravity=(0, 0, -G))
+
+
+def after_one_bounce(coulomb, restitution, t):
+    """Where a kilogram is that has fallen one metre and rises again."""
+    down, up = G - coulomb, G + coulomb
+    fall = np.sqrt(2 / down)
+    return restitution * down * fall * (t - fall) - up * (t - fall) ** 2 / 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [each for each in EVERY if each != "symplectic"])
+def test_what_rubs_bounces(method):
+    run = nlink.simulate(RUBBING, [1.0], t=[0.0, 0.6], method=method, limits="bounce",
+                         step=1e-3 if method in FIXED else None)
+    assert run.status == "done"
+    within = 2e-3 if method == "semi_implicit" else 1e-7
+    assert abs(run.q[-1, 0] - after_one_bounce(0.1, 1.0, 0.6)) <= within
+
+
+@pytest.mark.slow
+def test_impacts_beside_dry_friction_raise_no_energy_and_are_those_of_limits_that_hold():
+    """Joint 1 bounces and joint 2 rubs, or both do both. Limits that hold have other impacts,
+    found by pivots; none of these starts comes to rest on a limit."""
+    rod = {"joint": "revolute", "a": 1.0, "mass": 1.0, "com": (-0.5, 0, 0),
+           "inertia": (0, 1 / 12, 1 / 12)}
+    limited = {"limits": {"position": (-1.0, 1.0)}}
+    random, gravity = np.random.default_rng(0), (0, -G, 0)
+    q, qd = random.uniform(-0.9, 0.9, (100, 2)), random.normal(size=(100, 2))
+    for rods in ([rod | limited, rod | {"friction": {"coulomb": 0.05}}],
+                 [rod | limited | {"friction": {
+                     "coulomb": 0.3, "breakaway": 0.4, "stribeck": 0.1}}] * 2):
+        robot = nlink.Robot.from_dh(rods, gravity=gravity)
+        bounced, held = (nlink.simulate(robot, q, qd, t=0.6, every=0.02, limits=limits,
+                                        restitution=0.9) for limits in ("bounce", "hold"))
+        assert bounced.ok
+        assert len(bounced.events) > 50
+        assert np.diff(bounced.energy, axis=1).max() <= 1e-9
+        np.testing.assert_allclose(bounced.q, held.q, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("restitution", [0.3, 0.8, 1.0])
+@pytest.mark.parametrize("coulomb", [0.0, 0.5])
+def test_limits_that_hold_bounce_in_semi_implicit_steps(restitution, coulomb):
+    robot = RUBBING.with_friction(dry=coulomb)
+    errors = [abs(nlink.simulate(robot, [1.0], t=[0.0, 0.6], limits="hold", step=step,
+                                 restitution=restitution, method="semi_implicit").q[-1, 0]
+                  - after_one_bounce(coulomb, restitution, 0.6)) for step in (1e-3, 1e-4)]
+    assert errors[0] <= 1e-2
+    assert errors[1] <= 1e-3
+
+
+@pytest.mark.slow
+def test_semi_implicit_bounces_raise_no_energy_and_end_at_rest():
+    run = nlink.simulate(RUBBING.with_friction(dry=0.0), [1.0], t=10.0, every=0.01, step=1e-3,
+                         limits="hold", restitution=0.8, method="semi_implicit")
+    assert np.diff(run.energy).max() <= 1e-9
+    assert run.q[-1, 0] == run.qd[-1, 0] == 0.0

@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 
 import nlink
+from nlink.engines import engines
 from nlink.iterations.methods import METHODS
-from nlink.simulation.linearization import _step
+from nlink.programs.staged import StagedProgram
+from nlink.simulation.linear_programs import motion_program, step_program
+from nlink.simulation.linearization import LinearModel, step_on_arrays
+from nlink.simulation.sensitivity import in_tangent_space
 from nlink.testing.mechanisms import random_robot
 
 
@@ -49,11 +53,17 @@ def test_steps_change_as_their_linear_models_say(falling, method):
     assert not np.allclose(more, A)
 
 
-def test_compiled_steps_are_the_texts_of_methods(falling):
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["rk4", "dop853"])
+def test_compiled_steps_are_the_texts_of_methods(falling, method):
     robot, q, qd, tau = falling
-    for one, other in zip(nlink.linearize(robot, q, qd, tau, step=0.02),
-                          _step(robot, METHODS["semi_implicit"], q, qd, tau, 0.02), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-13)
+    system = LinearModel(nlink.System(robot), METHODS[method], 0.02, np.array(0.0))._changes
+    y, change = step_on_arrays(system, METHODS[method], np.concatenate([q, qd])[None], tau[None],
+                               0.0, 0.02)
+    change = np.concatenate([in_tangent_space(robot, y[:, :robot.nq], change[:, :robot.nq]),
+                             change[:, robot.nq:]], axis=1)[0]
+    given = nlink.linearize(robot, q, qd, tau, step=0.02, method=method)
+    np.testing.assert_allclose(np.concatenate(given, axis=-1), change, atol=1e-13)
 
 
 def test_short_steps_tend_to_the_motion(falling):
@@ -99,3 +109,29 @@ def test_a_robot_without_joints_has_empty_models():
     none = np.zeros((5, 0))
     for how in ({}, {"step": 0.1}, {"step": 0.1, "method": "rk4"}):
         assert [x.shape for x in nlink.linearize(fixed, none, none, none, **how)] == [(5, 0, 0)] * 2
+
+
+def test_steps_of_joints_with_dry_friction_and_states_that_are_not_numbers():
+    robot = random_robot(3, 2, types=("revolute",), fixed=False, friction=True)
+    q, qd = robot.random_state(0, (2,))
+    qd[1, 0] = np.nan
+    A, _ = nlink.linearize(robot, q, qd, np.zeros(robot.n), step=1e-6, method="rk4")
+    motion, _ = nlink.linearize(robot, q[0], qd[0], np.zeros(robot.n))
+    np.testing.assert_allclose((A[0] - np.eye(2 * robot.n)) / 1e-6, motion, rtol=1e-3, atol=1e-3)
+    assert np.isnan(A[1]).any()
+
+
+@pytest.mark.slow
+def test_models_of_many_joints_come_from_programs_in_two_stages(monkeypatch):
+    robot = random_robot(2, 9, fixed=False, friction=False)
+    q, qd = robot.random_state(0)
+    tau = np.ones(robot.n)
+    straight = [program(robot)(*map(list, (q, qd, tau, *more)))
+                for program, more in ((motion_program, ()), (step_program, ([0.01],)))]
+    monkeypatch.setattr(engines, "LONG_CODE", 0)
+    for program, more, expected in ((motion_program, (), straight[0]),
+                                    (step_program, ([0.01],), straight[1])):
+        staged = program(robot)
+        assert isinstance(staged, StagedProgram)
+        for one, other in zip(staged(*map(list, (q, qd, tau, *more))), expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)

@@ -61,7 +61,7 @@ def test_a_path_is_followed(kind):
     path = Cycloid(x, x + OFFSET, 1.0) if kind is Cycloid else Spline(
         [0.0, 0.4, 1.0], [x, x + np.array([0, 0, 0.05]), x + OFFSET])
     run = nlink.simulate(robot, q0, t=1.2, tau=OperationalSpace(robot, path, 100.0, 20.0))
-    assert np.abs(run.path() - np.array(path(run.t)[0]).T).max() <= 1e-7
+    assert np.abs(run.path() - path(run.t)[0]).max() <= 1e-7
 
 
 @pytest.mark.slow

@@ -247,3 +247,12 @@ def test_a_chain_of_200_joints_keeps_its_energy():
     run = nlink.simulate(robot, np.zeros(200), t=0.05, every=0.01, method="dop853")
     assert run.ok
     assert np.abs(run.energy - run.energy[0]).max() <= 1e-7
+
+
+@pytest.mark.parametrize("method", ["rkf45", "dop853", "abm"])
+def test_an_equilibrium_is_a_start_without_tracing(method):
+    robot = nlink.Robot.from_dh([{"joint": "prismatic", "mass": 1.0}], gravity=(0, 0, 0))
+    run = nlink.simulate(robot, [0.0], t=1.0, every=0.5, method=method, traced=False,
+                         tau=lambda t, q, qd: 0.0 * qd)
+    assert run.ok
+    assert (run.q == 0.0).all()

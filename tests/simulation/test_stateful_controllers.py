@@ -20,9 +20,9 @@ from nlink.simulation import (
     Sampled,
     Saturated,
 )
+from nlink.simulation.ensemble import Ensemble
 from nlink.simulation.interpreted import integrate_in_python
-from nlink.simulation.problem import Problem
-from nlink.simulation.system import System
+from nlink.simulation.setting import Saving, Solver
 from nlink.testing.mechanisms import EVERY, random_robot
 
 ARM = nlink.load("planar3")
@@ -115,9 +115,9 @@ def test_methods_agree_and_the_driver_on_floats_too(method):
     if method == "semi_implicit":
         how["step"] = 0.001
     run = nlink.simulate(ARM, BEFORE[:2], tau=tau, **how)
-    problem = Problem.of(ARM, BEFORE[:2], None, 0.02, tau, method, "qd", 0.01, how.get("step"))
-    system = System(ARM, tau, velocity=problem.velocity)
-    floats = integrate_in_python(problem, system, BOUNDS)
+    floats = integrate_in_python(Ensemble.of(
+        nlink.System(ARM, tau), BEFORE[:2], None, Solver(method, step=how.get("step")),
+        Saving(0.02, 0.01)), BOUNDS)
     for a, b in ((run.q, floats.q), (run.qd, floats.qd), (run.x, floats.x)):
         assert a == pytest.approx(b, abs=1e-9)
     assert run.tau == pytest.approx(floats.tau, abs=1e-6)

@@ -30,6 +30,23 @@ def test_steps_are_those_of_simulate_to_the_last_bit(method):
     assert np.array_equal(robots.q, run.q[..., -1, :])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["rk4", "rkf45", "dop853", "rodas5p", "semi_implicit"])
+def test_steps_with_dry_friction_are_those_of_simulate_to_the_last_bit(method):
+    """Joints stick and slide, long before the last step and near it."""
+    arm, step = ARM.with_friction(dry=0.4, viscous=0.1), 1 / 64
+    robots = nlink.Stepper(arm, START, START[..., ::-1], step=step, method=method)
+    run = nlink.simulate(arm, START, START[..., ::-1], t=60 * step, tau=Sampled(control, step),
+                         every=step, traced=False, method=method)
+    assert (run.modes == 0).any()
+    assert (run.modes != 0).any()
+    for k in range(60):
+        assert np.array_equal(robots.q, run.q[..., k, :])
+        assert np.array_equal(robots.qd, run.qd[..., k, :])
+        robots.step(control(0.0, robots.q, robots.qd))
+    assert np.array_equal(robots.q, run.q[..., -1, :])
+
+
 def test_reset_begins_anew_with_some():
     robots = nlink.Stepper(ARM, START, step=STEP)
     for _ in range(4):
@@ -52,7 +69,8 @@ def test_a_robot_that_fails_stays_and_can_be_reset():
     robots = nlink.Stepper(ARM, START, step=STEP)
     tau = np.zeros_like(START)
     tau[0, 1] = np.nan
-    robots.step(tau)
+    with pytest.warns(UserWarning, match=r"\(0, 1\) stopped at t = 0 \(not finite\)"):
+        robots.step(tau)
     assert robots.status[0, 1] == "not finite"
     assert (robots.status != "running").sum() == 1
     robots.step()

@@ -97,9 +97,10 @@ def _controller(t, q, qd):
 
 
 SYSTEMS = {
-    "tree": System(random_robot(1, bodies=5), _controller),
-    "quaternions": System(random_robot(11, bodies=2, types=("spherical",)), _controller),
-    "table": System(PENDULUM, table=True),
+    "tree": System(random_robot(1, bodies=5), _controller, friction="smooth"),
+    "quaternions": System(random_robot(11, bodies=2, types=("spherical",)), _controller,
+                          friction="smooth"),
+    "table": System(PENDULUM, np.zeros((3, PENDULUM.n))),
     "loop": System(nlink.load("four_bar"), _controller),
 }
 
@@ -114,7 +115,7 @@ def test_factors_solve_the_system_of_the_rates_own_derivatives(kind):
     t, b, w = [0.3], rng.normal(size=size), 0.7
     (slopes,) = jacobian_program(system)(t, y, inputs)
     slopes = np.reshape(slopes, (size, size + 1)).astype(float)
-    f = system.programs.rates()
+    f = system.program("rates")
     (rates,) = f(t, y, inputs)
     # the derivatives themselves, by differences
     step = 1e-6 * rng.normal(size=size)

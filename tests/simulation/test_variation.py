@@ -171,7 +171,7 @@ def test_forces_in_a_table_go_with_what_varies(tmp_path, monkeypatch, shape):
         alone = nlink.simulate(PUMA, np.zeros(6), tau=tau[k] if shape else tau,
                                vary={"payload": masses[k]}, **OPTIONS)
         assert np.array_equal(run.q[k], alone.q)
-    monkeypatch.setattr("nlink.simulation.store.BLOCK", 1)
+    monkeypatch.setattr("nlink.storage.run_store.BLOCK", 1)
     stored = nlink.simulate(PUMA, np.zeros(6), tau=tau, vary=vary, save=tmp_path / "run", **OPTIONS)
     for other in (stored, nlink.load_run(tmp_path / "run")):
         assert np.array_equal(other.q, run.q)
@@ -278,3 +278,85 @@ def test_a_rotor_that_no_joint_has_is_named(kind):
     robot = random_robot(0, 1, types=[kind], fixed=False)
     with pytest.raises(ValueError, match=f"vary: armature of the {kind} joint 'joint1'"):
         nlink.simulate(robot, t=0.1, vary={"armature": np.arange(robot.n)})
+
+
+@pytest.mark.slow
+def test_coulomb_friction_that_varies_leaves_breakaway_as_with_friction_does():
+    rough = nlink.load("double_pendulum").with_friction(dry=0.3, breakaway=0.6, stribeck=0.2)
+    dry, options = np.array([[0.1], [0.4], [0.6]]), {"t": 0.5, "every": 0.1}
+    q0, qd0 = [1.0, 0.5], [0.0, 0.4]
+    for name in ("coulomb", "dry"):
+        run = nlink.simulate(rough, q0, qd0, vary={name: dry}, **options)
+        for k, (c,) in enumerate(dry.tolist()):
+            alone = nlink.simulate(rough.with_friction(dry=c), q0, qd0, **options)
+            np.testing.assert_allclose(run.q[k], alone.q, rtol=0, atol=1e-12)
+            np.testing.assert_allclose(run.qd[k], alone.qd, rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match="for joint 'joint1', expected at most"):
+        nlink.simulate(rough, vary={"coulomb": [[0.7]]}, **options)
+    with pytest.raises(ValueError, match="vary: dry and coulomb, expected one of them"):
+        nlink.simulate(rough, vary={"coulomb": [[0.1]], "dry": [[0.1]]}, **options)
+
+
+MODEL = random_robot(4, 4, types=("revolute", "spherical", "prismatic", "helical"),
+                     fixed=False, friction=False)
+
+
+def with_inertias(robot: nlink.Robot, rows) -> nlink.Robot:
+    """The robot whose links have ten parameters each."""
+    links = []
+    for link, (m, *h, xx, yy, zz, xy, xz, yz) in zip(robot.links, rows, strict=True):
+        c = np.array(h) / m
+        J = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        J -= m * (c @ c * np.eye(3) - np.outer(c, c))
+        links.append(replace(link, mass=m, com=tuple(c), inertia=tuple(map(tuple, J))))
+    return nlink.Robot(replace(robot.description, links=tuple(links)))
+
+
+def displaced(robot: nlink.Robot, rows) -> nlink.Robot:
+    """The robot whose joints are turned and shifted in the axes of the links they are on."""
+    joints = []
+    for joint, row in zip(robot.joints, rows, strict=True):
+        T = nlink.exp6(np.concatenate([row[:3], [0, 0, 0]]))
+        T[:3, 3] = row[3:]
+        pose = Pose(tuple(map(tuple, T[:3, :3])), tuple(T[:3, 3]))
+        joints.append(replace(joint, placement=replace(
+            joint.placement, before=pose @ joint.placement.before)))
+    return nlink.Robot(replace(robot.description, joints=tuple(joints)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gravity", "inertia", "placement"])
+def test_parameters_of_the_model_vary_as_if_it_were_edited(name):
+    rng = np.random.default_rng(0)
+    q0, qd0 = MODEL.random_state(1)
+    now, edited = {
+        "gravity": (MODEL.gravity, MODEL.with_gravity),
+        "inertia": (MODEL.inertias, lambda x: with_inertias(MODEL, x)),
+        "placement": (np.zeros((4, 6)), lambda x: displaced(MODEL, x))}[name]
+    values = now * np.array([1.0, 0.7, 1.3]).reshape(3, 1, 1) if name == "inertia" else (
+        now + np.array([0.0, 0.3, 0.6]).reshape(3, *[1] * now.ndim) * rng.normal(size=now.shape))
+    run = nlink.simulate(MODEL, q0, qd0, vary={name: values}, **(OPTIONS | {"t": 0.2}))
+    for k, each in enumerate((MODEL, edited(values[1]), edited(values[2]))):
+        one = nlink.simulate(each, q0, qd0, **(OPTIONS | {"t": 0.2}))
+        np.testing.assert_allclose(run.q[k], one.q, atol=1e-9)
+        np.testing.assert_allclose(run.energy[k], one.energy, atol=1e-8)
+    flat = nlink.simulate(MODEL, q0, qd0, vary={name: values.reshape(3, -1)},
+                          **(OPTIONS | {"t": 0.2}))
+    np.testing.assert_array_equal(flat.q, run.q)
+
+
+def test_parameters_of_the_model_are_checked_and_named():
+    arm = nlink.load("planar3")
+    with pytest.raises(ValueError, match=r"vary: gravity: shape \(2,\), expected \(..., 3\)"):
+        nlink.simulate(arm, t=0.1, vary={"gravity": [0.0, 1.0]})
+    with pytest.raises(ValueError, match=r"vary: inertia: the mass -1\.0, expected numbers >= 0"):
+        nlink.simulate(arm, t=0.1, vary={"inertia": arm.inertias * [-1.0, *[1.0] * 9]})
+    with pytest.raises(ValueError, match="vary: 'inertia' beside the inertia of a payload"):
+        nlink.simulate(arm, t=0.1, vary={"inertia": arm.inertias, "payload": Payload(
+            1.0, inertia=np.eye(3))})
+    both = nlink.simulate(arm, t=0.1, vary={"inertia": arm.inertias, "payload": [0.0, 1.0]})
+    alone = nlink.simulate(arm, t=0.1, vary={"payload": [0.0, 1.0]})
+    np.testing.assert_allclose(both.q, alone.q, atol=1e-15)
+    labels = nlink.simulate(arm, t=0.1, every=0.1, vary={
+        "inertia": arm.inertias * [[[1.0]], [[2.0]]]}).to_xarray()
+    assert labels["inertia"].dims[-2:] == ("inertial_link", "parameter")

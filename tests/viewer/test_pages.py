@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from browser import chromium, opened
 import nlink
 from nlink.viewer.clip import Clip
 from nlink.viewer.motion_page import inline_frame, motion_page
+from nlink.viewer.scene import Scene
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +64,6 @@ def test_a_page_holds_the_motion(runs, name):
 
 
 def test_pages_name_nothing_outside_and_cannot_be_broken_by_names(runs):
-    from dataclasses import replace
-
     robot = runs["loop"].robot
     named = nlink.Robot(replace(robot.description, name="</script><script>alert(1)</script>"))
     page = motion_page(Clip.of(replace(runs["loop"], robot=named)))
@@ -83,14 +83,52 @@ def test_what_cannot_be_written_is_said(runs, tmp_path):
 
 
 def test_a_trajectory_that_ends_early_stays_where_it_was(runs):
-    from dataclasses import replace
-
     run = runs["ensemble"]
     q = run.q.copy()
     q[1, 100:] = np.nan
     clip = Clip.of(replace(run, q=q))
     np.testing.assert_array_equal(clip.places[1, 150], clip.places[1, 99])
     assert np.isnan(clip.curves[next(iter(clip.curves))][1, 150])
+
+
+def test_the_camera_frames_the_robot_not_what_slides_away(runs):
+    robot = nlink.load("stanford")
+    q = np.tile(robot.neutral, (50, 1))
+    q[:, 2] += np.linspace(0, 490.0, 50)  # the joint that slides
+    clip = Clip.of(runs["ensemble"])
+    scene = Scene.of(robot)
+    sliding = replace(clip, scene=scene, places=scene.places(q)[None])
+    head, _ = numbers(motion_page(replace(
+        sliding, t=np.arange(50.0), trace=np.zeros((1, 50, 3)), energy=np.zeros((1, 50)),
+        curves={}, forces=np.zeros((1, 50, 0, 3)), points=np.zeros((1, 50, 0, 3)),
+        status=["done"])))
+    start = scene.corners(scene.places(robot.neutral))
+    middle = (start.min(axis=0) + start.max(axis=0)) / 2
+    assert np.linalg.norm(np.subtract(head["target"], middle)) < 2 * scene.size
+    assert np.linalg.norm(np.subtract(head["eye"], middle)) < 12 * scene.size
+
+
+def test_pages_begin_by_themselves(runs, tmp_path):
+    path = runs["ensemble"].html(tmp_path / "fall.html")
+    assert numbers(path.read_text("utf-8"))[0]["playing"] is True
+    assert "prefers-reduced-motion" in path.read_text("utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [390, 800])
+def test_a_page_within_a_page_clips_neither_clock_nor_labels(runs, tmp_path, width):
+    page = motion_page(Clip.of(runs["ensemble"]), compact=True)
+    outer = tmp_path / "report.html"
+    outer.write_text(f"<!doctype html><body>{inline_frame(page, height=380)}</body>", "utf-8")
+    with chromium() as browser, opened(browser, outer.as_uri(), width) as watched:
+        frame = watched.page.frame_locator("iframe")
+        frame.locator("html[data-ready=yes]").wait_for()
+        within = frame.locator("#clock, label, button, select, #scene").evaluate_all(
+            "nodes => nodes.map((node) => { const b = node.getBoundingClientRect();"
+            " return b.left >= 0 && b.top >= 0 && b.right <= innerWidth + 1"
+            " && b.bottom <= innerHeight + 1 && b.height > 8; })")
+        assert len(within) > 8
+        assert all(within)
 
 
 @pytest.mark.slow

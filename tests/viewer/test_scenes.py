@@ -15,7 +15,7 @@ from nlink.viewer import surfaces
 from nlink.viewer.mesh_files import find_mesh
 from nlink.viewer.pictures import picture, png
 from nlink.viewer.places import LinkPlaces, quaternions
-from nlink.viewer.scene import Scene, equal_inertia
+from nlink.viewer.scene import BONES, Scene, _brief, equal_inertia
 
 
 def example_files() -> dict[str, Path]:
@@ -167,3 +167,39 @@ def test_pictures_say_what_is_wrong(tmp_path):
         robot.png(width=100_000)
     with pytest.raises(ValueError, match=r"100\.5 x 720 pixels"):
         robot.png(width=100.5)
+
+
+def test_notes_are_spelled_out():
+    assert _brief(["\x1b[2Jgone\nmore"]) == ["\\x1b[2Jgone more"]
+
+
+def test_a_stewart_platform_has_plates_and_telescopes():
+    robot = nlink.load("stewart")
+    scene = Scene.of(robot)
+    names = ["", *(link.name for link in robot.links)]
+    drawn = {names[part.link]: part.surface for part in scene.parts if part.colour in BONES}
+    base, platform, tube, rod = (drawn[name] for name in ("", "platform", "barrel1", "rod1"))
+    for plate, radius in ((base, 0.8), (platform, 0.5)):
+        low, high = plate.vertices.min(axis=0), plate.vertices.max(axis=0)
+        assert high[2] - low[2] < 0.1, "a plate is flat"
+        assert (high - low)[:2].min() > 1.5 * radius, "and holds the joints"
+    # along the leg, the tube and the rod overlap at home and 0.2 m to either side
+    length = float(robot.joints[1].placement.before.p[1])
+    for extension in (-0.2, 0.0, 0.2):
+        assert rod.vertices[:, 1].min() + length + extension < tube.vertices[:, 1].max()
+        assert rod.vertices[:, 1].min() + length + extension > tube.vertices[:, 1].min()
+    assert np.ptp(rod.vertices[:, 0]) < np.ptp(tube.vertices[:, 0])
+
+
+def test_plates_are_closed_and_only_for_points_of_a_plane():
+    rng = np.random.default_rng(0)
+    flat = np.column_stack([rng.normal(size=(9, 2)), np.zeros(9)])
+    plate = surfaces.plate(list(flat), 0.1)
+    assert plate is not None
+    a, b, c = (plate.vertices[plate.triangles[:, k]] for k in range(3))
+    faces = np.cross(b - a, c - a)
+    np.testing.assert_allclose(faces.sum(axis=0), 0, atol=1e-12)
+    assert np.einsum("ij,ij->", a - plate.vertices.mean(axis=0), faces) > 0, "inside out"
+    assert surfaces.plate(list(rng.normal(size=(9, 3))), 0.1) is None
+    assert surfaces.plate([np.array([k, 2.0 * k, 0.0]) for k in range(4)], 0.1) is None
+    assert surfaces.plate(list(flat[:2]), 0.1) is None

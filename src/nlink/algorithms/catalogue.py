@@ -7,7 +7,8 @@ symbolic printer, the command line and the benchmarks find it by its name.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from nlink.algorithms import (
@@ -15,13 +16,12 @@ from nlink.algorithms import (
     closed_chains,
     closures,
     coriolis,
+    cycle_elimination,
     diagonal,
     dynamics_derivatives,
-    forward_derivatives,
     hybrid_dynamics,
     kinematics,
     matrices,
-    object_form,
     operational,
     regressor,
     spatial_operators,
@@ -34,7 +34,7 @@ from nlink.model.names import did_you_mean
 Shape = tuple[str | int, ...]
 """Sizes of axes and their kinds: "nq" has an element for each coordinate of each joint, "n" for
 each rate, "links" for each link; other names ("rows" and "closures" of loops, "frames" and "task",
-the ten inertial "parameters" of each link) and numbers are sizes only."""
+the ten inertial "parameters" of each body) and numbers are sizes only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,9 @@ class Algorithm:
     """Up to this many joints it may be the default, if it has the fewest operations."""
     refuses: Callable[[Mechanism], str] = lambda mechanism: ""
     """Why it is not for a mechanism, as a clause; empty if it is."""
+    cycles: bool = False
+    """Whether it goes along cycles, not along the tree: long code is then made of steps that are
+    alike (`programs.stepped`), not rolled."""
     in_parts: bool = False
     """Whether it is cheaper, for many joints, to compute it by others, one after the other."""
     stand_in: str = ""
@@ -74,22 +77,23 @@ class Algorithm:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is fixed before tracing: the frames a question is about, the link frames, and how
-    stiffly loops are held."""
+    """What is fixed before tracing: the frames a question is about, the link frames, how stiffly
+    loops are held, and how closely states are known to be closed."""
 
     frames: tuple[Attachment, ...]
     links: tuple[Attachment, ...]
     stiffness: float = 0.0
+    closeness: float = 0.0
 
     @property
     def frame(self) -> Attachment:
         return self.frames[0]
 
 
-FEW_JOINTS = 12
+FEW_FOR_COUNTING = 12
 """Up to here the default formulation is chosen by counting; beyond, O(n) always wins."""
-LONG = 40
-"""The same for mechanisms with loops, whose formulations all grow with the rows of the loops."""
+FEW_WITH_LOOPS = 40
+"""The same for mechanisms with loops, whose rows go in one of two orders."""
 Q, QD, QDD = ("q", ("nq",)), ("qd", ("n",)), ("qdd", ("n",))
 TAU, F_EXT = ("tau", ("n",)), ("f_ext", ("links", 6))
 ALPHA = ("alpha", ("links", 6))
@@ -172,9 +176,11 @@ _ENTRIES = (
         lambda m, o, q, qd: dynamics.bias(m, q, qd, dynamics.no_wrenches(m)), Mechanism.regrouped),
     Algorithm("gravity_torque", "ridim", (Q,), (TAU,),
               _of_state(dynamics.gravity_torque), Mechanism.regrouped),
-    _forward("articulated", _with_wrenches(accelerations.forward_dynamics), counted=FEW_JOINTS),
+    _forward("articulated", _with_wrenches(accelerations.forward_dynamics),
+             counted=FEW_FOR_COUNTING),
     _forward("denoc", _with_wrenches(accelerations.denoc)),
-    _forward("composite", _with_wrenches(matrices.composite_dynamics), power=3, counted=FEW_JOINTS),
+    _forward("composite", _with_wrenches(matrices.composite_dynamics), power=3,
+             counted=FEW_FOR_COUNTING),
     _forward("fd1", _with_wrenches(spatial_operators.fd1)),
     _forward("fd2", _joints_of(spatial_operators.fd2)),
     _forward("fd3", _with_wrenches(spatial_operators.fd3)),
@@ -200,14 +206,19 @@ _ENTRIES = (
     Algorithm("inverse_dynamics_derivatives", "points", (Q, QD, QDD, F_EXT),
               (("dtau_dq", ("n", "n")), ("dtau_dqd", ("n", "n"))),
               lambda m, o, q, qd, qdd, f: dynamics_derivatives.inverse_dynamics_derivatives(
-                  m, q, qd, qdd, o.links, f), Mechanism.regrouped, power=2, counted=FEW_JOINTS),
+                  m, q, qd, qdd, o.links, f), Mechanism.regrouped, power=2,
+              counted=FEW_FOR_COUNTING),
     Algorithm("forward_dynamics_derivatives", "composite", (Q, QD, TAU, F_EXT),
               tuple((f"dqdd_d{by}", ("n", "n")) for by in ("q", "qd", "tau")),
-              lambda m, o, q, qd, tau, f: forward_derivatives.forward_dynamics_derivatives(
-                  m, q, qd, tau, o.links, f), Mechanism.regrouped, power=3, counted=FEW_JOINTS,
-              in_parts=True),
+              lambda m, o, q, qd, tau, f: dynamics_derivatives.forward_dynamics_derivatives(
+                  m, q, qd, tau, o.links, f), Mechanism.regrouped, power=3,
+              counted=FEW_FOR_COUNTING, in_parts=True),
     Algorithm("regressor", "columns", (Q, QD, QDD), (("Y", ("n", "parameters")),),
               lambda m, o, q, qd, qdd: regressor.regressor(m, q, qd, qdd, o.links), power=2),
+    Algorithm("momentum_regressor", "columns", (Q, QD), (("Y", ("n", "parameters")),),
+              lambda m, o, q, qd: regressor.momentum_regressor(m, q, qd, o.links), power=2),
+    Algorithm("energy_regressor", "columns", (Q, QD), (("Y", (2, "parameters")),),
+              lambda m, o, q, qd: regressor.energy_regressor(m, q, qd, o.links)),
     Algorithm("solve", "denoc", (Q, TAU), (QDD,),
               _of_state(accelerations.solve), Mechanism.regrouped),
     Algorithm("pose", "recursive", (Q,), (("pose", (4, 4)),),
@@ -244,16 +255,18 @@ _ENTRIES = (
 G = ("g", ("rows",))
 _CLOSED = (
     Algorithm(
-        "forward_dynamics", "contact", (Q, QD, TAU, F_EXT), (QDD,),
+        "forward_dynamics", "elimination", (Q, QD, TAU, F_EXT), (QDD,),
         lambda m, o, q, qd, tau, f: closed_chains.forward_dynamics(
-            m, q, qd, tau, kinematics.body_wrenches(m, q, o.links, f), o.stiffness),
-        Mechanism.regrouped, counted=LONG),
+            m, q, qd, tau, kinematics.body_wrenches(m, q, o.links, f), o.stiffness,
+            o.closeness),
+        cycle_elimination.regrouped, counted=FEW_WITH_LOOPS),
     Algorithm(
-        "forward_dynamics", "object", (Q, QD, TAU, F_EXT), (QDD,),
-        _with_wrenches(object_form.forward_dynamics), Mechanism.regrouped, counted=LONG,
-        refuses=object_form.refuses, stand_in="contact"),
-    Algorithm("closure_forces", "contact", (Q, QD, TAU, F_EXT), (("f", ("closures", 6)),),
-              _with_wrenches(closed_chains.closure_forces), Mechanism.regrouped),
+        "forward_dynamics", "early", (Q, QD, TAU, F_EXT), (QDD,),
+        _with_wrenches(partial(closed_chains.forward_dynamics, early=True)),
+        partial(cycle_elimination.regrouped, early=True), counted=FEW_WITH_LOOPS,
+        refuses=closed_chains.refuses_early, stand_in="elimination"),
+    Algorithm("closure_forces", "elimination", (Q, QD, TAU, F_EXT), (("f", ("closures", 6)),),
+              _with_wrenches(closed_chains.closure_forces), cycle_elimination.regrouped),
     Algorithm("closure_error", "recursive", (Q,), (G,),
               lambda m, o, q: closures.closure_error(m, q, author=True)),
     Algorithm("closure_velocity", "recursive", (Q, QD), (G,),
@@ -264,10 +277,10 @@ _CLOSED = (
               _of_state(closures.closure_jacobian)),
     Algorithm("closure_rows", "recursive", (Q,), (("Q", ("rows", 6)),),
               _of_state(closures.closure_rows)),
-    Algorithm("closure_rank", "contact", (Q,), (("rank", ()),),
-              _of_state(closed_chains.closure_rank), Mechanism.regrouped),
-    Algorithm("project", "contact", (Q, QD), (Q, QD, ("left", ())),
-              _of_state(closed_chains.project), Mechanism.regrouped),
+    Algorithm("closure_rank", "elimination", (Q,), (("rank", ()),),
+              _of_state(closed_chains.closure_rank), cycle_elimination.regrouped),
+    Algorithm("project", "elimination", (Q, QD), (Q, QD, ("left", ())),
+              _of_state(closed_chains.project), cycle_elimination.regrouped),
 )
 
 
@@ -279,7 +292,8 @@ for _entry in _ENTRIES:
 CLOSED: dict[str, dict[str, Algorithm]] = {}
 """The same for mechanisms with loops: what of a tree's is not true of them, and more."""
 for _entry in _CLOSED:
-    CLOSED.setdefault(_entry.name, {})[_entry.formulation] = _entry
+    CLOSED.setdefault(_entry.name, {})[_entry.formulation] = replace(
+        _entry, cycles=True)
 
 
 OF_TREES = ("link_accelerations", "hybrid_dynamics", "forward_dynamics_derivatives", *OPERATIONAL,
@@ -302,8 +316,9 @@ def catalogue(*, loops: bool) -> dict[str, dict[str, Algorithm]]:
     return {name: entries for name, entries in ALGORITHMS.items() if name not in OF_TREES} | CLOSED
 
 
-def formulations(name: str, *, loops: bool = False) -> dict[str, Algorithm]:
-    """All formulations of a name."""
+def entries(name: str, *, loops: bool = False) -> dict[str, Algorithm]:
+    """The algorithms under a name, by formulation; `programs.products.formulations` knows products
+    with derivatives, too."""
     known = catalogue(loops=loops)
     if name in CLOSED and name not in known:
         raise ValueError(f"{name}: of mechanisms with loops, and this one has none")
@@ -314,11 +329,6 @@ def formulations(name: str, *, loops: bool = False) -> dict[str, Algorithm]:
         raise ValueError(f"{name!r} is not computed here, expected one of {', '.join(known)}"
                          f"{did_you_mean(name, known)}")
     return known[name]
-
-
-def find(name: str, formulation: str | None = None, *, loops: bool = False) -> Algorithm:
-    """The algorithm of a name, in the named formulation or the first."""
-    return choose(name, formulations(name, loops=loops), formulation)
 
 
 def choose(name: str, known: dict[str, Algorithm], formulation: str | None) -> Algorithm:

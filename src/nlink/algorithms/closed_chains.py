@@ -1,262 +1,239 @@
-"""Closed chains: loops held by contact forces, on top of the sweeps of the open tree.
+"""What mechanisms with loops do, on top of their elimination (`algorithms.cycle_elimination`).
 
-[RK88] Part II is a contents page in print; the derivation is in docs/closed-chains.md. With
-J the rows of all closures on relative twists,
+With J the rows of all closures on relative twists,
 
     M qdd + h = tau + J^T lambda,   J qdd + Jdot qd = 0,
 
-and the tree, let go, accelerates by qdd_f = M^-1 (tau - h), which opens the loops by c = J qdd_f
-+ Jdot qd. Then (J M^-1 J^T) lambda = -c is a small system, the contact form, and what lambda
-adds to the joints is one more sweep inward and outward: O(n) for a bounded number of loops.
+and the same factors, with other right-hand sides, take a state back to where the loops are closed
+and say what the loops carry. The derivation is in docs/closed-chains.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from nlink.algorithms.closures import (
+    ByBody,
     Contact,
-    Ends,
-    closure_error,
-    closure_speed,
-    closure_velocity,
-    contacts,
+    contact_of,
     relative_acceleration,
-    wrenches,
+    relative_velocity,
 )
-from nlink.algorithms.forward_dynamics import (
-    ArticulatedBody,
-    EliminatedJoint,
-    accelerate,
-    articulate,
-)
-from nlink.algorithms.inverse_dynamics import Body, Motion, base_motion, move
-from nlink.algorithms.kinematics import at, forward_kinematics, twists
-from nlink.algorithms.matrices import Dense, Factors, pivots, zeros
-from nlink.algorithms.operational import cross_mobility, mobilities
-from nlink.algorithms.sweep import ClosedDriver, Column, WithBase
+from nlink.algorithms.cycle_elimination import ClosedSystem, EliminatedRows, plan_of
+from nlink.algorithms.inverse_dynamics import Motion, base_motion, move
+from nlink.algorithms.kinematics import Place
+from nlink.algorithms.loads import Answer, AppliedLoad, closed_again, opening
+from nlink.algorithms.sweep import Column, Unrolled
 from nlink.model.constraints import ANGLE_TOLERANCE
-from nlink.model.mechanism import MovingJoint
-from nlink.scalars.functions import Scalar, largest, maximum, sign
-from nlink.spatial import Twist, Wrench
-from nlink.spatial.mobility import SpatialMobility
+from nlink.model.mechanism import Mechanism, MovingJoint
+from nlink.scalars.functions import Scalar, largest, less, literal, maximum, where
+from nlink.spatial import Matrix, Transform, Twist, Vector
 
-DEPENDENT = (3 * ANGLE_TOLERANCE) ** 2
-"""A row whose pivot is this share of its own mobility follows from the rows before it, and one
-with this share of the mobility around it holds nothing that could move. Mobilities go with the
-square of an angle."""
+ASKEW = 3 * ANGLE_TOLERANCE
+"""How far loops may stay open, over a radian or their size, because axes are not quite parallel;
+and how close to a dead point a state that was integrated can be told from one."""
 
 
-def closure_mobility(mechanism: ClosedDriver, steps: Column, ends: Ends,
-                     ) -> tuple[Dense, dict[int, SpatialMobility]]:
-    """J M^-1 J^T, and how mobile the bodies of its rows are.
-
-    Each body that a loop holds is visited once, whatever the number of its rows.
-    """
-    bodies = sorted({body for row in ends for body, _ in row})
-    all_bodies = mobilities(mechanism, steps)
-    Om = {i: mechanism.at(all_bodies, i + 1) for i in bodies}
-    blocks = {(i, j): cross_mobility(mechanism, steps, all_bodies, i, j)
-              for i in bodies for j in bodies if j < i}
-
-    def twist_of(i: int, row: tuple[tuple[int, Wrench], ...]) -> Twist:
-        """How body i yields to the wrenches of a row."""
-        total = Twist.zero()
-        for j, f in row:
-            if i == j:
-                total = total + Om[i] @ f
-            elif j < i:
-                total = total + Twist.of([t.dot(f) for t in blocks[i, j]])
-            else:
-                columns = zip(*(t.components for t in blocks[j, i]), strict=True)
-                total = total + Twist.of([Twist.of(c).dot(f) for c in columns])
-        return total
-
-    S = zeros(len(ends))
-    for r, row in enumerate(ends):
-        yields = {i: twist_of(i, row) for i in {i for other in ends[:r + 1] for i, _ in other}}
-        for s in range(r + 1):
-            total: Scalar = 0
-            for i, f in ends[s]:
-                total = total + yields[i].dot(f)
-            S[r][s] = S[s][r] = total
-    return S, Om
+def refuses_early(mechanism: Mechanism) -> str:
+    """Why no rows go early, if so."""
+    return "" if plan_of(mechanism, early=True).early else (
+        "no loop is held by a branch of its own from the base that is mobile enough; expected "
+        "'elimination'")
 
 
-def _floors(mechanism: ClosedDriver, Om: dict[int, SpatialMobility]) -> list[Scalar]:
-    """Of each row, the mobility of one that holds nothing: that which a moment and a force have
-    if they are off by ANGLE_TOLERANCE, the force also by as much of the body's length."""
-    floors: list[Scalar] = []
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A body on its way outward: how it moves with qdd = 0, where it is, and its twist."""
+
+    motion: Motion | None
+    place: Place
+    twist: Twist
+
+
+def _place(joint: MovingJoint, X: Transform, parent: Place) -> Place:
+    R = Matrix(*(X.R.to_child(Vector(*row)) for row in parent.R.rows)).T
+    return Place(R, parent.p + parent.R @ X.p + R @ X.r)
+
+
+def _base(mechanism: Unrolled) -> Carried:
+    return Carried(base_motion(mechanism.gravity), Place(mechanism.base.R, Vector.zero()),
+                   Twist.zero())
+
+
+def _contacts(mechanism: Unrolled, bodies: Sequence[Carried]) -> list[Contact]:
+    found = []
     for closure in mechanism.closures:
-        turning: Scalar = 0
-        moving: Scalar = 0
-        for end, arm in zip((closure.a, closure.b), closure.arms, strict=True):
-            if end.body:
-                A, B = Om[end.body - 1].A.trace, Om[end.body - 1].B.trace
-                turning, moving = turning + A, moving + (A * arm ** 2 + B)
-        floors += [(turning * moment ** 2 + moving * force ** 2) * DEPENDENT + 1e-300
-                   for moment, force in closure.constraint.magnitudes]
-    return floors
+        mechanism.mark()
+        found.append(contact_of(closure, bodies[closure.a.body].place,
+                                bodies[closure.b.body].place))
+    return found
 
 
-@dataclass(frozen=True, slots=True)
-class ClosureSystem:
-    """The closures of one configuration, ready to be solved."""
+def forward_dynamics(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_ext: Column,
+                     stiffness: float = 0.0, closeness: float = 0.0, *, early: bool = False,
+                     ) -> Column:
+    """Joint accelerations that keep the loops closed.
 
-    ends: Ends
-    steps: Column
-    factors: Factors
-
-    @classmethod
-    def of(cls, mechanism: ClosedDriver, held: Sequence[Contact], steps: Column) -> ClosureSystem:
-        ends = [row for contact in held for row in contact.on_bodies()]
-        S, Om = closure_mobility(mechanism, steps, ends)
-        floors = _floors(mechanism, Om)
-
-        def invert(k: int, pivot: Scalar, whole: Scalar) -> Scalar:
-            keep = (1 + sign(pivot - (DEPENDENT * whole + floors[k]))) * 0.5
-            return keep / (pivot * keep + (1 - keep))
-
-        return cls(ends, steps, Factors.of(S, invert))
-
-    @classmethod
-    def at(cls, mechanism: ClosedDriver, q: Column) -> ClosureSystem:
-        held = contacts(mechanism, forward_kinematics(mechanism, q))
-        return cls.of(mechanism, held, pivots(mechanism, q))
-
-    def respond(self, mechanism: ClosedDriver, opening: Sequence[Scalar]) -> Column:
-        """M^-1 J^T lambda, with the lambda that takes an opening away."""
-        multipliers = self.factors.solve([-x for x in opening])
-        return response(mechanism, self.steps, wrenches(mechanism, self.ends, multipliers))
-
-    def largest(self, mechanism: ClosedDriver, opening: Sequence[Scalar]) -> Scalar:
-        """The largest opening over a radian or the size of its loop; rows that follow from
-        others do not count, as they cannot be closed."""
-        sizes = [x for closure in mechanism.closures for x in closure.scales]
-        return largest(sign(inverse) * (1 / size) * x for x, size, inverse in zip(
-            opening, sizes, self.factors.inverses, strict=True))
-
-
-def response(mechanism: ClosedDriver, steps: Column, wrenches: Column) -> Column:
-    """Joint accelerations that wrenches on bodies cause: z(k) = psi z(k-1) and nu = -D^-1 H z
-    inward, lambda(k) = psi^T lambda(k+1) + H^T nu outward (docs/closed-chains.md)."""
-
-    def inward(joint: MovingJoint, f: Wrench, step: EliminatedJoint, wrench: Wrench):
-        f, us = f - wrench, []
-        for pivot in reversed(step.pivots):
-            u, f = pivot.eliminate(f)
-            us.append(u)
-        return step.X.wrench_to_parent(f), replace(step, u=tuple(us[::-1]))
-
-    yielding, _ = mechanism.inward(inward, Wrench.zero(), steps, wrenches)
-    return mechanism.outward(accelerate, Twist.zero(), yielding)
-
-
-@dataclass(frozen=True, slots=True)
-class ReleasedTree:
-    """The tree let go: its accelerations, and by how much they open the loops."""
-
-    qdd: Column
-    steps: Column
-    contacts: list[Contact]
-    openings: list[list[Scalar]]
-    """The openings of each contact, row by row."""
-
-
-def release(mechanism: ClosedDriver, q: Column, qd: Column, tau: Column, f_ext: Column,
-            ) -> ReleasedTree:
-    """The three sweeps of forward dynamics, which also say how bodies accelerate."""
-
-    def outward(joint: MovingJoint, parent: Motion, q, qd, f_ext):
-        X = joint.transform(q)
-        motion = move(joint, X, parent, q, qd, (0,) * joint.type.nv)
-        f = joint.inertia.newton_euler(motion.E, motion.a) - f_ext
-        return motion, (motion, Body(X, f))
-
-    def inward(joint: MovingJoint, carried: ArticulatedBody, moving, q, qd, tau):
-        body: Body = moving[1]
-        drive = tuple(t - r for t, r in zip(tau, joint.friction(qd), strict=True))
-        return articulate(joint, body.X, carried, body.f, q, drive)
-
-    def yielding(joint: MovingJoint, parent: Twist, step: EliminatedJoint):
-        gained, qdd = accelerate(joint, parent, step)
-        return gained, (gained, qdd)
-
-    rest = base_motion(mechanism.gravity)
-    moving = mechanism.outward(outward, rest, q, qd, f_ext)
-    steps, _ = mechanism.inward(inward, ArticulatedBody.zero(), moving, q, qd, tau)
-    freed = mechanism.outward(yielding, Twist.zero(), steps)
-    held = contacts(mechanism, forward_kinematics(mechanism, q))
-    motions = WithBase(mechanism, rest, mechanism.each(lambda joint, body: body[0], moving))
-    gained = WithBase(mechanism, Twist.zero(), mechanism.each(lambda joint, body: body[0], freed))
-    speeds = WithBase(mechanism, Twist.zero(), twists(mechanism, q, qd))
-    openings = [relative_acceleration(contact, motions, gained, speeds) for contact in held]
-    qdd = mechanism.each(lambda joint, body: body[1], freed)
-    return ReleasedTree(qdd, steps, held, openings)
-
-
-def forward_dynamics(mechanism: ClosedDriver, q: Column, qd: Column, tau: Column, f_ext: Column,
-                     stiffness: float = 0.0) -> Column:
-    """Joint accelerations that keep the loops closed: the contact form.
-
-    With a `stiffness` k, Baumgarte's: openings obey x'' + 2 k x' + k^2 x = 0.
+    With a `stiffness` k, Baumgarte's: openings obey x'' + 2 k x' + k^2 x = 0. For `closeness` see
+    `ClosedSystem`.
     """
-    free = release(mechanism, q, qd, tau, f_ext)
-    opening = [x for part in free.openings for x in part]
-    if stiffness:
-        opening = [a + 2 * stiffness * v + stiffness ** 2 * x for a, v, x in zip(
-            opening, closure_velocity(mechanism, q, qd), closure_error(mechanism, q),
-            strict=True)]
-    held = ClosureSystem.of(mechanism, free.contacts, free.steps)
-    return added(mechanism, free.qdd, held.respond(mechanism, opening))
+    return respond(mechanism, q, qd, tau, f_ext, stiffness, closeness, early=early)[0].joints()
 
 
-def added(mechanism: ClosedDriver, one: Column, other: Column) -> Column:
-    """The sum of two columns of joint values."""
-    return mechanism.each(lambda joint, a, b: tuple(x + y for x, y in zip(a, b, strict=True)),
-                          one, other)
+def respond(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_ext: Column,
+            stiffness: float = 0.0, closeness: float = 0.0, *, early: bool = False,
+            ) -> tuple[Answer, list[Carried]]:
+    """All that forces do to a mechanism with loops, and where its bodies are, the base first."""
+    slides = stiffness or any(c.constraint.slides for c in mechanism.closures)
+
+    def outward(joint: MovingJoint, parent: Carried, q, qd, f_ext):
+        X = joint.transform(q)
+        assert parent.motion is not None
+        motion = move(joint, X, parent.motion, q, qd, (0,) * joint.type.nv)
+        twist = X.twist_to_child(parent.twist) + joint.rate(q, qd) if slides else parent.twist
+        body = Carried(motion, _place(joint, X, parent.place), twist)
+        return body, (body, X, joint.inertia.newton_euler(motion.E, motion.a) - f_ext)
+
+    rest = _base(mechanism)
+    found = mechanism.outward(outward, rest, q, qd, f_ext)
+    bodies = [rest, *(body for body, _, _ in found)]
+    held = _contacts(mechanism, bodies)
+    still = [Twist.zero()] * len(bodies)
+    motions, twists = [body.motion for body in bodies], [body.twist for body in bodies]
+    openings = []
+    for contact in held:
+        mechanism.mark()
+        c = relative_acceleration(contact, motions, still, twists)
+        if stiffness:
+            c = [a + 2 * stiffness * v + stiffness ** 2 * x for a, v, x in zip(
+                c, relative_velocity(contact, twists), contact.error(), strict=True)]
+        openings.append(c)
+    drives = [tuple(t - r for t, r in zip(own, joint.friction(rates), strict=True))
+              for joint, own, rates in zip(mechanism.joints, tau, qd, strict=True)]
+    system = ClosedSystem.of(mechanism, q, [X for _, X, _ in found], held, early=early,
+                             closeness=closeness)
+    load = AppliedLoad(system, {i: f for i, (_, _, f) in enumerate(found, 1)}, drives, openings)
+    for node in system.eliminate():
+        load.reduce(node)
+    return load.answer(), bodies
 
 
-def closure_forces(mechanism: ClosedDriver, q: Column, qd: Column, tau: Column, f_ext: Column,
+# what the loops carry
+
+def closure_forces(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_ext: Column,
                    ) -> list[tuple[Scalar, ...]]:
     """For each closure the wrench that a exerts on b, about a's origin, in world axes."""
-    free = release(mechanism, q, qd, tau, f_ext)
-    held = ClosureSystem.of(mechanism, free.contacts, free.steps)
-    multipliers = iter(held.factors.solve([-x for part in free.openings for x in part]))
-    places, forces = forward_kinematics(mechanism, q), []
-    for contact in free.contacts:
-        total, R = Wrench.zero(), at(places, mechanism, contact.closure.b).R
-        for row in contact.rows:
-            total = total - row * next(multipliers)
-        forces.append((*(R @ total.moment).components, *(R @ total.force).components))
+    answer, bodies = respond(mechanism, q, qd, tau, f_ext)
+    system, forces = answer.system, []
+    carried = answer.edge_wrenches()
+    for k, closure in enumerate(mechanism.closures, len(mechanism.joints)):
+        mechanism.mark()
+        edge, a = system.edges[k], bodies[closure.a.body].place
+        on_a = carried[k]
+        assert edge.child is not None
+        # about a's origin, which is that of the edge's frame, in the axes of a
+        moment, force = (edge.child.R.to_parent(v) for v in (on_a.moment, on_a.force))
+        forces.append((*(a.R @ -moment).components, *(a.R @ -force).components))
     return forces
 
 
-def closure_rank(mechanism: ClosedDriver, q: Column) -> Scalar:
-    """How many rows are independent here."""
-    return sum(sign(x) for x in ClosureSystem.at(mechanism, q).factors.inverses)
+# which rows are independent, and where loops are closed
+
+def _at(mechanism: Unrolled, q: Column) -> tuple[ClosedSystem, list[Contact]]:
+    """The system at a configuration, not yet eliminated."""
+
+    def outward(joint: MovingJoint, parent: Carried, q):
+        X = joint.transform(q)
+        body = Carried(None, _place(joint, X, parent.place), parent.twist)
+        return body, (body, X)
+
+    rest = _base(mechanism)
+    found = mechanism.outward(outward, rest, q)
+    held = _contacts(mechanism, [rest, *(body for body, _ in found)])
+    return ClosedSystem.of(mechanism, q, [X for _, X in found], held, closeness=ASKEW), held
 
 
-def project(mechanism: ClosedDriver, q: Column, qd: Column) -> tuple[Column, Column, Scalar]:
+def closure_rank(mechanism: Unrolled, q: Column) -> Scalar:
+    """How many rows of the closures are independent here: what they leave free is what edges of
+    the tree do, less the independent rows of those that are cut."""
+    system, _ = _at(mechanism, q)
+    for _ in system.eliminate():
+        pass
+    plan = system.plan
+    free = sum(plan.edges[held.edge].rates for held in plan.tree)
+    rank: Scalar = sum(mechanism.rates) - free
+    for node in system.nodes:
+        if isinstance(node, EliminatedRows):
+            for key in node.rows:
+                rank = rank + system.independent(node, key)
+    return rank
+
+
+def _moved(mechanism: Unrolled, q: Column, qd: Column) -> tuple[list[Contact], ByBody]:
+    """The loops in a state, and the twists of all bodies."""
+
+    def outward(joint: MovingJoint, parent: Carried, q, qd):
+        X = joint.transform(q)
+        twist = X.twist_to_child(parent.twist) + joint.rate(q, qd)
+        body = Carried(None, _place(joint, X, parent.place), twist)
+        return body, body
+
+    rest = _base(mechanism)
+    bodies = [rest, *mechanism.outward(outward, rest, q, qd)]
+    return _contacts(mechanism, bodies), [body.twist for body in bodies]
+
+
+def project(mechanism: Unrolled, q: Column, qd: Column) -> tuple[Column, Column, Scalar]:
     """A state that is closer to closed ones, by a step of Newton's in the metric of the mass
-    matrix, and what it is still open by: errors over a radian or the size of their loop, speeds
-    over those of the bodies.
+    matrix, and how far it went: in radians or sizes of the largest loop.
 
-    dq = -M^-1 J^T (J M^-1 J^T)^-1 error for places, the same with J qd for velocities: what
-    is taken away is what an impulse in the loops could have given. Of an opening e about e^2 is
-    left, and of velocities what e turns them by.
+    dq = -M^-1 J^T (J M^-1 J^T)^-1 error for places, and the same with J qd for velocities: what
+    is taken away is what an impulse in the loops could have given. A step of length e is followed
+    by one of e^2, so that after a short one the loops are closed. Velocities are changed with the
+    factors of before the step, which leaves e of the change. Where loops stay open by more than
+    axes that are nearly parallel explain, that is what is returned.
     """
-    held = ClosureSystem.at(mechanism, q)
-    change = held.respond(mechanism, closure_error(mechanism, q))
+    system, held = _at(mechanism, q)
+    load = opening(system, [contact.error() for contact in held])
+    for node in system.eliminate():
+        load.reduce(node)
+    change = load.answer().joints()
     q = mechanism.each(_step, q, change)
-    change = held.respond(mechanism, closure_velocity(mechanism, q, qd))
-    qd = added(mechanism, qd, change)
-    speed = closure_speed(mechanism, twists(mechanism, q, qd))
-    left = maximum(
-        held.largest(mechanism, closure_error(mechanism, q)),
-        held.largest(mechanism, closure_velocity(mechanism, q, qd)) / (speed + 1e-300))
-    return q, qd, left
+    held, twists = _moved(mechanism, q, qd)
+    slowed = closed_again(system, [relative_velocity(contact, twists) for contact in held])
+    qd = added(mechanism, qd, slowed)
+    length, part = _length(mechanism, change), _length(mechanism, slowed) / (
+        _length(mechanism, qd) + 1e-300)
+    return q, qd, maximum(length * maximum(1.0, part * FINE), _opening(held))
+
+
+FINE = 1e6
+"""How much smaller what is left of rates is to be than a step of coordinates may be."""
+
+
+def _length(mechanism: Unrolled, change: Column) -> Scalar:
+    """The largest element of a change of coordinates, in radians or sizes of the largest loop."""
+    size = max(closure.size for closure in mechanism.closures)
+    found = []
+    for joint, own in zip(mechanism.joints, change, strict=True):
+        for s, x in zip(joint.subspace(joint.type.space.neutral), own, strict=True):
+            turns = any(literal(e) != 0 for e in s.angular.components)
+            found.append(x if turns else x * (1 / size))
+    return largest(found)
+
+
+def _opening(held: Sequence[Contact]) -> Scalar:
+    """How far loops are open, over a radian or their size, if by more than `ASKEW`."""
+    most = largest(x * (1 / size) for contact in held for x, size in zip(
+        contact.error(), contact.closure.scales, strict=True))
+    return where(less(ASKEW, most), most, 0.0)
+
+
+def added(mechanism: Unrolled, one: Column, other: Column) -> Column:
+    """The sum of two columns of joint values."""
+    return mechanism.each(lambda joint, a, b: tuple(x + y for x, y in zip(a, b, strict=True)),
+                          one, other)
 
 
 def _step(joint: MovingJoint, q, change):

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nlink.algorithms.kinematics import AT_REST, Place, at, drifts, forward_kinematics, twists
 from nlink.algorithms.sweep import ClosedDriver, Column, WithBase
 from nlink.model.constraints import NONE
 from nlink.model.mechanism import Closure, MovingJoint
-from nlink.scalars.functions import Scalar, largest
+from nlink.scalars.functions import Scalar
 from nlink.spatial import Matrix, Twist, Vector, Wrench
 
+ByBody = WithBase | Sequence[Any]
+"""A value for each body, the base's at 0."""
 Ends = Sequence[tuple[tuple[int, Wrench], ...]]
 """For each row, the bodies it acts on and the unit wrenches there."""
 
@@ -70,13 +73,15 @@ def _product(A: Matrix, B: Matrix) -> Matrix:
 def contacts(mechanism: ClosedDriver, places: Column, *, author: bool = False) -> list[Contact]:
     """Every closure, for bodies in these places; its axes E are the author's frame b, or, where
     rows come in whole triples, those that cost least."""
-    return [_contact(closure, at(places, mechanism, closure.a), at(places, mechanism, closure.b),
-                     plain=closure.constraint.isotropic and not author)
+    return [contact_of(closure, at(places, mechanism, closure.a),
+                       at(places, mechanism, closure.b), author=author)
             for closure in mechanism.closures]
 
 
-def _contact(closure: Closure, one: Place, other: Place, *, plain: bool) -> Contact:
+def contact_of(closure: Closure, one: Place, other: Place, *, author: bool = False) -> Contact:
+    """A closure whose bodies a and b are in some places; see `contacts`."""
     a, b, back = closure.a, closure.b, other.R.T
+    plain = closure.constraint.isotropic and not author
     turn = _product(back, one.R)
     r = back @ (one.p - other.p) + turn @ a.p - b.p
     R = _product(turn, a.R)
@@ -97,20 +102,17 @@ def closure_velocity(mechanism: ClosedDriver, q: Column, qd: Column, *, author: 
     moving = WithBase(mechanism, Twist.zero(), twists(mechanism, q, qd))
     opening = []
     for contact in contacts(mechanism, forward_kinematics(mechanism, q), author=author):
-        twist = _relative_twist(contact, moving)
-        opening += [twist.dot(row) for row in contact.rows]
+        opening += relative_velocity(contact, moving)
     return opening
 
 
-def closure_speed(mechanism: ClosedDriver, moving: Column) -> Scalar:
-    """The largest velocity of a body that a loop holds: rad/s, or sizes of the loop in a second."""
-    return largest([x * share for closure in mechanism.closures for end in (closure.a, closure.b)
-                    if end.body for twist in [mechanism.at(moving, end.body)]
-                    for part, share in ((twist.angular, 1.0), (twist.linear, 1 / closure.size))
-                    for x in part.components])
+def relative_velocity(contact: Contact, moving: ByBody) -> list[Scalar]:
+    """Q (w, v), row by row."""
+    twist = _relative_twist(contact, moving)
+    return [twist.dot(row) for row in contact.rows]
 
 
-def _relative_twist(contact: Contact, moving: WithBase) -> Twist:
+def _relative_twist(contact: Contact, moving: ByBody) -> Twist:
     """(w, v) of frame a seen from b, in the axes of b's body; `moving` has the base too."""
     a, b = contact.closure.a, contact.closure.b
     one, other = moving[a.body], moving[b.body]
@@ -119,8 +121,8 @@ def _relative_twist(contact: Contact, moving: WithBase) -> Twist:
                  v - other.linear - other.angular.cross(b.p + contact.arm))
 
 
-def relative_acceleration(contact: Contact, motions: WithBase, gained: WithBase,
-                          moving: WithBase) -> list[Scalar]:
+def relative_acceleration(contact: Contact, motions: ByBody, gained: ByBody, moving: ByBody,
+                          ) -> list[Scalar]:
     """d/dt (Q (w, v)), row by row; `motions` with qdd = 0, to which `gained` is added.
 
     In axes that turn with b, d/dt w = wd_a - wd_b - w_b x w and

@@ -42,6 +42,18 @@ coefficients go to the base like a wrench (n, g) = I S_i and a vector that colle
 both triangles come from one sweep along the path to the base.
 
 A load that keeps its direction in the world while the body turns is no part of this; see `Load`.
+
+Derivatives of forward dynamics, from those of inverse dynamics.
+
+tau = ID(q, qd, qdd) with qdd = FD(q, qd, tau) holds for all q, qd and tau, so
+
+    dqdd/dq = -M^-1 dID/dq,    dqdd/dqd = -M^-1 dID/dqd,    dqdd/dtau = M^-1
+
+[Carpentier and Mansard 2018, eq. 12], the derivatives of ID being taken at that qdd.
+
+The columns of M are on their way to the base anyway, as the linear forms of
+`dynamics_derivatives`: M costs nothing. It is eliminated from the tips to the base, M = U D U^T,
+so that what is zero between branches stays zero, and its factors give qdd and every column.
 """
 
 from __future__ import annotations
@@ -51,8 +63,15 @@ from dataclasses import dataclass, replace
 
 from nlink.algorithms.coriolis import Forces, Moments, MovingFrame
 from nlink.algorithms.inverse_dynamics import Motion, base_motion, move
-from nlink.algorithms.kinematics import Place, forward_kinematics
-from nlink.algorithms.sweep import Column, Driver, Pairs
+from nlink.algorithms.kinematics import Place, body_wrenches, forward_kinematics
+from nlink.algorithms.matrices import (
+    Dense,
+    TreeFactors,
+    accelerating_forces,
+    dense,
+    mass_matrix,
+)
+from nlink.algorithms.sweep import Column, Driver, Pairs, Unrolled
 from nlink.model.joints import Coordinates
 from nlink.model.mechanism import Attachment, MovingJoint
 from nlink.scalars.dual import derivative, dual
@@ -294,3 +313,30 @@ def _along(forces: Forces, body: VariedBody, changes: Sequence[MotionChange]):
         across = tuple(x + forces.n4.dot(s.angular)
                        for x, s in zip(across, body.S, strict=True))
     return body.frame.to_parent(forces), (rows, across)
+
+
+def forward_dynamics_derivatives(mechanism: Unrolled, q: Column, qd: Column, tau: Column,
+                                 links: tuple[Attachment, ...], f_ext: Column | None,
+                                 ) -> tuple[Dense, Dense, Dense]:
+    """dqdd/dq, dqdd/dqd and dqdd/dtau = M^-1."""
+    M, _, columns = equation_derivatives(mechanism, q, qd, tau, links, f_ext)
+    n, found = len(M.paths), M.accelerate_each(mechanism, columns)
+    return _transposed(found[:n]), _transposed(found[n:]), M.inverse(mechanism)
+
+
+def equation_derivatives(mechanism: Unrolled, q: Column, qd: Column, tau: Column,
+                         links: tuple[Attachment, ...], f_ext: Column | None,
+                         ) -> tuple[TreeFactors, Column, list[tuple[int, Sequence[Scalar]]]]:
+    """The factors of M, qdd, and the columns of dID/dq and dID/dqd, each with its rate."""
+    M = TreeFactors.of(mechanism, dense(mechanism, mass_matrix(mechanism, q)))
+    solved = iter(M.solve(accelerating_forces(
+        mechanism, q, qd, tau, body_wrenches(mechanism, q, links, f_ext))))
+    qdd = [tuple(next(solved) for _ in ts) for ts in tau]
+    by_q, by_qd = (dense(mechanism, pairs) for pairs in inverse_dynamics_derivatives(
+        mechanism, q, qd, qdd, links, f_ext))
+    # a rate changes the forces on what carries it and on what it carries
+    return M, qdd, [pair for by in (by_q, by_qd) for pair in enumerate(zip(*by, strict=True))]
+
+
+def _transposed(rows: Dense) -> Dense:
+    return [list(column) for column in zip(*rows, strict=True)]

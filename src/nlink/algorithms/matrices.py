@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
+from typing import Any
 
 from nlink.algorithms.forward_dynamics import (
     ArticulatedBody,
@@ -275,11 +276,16 @@ class TreeFactors:
         return x
 
     def accelerate_each(self, mechanism: Unrolled, columns: Sequence[tuple[int, Sequence[Scalar]]],
+                        then: Callable[..., Scalars] | None = None, shared: Any = (),
                         ) -> list[list[Scalar]]:
         """-M^-1 b for columns b of rates, such as `solve` has them; within the step a sign is free.
         Rates between two branchings of the tree load the same others, so their columns take the
-        same operations."""
-        return self._repeated(mechanism, columns, lambda _rates: None)
+        same operations.
+
+        `then(x, shared, rest)`, if given, makes the result of each x = -M^-1 b; the rest is
+        what a column has behind b.
+        """
+        return self._repeated(mechanism, columns, lambda _rates: None, then, shared)
 
     def inverse(self, mechanism: Unrolled) -> Dense:
         """M^-1: of each column what is above the diagonal, the rest by symmetry."""
@@ -288,9 +294,11 @@ class TreeFactors:
         return [[columns[max(i, j)][min(i, j)] for j, _ in units] for i, _ in units]
 
     def _repeated(self, mechanism: Unrolled, columns: Sequence[tuple[int, Sequence[Scalar]]],
-                  upto: Callable[[Sequence[int]], int | None]) -> list[list[Scalar]]:
+                  upto: Callable[[Sequence[int]], int | None],
+                  then: Callable[..., Scalars] | None = None, more: Any = (),
+                  ) -> list[list[Scalar]]:
         """`accelerate_each`; for columns of some rates that are alike, elements before `upto`."""
-        alike = dict[tuple[bool, ...], list[int]]()
+        n, alike = len(self.paths), dict[tuple[bool, ...], list[int]]()
         for number, (rate, _) in enumerate(columns):
             alike.setdefault(self._loaded(rate), []).append(number)
         found = dict[int, list[Scalar]]()
@@ -301,12 +309,13 @@ class TreeFactors:
 
             def step(shared, b, rate: int = rates[0], end: int | None = end,
                      keys: Sequence[tuple[int, int]] = keys):
-                U, inverses, responses = shared
+                U, inverses, responses, given = shared
                 own = TreeFactors(self.paths, U, inverses, dict(zip(keys, responses, strict=True)))
-                return own.solve([-x for x in b], rate)[:end]
+                x = own.solve([-x for x in b[:n]], rate)[:end]
+                return x if then is None else then(x, given, b[n:])
 
             found |= zip(numbers, mechanism.repeat(
-                step, (self.U, self.inverses, tuple(self._responses.values())),
+                step, (self.U, self.inverses, tuple(self._responses.values()), more),
                 [columns[number][1] for number in numbers]), strict=True)
         return [found[number] for number in range(len(columns))]
 

@@ -141,8 +141,10 @@ class WithBase:
 class Unrolled:
     """The joints one after the other, in Python: a traced graph sees this robot's own constants."""
 
-    def __init__(self, mechanism: Mechanism) -> None:
+    def __init__(self, mechanism: Mechanism, mark: Callable[[], None] = lambda: None) -> None:
         self.mechanism = mechanism
+        self.mark = mark
+        """Called where a step begins: traced, steps that are alike may become one function."""
         self.joints = mechanism.joints
         self.parents = mechanism.parents
         self.rates = tuple(joint.type.nv for joint in mechanism.joints)
@@ -151,12 +153,16 @@ class Unrolled:
         self.closures = mechanism.closures
 
     def each(self, step: Callable[..., Any], *columns: Column) -> Column:
-        return PerJoint(step(joint, *row) for joint, *row in zip(self.joints, *columns,
-                                                                 strict=True))
+        results = PerJoint()
+        for joint, *row in zip(self.joints, *columns, strict=True):
+            self.mark()
+            results.append(step(joint, *row))
+        return results
 
     def outward(self, step: Callable[..., tuple[Any, Any]], base: Any, *columns: Column) -> Column:
         values, results = [base], PerJoint()
         for joint, parent, *row in zip(self.joints, self.parents, *columns, strict=True):
+            self.mark()
             value, result = step(joint, values[parent], *row)
             values.append(value)
             results.append(result)
@@ -169,6 +175,7 @@ class Unrolled:
         rows = list(zip(self.joints, self.parents, *columns, strict=True))
         for i in range(len(rows), 0, -1):
             joint, parent, *row = rows[i - 1]
+            self.mark()
             passed, result = step(joint, zero if sums[i] is None else sums[i], *row)
             sums[parent] = passed if sums[parent] is None else sums[parent] + passed
             results.append(result)

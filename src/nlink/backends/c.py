@@ -132,7 +132,7 @@ def _declared(port: Port, name: str) -> str:
 
 
 def _safe(name: str) -> str:
-    """What of a name goes into a comment: ASCII letters, digits and a few signs."""
+    """A name as it may stand in a comment: ASCII letters, digits and a few signs."""
     return re.sub(r"[^A-Za-z0-9 ._+-]", "_", name)
 
 

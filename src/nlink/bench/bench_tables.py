@@ -60,10 +60,10 @@ def rows(bench: Bench) -> list[BenchRow]:
             lines.append(BenchRow(f"{HUMANOID} {name}, batch of {BATCH // 4}", ours, peer,
                                   bench.seconds(HUMANOID, what, peer)))
     for robot in LOOPED:
-        for form in ("contact", "object"):
+        for form in ("elimination", "early"):
             ours = bench.seconds(robot, "forward_dynamics", form)
             if ours:
-                lines.append(BenchRow(f"{robot} forward_dynamics with loops, {form} form", ours,
+                lines.append(BenchRow(f"{robot} forward_dynamics with loops, {form}", ours,
                                       "Pinocchio in C++", bench.in_cpp(robot, "forward_dynamics")))
     for robot in arms:
         for algorithm in ("diagonalized", "diagonalized-xi"):
@@ -163,8 +163,7 @@ def conditions(bench: Bench) -> str:
     parts = ", ".join(f"{name} {version}" for name, version in bench.versions.items())
     absent = f" Missing: {', '.join(bench.missing)}." if bench.missing else ""
     return (f"{bench.cpu}; one core unless said; FMA peak measured at "
-            f"{bench.peak / 1e9:.0f} GFLOP/s; {parts} (pip's builds).{absent} MuJoCo's Python "
-            "package runs a profiling clock that costs about a quarter of its time.")
+            f"{bench.peak / 1e9:.0f} GFLOP/s; {parts} (pip's builds).{absent}")
 
 
 def _cell(ours: float | None, theirs: float | None) -> str:
@@ -209,8 +208,8 @@ def _call_lines(bench: Bench, arms: Sequence[str]) -> list[str]:
                                                             f"{peer} call")) else "")
                      for peer in ("Pinocchio", "MuJoCo")]
             lines.append(_line([robot, what.replace("_", " "), *ours, *peers]))
-    lines += ["", "The method with arrays of so many states, time for one of them, as many threads "
-              "as `nlink` chooses.", "",
+    lines += ["", "Time per state when a method is called with a batch of this size; nlink chooses "
+              "the number of threads.", "",
               _line(["robot", "computation", *map(str, BATCHES)]),
               "|---|---|" + "---:|" * len(BATCHES)]
     for robot in arms:
@@ -317,12 +316,12 @@ def _loop_lines(bench: Bench) -> list[str]:
     """Mechanisms with loops, beside constraintDynamics."""
     cells = [[robot, *(_cell(bench.seconds(robot, "forward_dynamics", form),
                              bench.in_cpp(robot, "forward_dynamics"))
-                       for form in ("contact", "object"))] for robot in LOOPED]
+                       for form in ("elimination", "early"))] for robot in LOOPED]
     if not any(cell for row in cells for cell in row[1:]):
         return []
     return ["", "Forward dynamics of mechanisms with loops, beside Pinocchio's "
             "`constraintDynamics` (one exact solve; its call less Python's part, as above).", "",
-            _line(["mechanism", "contact form", "object form"]), "|---|---:|---:|",
+            _line(["mechanism", "rows late", "rows early"]), "|---|---:|---:|",
             *map(_line, cells)]
 
 

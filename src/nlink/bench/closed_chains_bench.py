@@ -11,7 +11,7 @@ import numpy as np
 
 from nlink.bench.peers import bench_pinocchio
 from nlink.bench.timing import Bench, adder, best, best_call, caller
-from nlink.compute.engines import kernel
+from nlink.engines.engines import kernel
 from nlink.formats.bridges import pinocchio_order, to_pinocchio
 from nlink.model.constraints import Ball, Rigid
 from nlink.robot import Robot, load
@@ -71,7 +71,7 @@ def bench_loops(bench: Bench, seconds: float, progress: Callable[[str], None]) -
         q, qd = (np.resize(x, (BATCH, x.shape[1])) for x in (few, rates))
         tau = rng.normal(size=qd.shape)
         add = adder(bench, name, "forward_dynamics")
-        for algorithm in ("contact", "object"):
+        for algorithm in ("elimination", "early"):
             code = kernel(robot.request("forward_dynamics", algorithm=algorithm))
             out = [np.empty((BATCH, robot.n))]
             add(algorithm, best(partial(code.run, [q, qd, tau], out, BATCH, 1), seconds) / BATCH)

@@ -13,8 +13,8 @@ import numpy as np
 from nlink.backends.llvm.threads import threads
 from nlink.bench.casadi_peer import bench_casadi
 from nlink.bench.timing import Bench, adder, best, best_call, caller
-from nlink.compute.complexity import count
-from nlink.compute.engines import kernel
+from nlink.engines.complexity import count
+from nlink.engines.engines import kernel
 from nlink.formats.bridges import Order, pinocchio_order
 from nlink.formats.exchange import Exchange
 from nlink.formats.mjcf_writer import to_mjcf

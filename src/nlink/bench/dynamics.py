@@ -21,8 +21,8 @@ from nlink.bench.first_calls import bench_first_calls
 from nlink.bench.peers import bench_mobility, bench_mujoco, bench_pinocchio
 from nlink.bench.timing import Bench, adder, best, best_call, caller, filler
 from nlink.bench.urdf_peers import URDF_PEERS, bench_urdf_peers
-from nlink.compute.complexity import count
-from nlink.compute.engines import kernel
+from nlink.engines.complexity import count
+from nlink.engines.engines import kernel
 from nlink.formats.bridges import pinocchio_order, to_pinocchio
 from nlink.model.names import plain
 from nlink.programs.program import Program
@@ -49,7 +49,7 @@ def run_bench(robots: Sequence[str] | None = None, *,
               seconds: float = 0.25, chains: Sequence[int] = CHAINS,
               progress: Callable[[str], None] = lambda _message: None) -> Bench:
     """All timings; `progress` is told what is being measured."""
-    from nlink.bench.peak import fma_peak
+    from nlink.bench.machine_limits import fma_peak
 
     progress("the limit of this core")
     bench = Bench(cpu_name(), versions(), missing(), fma_peak())

@@ -17,9 +17,9 @@ import numpy as np
 
 from nlink.bench.dynamics import cpu_name, missing, versions
 from nlink.formats.bridges import to_pinocchio
+from nlink.kinematics.inverse_kinematics import ik
+from nlink.kinematics.steps import Reaching
 from nlink.model.names import plain
-from nlink.reaching.inverse_kinematics import ik
-from nlink.reaching.steps import Reaching
 from nlink.robot import Robot, load
 
 TOLERANCE = 1e-6

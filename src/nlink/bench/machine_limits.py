@@ -3,6 +3,11 @@
 The instructions are counted in the assembly of the code for a vector of states, without the
 blocks for large angles; the rates are measured, each by a short piece of code that does nothing
 else. No kernel is faster than the slowest of its kinds alone.
+
+The limit: how many floating-point operations a core of this host can do a second.
+
+Independent fused multiply-adds on full vectors, enough of them to hide their
+latency; what a kernel reaches is measured against it.
 """
 
 from __future__ import annotations
@@ -17,10 +22,44 @@ from dataclasses import dataclass
 import numpy as np
 
 from nlink.backends.llvm.host import Image, assembly, compile_object, host
-from nlink.backends.llvm.ir import MODULE_TAIL, Function, Lanes, Target
-from nlink.backends.llvm.repetition import repeat
+from nlink.backends.llvm.ir import MODULE_TAIL, Function, Lanes, Target, repeat
 from nlink.backends.llvm.translate import module
 from nlink.programs.program import Program
+
+CHAINS = 12
+"""Independent sums: more than latency times units, fewer than registers."""
+ROUNDS = 100_000
+
+
+def peak_module(target: Target) -> str:
+    """`double peak(double x)`: ROUNDS times CHAINS multiply-adds on vectors."""
+    f = Function()
+    lanes = Lanes(f, target.width, target.fma)
+    x = lanes.broadcast("%x")
+
+    def body(_: str, sums: list[str]) -> list[str]:
+        return [lanes.muladd(s, x, x) for s in sums]
+
+    sums = repeat(f, ROUNDS, [(lanes.real, lanes.const(float(k))) for k in range(CHAINS)], body)
+    total = sums[0]
+    for s in sums[1:]:
+        total = lanes.add(total, s)
+    f.do(f"ret double {f.let(f'extractelement {lanes.real} {total}, i32 0')}")
+    return f.define("double @peak(double %x)") + MODULE_TAIL
+
+
+def fma_peak(seconds: float = 0.2) -> float:
+    """Measured FLOP/s of one core, a multiply-add counted as two: the best of many runs."""
+    target = host().target
+    image = Image(compile_object(peak_module(target)))
+    run = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(image.address("peak"))
+    best, deadline = float("inf"), time.perf_counter() + seconds
+    while time.perf_counter() < deadline:
+        begin = time.perf_counter()
+        run(0.5)
+        best = min(best, time.perf_counter() - begin)
+    return 2.0 * ROUNDS * CHAINS * target.width / best
+
 
 KINDS = {
     "products": ("vfm", "vfn", "vmul"),

@@ -14,11 +14,12 @@ from contextlib import suppress
 
 import typer
 
-from nlink.cli import queries, ik_command, jobs, studies, viewing  # isort: skip  # the order of the help
+from nlink.cli import queries, ik_command, jobs, studies, identification_commands, viewing  # isort: skip  # the order of the help
 from nlink.cli.app import app
 from nlink.model.names import visible
 
-__all__ = ["app", "ik_command", "jobs", "main", "queries", "run", "studies", "viewing"]
+__all__ = ["app", "identification_commands", "ik_command", "jobs", "main", "queries", "run",
+           "studies", "viewing"]
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -9,9 +9,7 @@ import numpy as np
 
 from nlink.model.coordinates import coordinate_units, rate_units
 from nlink.robot import Robot
-
-MANY_TURNS = 4 * math.pi
-"""Angles beyond this are likely meant as degrees."""
+from nlink.simulation.doubts import MANY_TURNS
 
 
 def radians(robot: Robot, name: str, values: np.ndarray, *, degrees: bool) -> np.ndarray:

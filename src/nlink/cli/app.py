@@ -1,7 +1,11 @@
-"""The `nlink` command's application: what all commands share."""
+"""The `nlink` command's application: what all commands share.
+
+The controllers the command line knows by name.
+"""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -43,3 +47,12 @@ def _start(
     """The dynamics of robots and other multibody mechanisms, O(n)."""
     if context.invoked_subcommand is None:
         print(context.get_help())
+
+
+class Control(StrEnum):
+    """Controllers `nlink simulate --control` knows."""
+
+    none = "none"
+    forced = "forced"
+    pd = "pd"
+    computed_torque = "computed-torque"

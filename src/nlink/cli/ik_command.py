@@ -35,9 +35,9 @@ def inverse_kinematics(
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """Inverse kinematics: configurations that bring a frame to a pose or a point.
+    """Inverse kinematics: configurations with a frame at a target.
 
-    The status is 1 if a target is not reached.
+    A target is a pose or a point. The status is 1 if a target is not reached.
     """
     import numpy as np
 

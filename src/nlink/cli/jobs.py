@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
+import warnings
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -12,8 +12,7 @@ from typing import Annotated
 import typer
 
 import nlink
-from nlink.cli.app import AsJson, Degrees, Floating, RobotName, app, cache_app
-from nlink.cli.control import Control
+from nlink.cli.app import AsJson, Control, Degrees, Floating, RobotName, app, cache_app
 
 
 class Convention(StrEnum):
@@ -108,7 +107,8 @@ def simulate(
         metavar="LIST", help="Gain of --control pd, computed-torque; or one for each rate.")]
     = "20",
     ensemble: Annotated[int, typer.Option(
-        metavar="N", help="So many trajectories around the initial q.")] = 1,
+        metavar="N", help="Number of trajectories; their initial q scatter around the given "
+        "one.")] = 1,
     width: Annotated[float, typer.Option(help="Standard deviation of an ensemble.")] = 0.01,
     seed: Annotated[int, typer.Option(help="Seed of the random states of an ensemble.")] = 0,
     payload: Annotated[str | None, typer.Option(
@@ -137,6 +137,8 @@ def simulate(
     from nlink.cli.angles import radians
     from nlink.formats.state_rows import read_numbers
     from nlink.reports import plots, terminal
+    from nlink.simulation.doubts import stiffness_doubts
+    from nlink.storage.array_store import remove_directory
 
     if plot is not None:
         plots.picture_path("--plot", plot)
@@ -162,6 +164,7 @@ def simulate(
     save = simulation.place(out, method)
     gains = [simulation.gain(name, text, model.n) for name, text in (("--kp", kp), ("--kd", kd))]
     try:
+        warnings.filterwarnings("ignore", ".*np.deg2rad")  # --q has said it in its own words
         result = nlink.simulate(
             model, start if ensemble == 1 else simulation.spread(
                 model, start, ensemble, width, seed), rates, end_time, simulation.controller(
@@ -173,6 +176,8 @@ def simulate(
         if save is not None:
             print(f"nlink: interrupted; the same command continues {out}", file=sys.stderr)
         raise
+    for line in stiffness_doubts(result.method, result.stats.steps, result.t_end):
+        warnings.warn(line, stacklevel=1)
     if out is not None and out != save:
         simulation.write(result, out)
     files = [] if out is None else [out]
@@ -186,7 +191,7 @@ def simulate(
     ok = result.ok
     del result  # Windows removes no file that is mapped
     if save is not None and out != save:
-        shutil.rmtree(save, ignore_errors=True)
+        remove_directory(save)
     if as_json:
         terminal.print_json(numbers)
     else:
@@ -246,7 +251,10 @@ def reproduce(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the report goes.")] = Path("out"),
     as_json: AsJson = False,
 ) -> None:
-    """Run the papers' experiments and write one HTML page with figures and tables."""
+    """Run the papers' experiments and write one HTML page.
+
+    The page has their figures and tables, ours beside theirs.
+    """
     from nlink.papers.reproduce import reproduce as run_all
 
     _write_page(run_all, "reproducing", out, as_json=as_json)
@@ -257,19 +265,25 @@ def demo(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the page goes.")] = Path("out"),
     as_json: AsJson = False,
 ) -> None:
-    """Show the library in a minute: one HTML page with motions, control and speed."""
+    """Show the library in a minute: write one HTML page.
+
+    The page has motions, control and speed.
+    """
     from nlink.bench.showcase import showcase
 
     _write_page(showcase, "computing", out, as_json=as_json)
 
 
 def _write_page(make: Callable[..., Path], doing: str, out: Path, *, as_json: bool) -> None:
-    """Write a page with a progress bar, and say where it is."""
+    """Write a page, saying what is computed, and where the page is: a progress bar on a
+    terminal, elsewhere a line for each part."""
+    from nlink.formats.files import own_name
     from nlink.reports import terminal
-    from nlink.reports.progress import bar
+    from nlink.reports.progress import bar, lines
 
+    own_name("--out", out)
     with bar(doing) as tell:
-        path = make(out, progress=tell if sys.stderr.isatty() else lambda _share, _what: None)
+        path = make(out, progress=tell if sys.stderr.isatty() else lines())
     if as_json:
         terminal.print_json({"report": str(path)})
     else:

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from nlink.bench import bench_tables
 from nlink.bench import dynamics as bench
-from nlink.compute.complexity import (
+from nlink.engines.complexity import (
     INVERSE_DYNAMICS_TABLE,
     CostFormula,
     cost_formula,
@@ -207,13 +207,28 @@ def print_bench(result: bench.Bench) -> None:
     """Timings beside the peers'."""
     out = console()
     out.print(bench_tables.conditions(result))
-    table = grid("what", "nlink", "beside", "its time", "ratio", text=("what", "beside"))
-    for row in bench_tables.rows(result):
-        theirs = "" if row.theirs is None else f"{row.theirs * 1e9:.1f} ns"
-        table.add_row(row.what, f"{row.ours * 1e9:.1f} ns", row.peer, theirs, row.ratio)
-    out.print(table)
+    heading, *lines = bench_lines(bench_tables.rows(result))
+    out.print(f"\n{heading}", style=HEADING, soft_wrap=True)
+    out.print(*lines, "", sep="\n", soft_wrap=True)
     for line in bench_tables.limits(result):
         out.print(line)
+
+
+def bench_lines(rows: Sequence[bench_tables.BenchRow]) -> list[str]:
+    """A heading, then what was timed in a line of its own, and below it a line for each peer: this
+    fits 80 columns, where five columns would not."""
+    cells = [("beside", "nlink", "its time", "ratio"), *(
+        (f"  {row.peer}", f"{row.ours * 1e9:.1f} ns",
+         "" if row.theirs is None else f"{row.theirs * 1e9:.1f} ns", row.ratio) for row in rows)]
+    first, *others = (max(map(len, column)) for column in zip(*cells, strict=True))
+    aligned = [line[0].ljust(first) + "".join(
+        f"  {cell:>{width}}" for cell, width in zip(line[1:], others, strict=True))
+        for line in cells]
+    lines, above = aligned[:1], None
+    for row, line in zip(rows, aligned[1:], strict=True):
+        lines += [line] if row.what == above else [row.what, line]
+        above = row.what
+    return lines
 
 
 def print_run(summary: dict[str, Any]) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from nlink.cli.control import Control
-from nlink.formats.files import replacing
+from nlink.cli.app import Control
+from nlink.formats.files import own_name, replacing
 from nlink.formats.state_rows import read_numbers
 from nlink.model.coordinates import effort_units, rate_units
 from nlink.robot import Robot
@@ -117,7 +117,7 @@ def closing(text: str) -> Closing:
 
 
 def payloads(text: str, count: int, seed: int) -> dict[str, np.ndarray]:
-    """What varies with a mass in the last frame, or with masses between two bounds."""
+    """The option `vary` for a mass in the last frame, or for masses between two bounds."""
     bounds = read_numbers("--payload", text, 2 if count > 1 and "," in text else 1)
     if not (np.isfinite(bounds).all() and 0 <= bounds[0] <= bounds[-1]):
         raise ValueError(f"--payload {text}, expected masses >= 0, the lower before the higher")
@@ -131,6 +131,7 @@ def place(out: Path | None, method: str) -> Path | None:
     SciPy's methods keep nothing before they are done."""
     if out is None:
         return None
+    own_name("--out", out)
     if method in SCIPY:
         if out.suffix not in (".csv", ".npz", ".zarr"):
             raise ValueError(f"--out {out} with --method {method}, expected a name that ends in "

@@ -12,7 +12,7 @@ import typer
 from nlink.cli.app import AsJson, app
 
 if TYPE_CHECKING:
-    from nlink.sweeps.estimates import Estimate
+    from nlink.studies.estimates import Estimate
 
 
 @app.command()
@@ -34,9 +34,9 @@ def sweep(
 ) -> None:
     """Simulate a study, chunk by chunk, here or on a Dask cluster."""
     from nlink.reports import terminal
-    from nlink.sweeps.estimates import estimate
-    from nlink.sweeps.study_files import read_study
-    from nlink.sweeps.sweeping import ChunksFailed, run_study
+    from nlink.studies.estimates import estimate
+    from nlink.studies.study_files import read_study
+    from nlink.studies.sweeping import ChunksFailed, run_study
 
     if (out is None) != cost:
         raise ValueError("--out: expected a store, or --cost instead")

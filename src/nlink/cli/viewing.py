@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -32,13 +32,18 @@ def view(
         "besides above the robot's file.")] = None,
     port: Annotated[int | None, typer.Option(
         help="To listen on; the first free one from 8080.")] = None,
-    host: Annotated[str, typer.Option(help="Who may look: this machine alone.")] = "localhost",
+    host: Annotated[str, typer.Option(
+        help="Address to listen on. The default accepts connections from this machine only.")]
+    = "localhost",
     browse: Annotated[bool, typer.Option(
         "--open/--no-open", help="Open the browser.")] = True,
     floating: Floating = False,
     as_json: AsJson = False,
 ) -> None:
-    """Look at a robot or a run in the browser, or write a picture or a page of it."""
+    """Look at a robot or a run in the browser.
+
+    Or write a picture (--png) or a page (--html) of it.
+    """
     from nlink.formats.state_rows import read_numbers
     from nlink.reports import terminal
 
@@ -58,7 +63,7 @@ def view(
         nlink.load_run(run).html(html, robot=model, packages=places)
         _written(html, as_json=as_json)
         return
-    shown = (model.view(start, host=host, port=port, dark=dark, packages=places) if run is None
+    shown: Any = (model.view(start, host=host, port=port, dark=dark, packages=places) if run is None
              else nlink.load_run(run).view(robot=model, host=host, port=port, dark=dark,
                                            packages=places))
     for note in shown.scene.notes:

@@ -14,9 +14,9 @@ from nlink.closed_forms.latex import latex_page, subscript
 from nlink.closed_forms.simplification import (
     ClosedForm,
     Definitions,
+    NumberStyle,
     closed_form,
     inputs,
-    number,
     symbol_name,
     sympy_module,
 )
@@ -52,7 +52,11 @@ class Symbolic:
             return self._form.expanded()
         sp = sympy_module()
         bindings = {name: sp.Symbol(symbol_name(name)) for name in inputs(self.program.results)}
-        return tuple(sp.sympify(x) for x in evaluate(self.program.results, bindings, number))
+        return tuple(sp.sympify(x) for x in evaluate(self.program.results, bindings, self._number))
+
+    @cached_property
+    def _number(self) -> NumberStyle:
+        return NumberStyle.of(node.value for node in self.program.live() if node.op == "const")
 
     @cached_property
     def _form(self) -> ClosedForm:
@@ -104,7 +108,7 @@ class Symbolic:
         if node.op == "input":
             return sp.Symbol(symbol_name(node.name))
         if node.op == "const":
-            return number(node.value)
+            return self._number(node.value)
         return operation(node.op).apply(*(values[a.index] for a in node.args))
 
     def __repr__(self) -> str:

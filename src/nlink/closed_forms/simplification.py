@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
 
 Definitions = tuple[tuple["sympy.Symbol", "sympy.Expr"], ...]
 
-LONG = 12
+MOST_TERMS = 12
 """A numerator or denominator with more terms than this is no longer something to read."""
+SIMPLE = 60
+"""The largest denominator of a fraction that is easier to read than its decimals."""
 _RATES = ("qd", "qdd")
 
 
@@ -71,7 +74,7 @@ def closed_form(program: Program) -> ClosedForm:
     used = {k for value in values for k in value.powers}
     parts = [factors.polynomials[k] for k in used] + [value.top for value in values if used]
     matrix = _MATRICES.get(program.name)
-    if matrix is not None and any(len(part.real_terms()) > LONG for part in parts):
+    if matrix is not None and any(len(part.real_terms()) > MOST_TERMS for part in parts):
         return matrix(values, program.outputs[0].shape[0])
     return _quotients(values, factors, used)
 
@@ -82,15 +85,17 @@ def _quotients(values: list[Ratio], factors: Divisors, used: set[int]) -> Closed
     tops = [factors.split(value.top) for value in values]
     used = used | {k for _, powers in tops for k in powers} if used else set()
     names = {k: sp.Symbol(f"Delta_{number}") for number, k in enumerate(sorted(used), 1)}
-    definitions = tuple((symbol, harmonics_to_sympy(factors.polynomials[k]))
+    if not used:
+        tops = [(value.top, {}) for value in values]
+    style = NumberStyle.of_harmonics(
+        (*(factors.polynomials[k] for k in names), *(rest for rest, _ in tops)))
+    definitions = tuple((symbol, harmonics_to_sympy(factors.polynomials[k], style))
                         for k, symbol in names.items())
     expressions = []
     for value, (rest, powers) in zip(values, tops, strict=True):
-        if not used:
-            rest, powers = value.top, {}
         above = sp.Mul(*(names[k]**p for k, p in powers.items()))
         below = sp.Mul(*(names[k]**p for k, p in value.powers.items()))
-        expressions.append(harmonics_to_sympy(rest) * above / below)
+        expressions.append(harmonics_to_sympy(rest, style) * above / below)
     return ClosedForm(definitions, tuple(expressions))
 
 
@@ -139,7 +144,9 @@ class _Elimination:
         sp = sympy_module()
         self.definitions: list[tuple[Any, Any]] = []
         n = len(M)
-        elements = {(i, j): self._define(f"M_{i + 1}{j + 1}", harmonics_to_sympy(M[i][j].top))
+        style = NumberStyle.of_harmonics(element.top for row in M for element in row)
+        elements = {(i, j): self._define(f"M_{i + 1}{j + 1}",
+                                         harmonics_to_sympy(M[i][j].top, style))
                     for i, j in combinations_with_replacement(range(n), 2)}
         self.pivots: dict[int, Any] = {}
         self.alpha: dict[tuple[int, int], Any] = {}
@@ -200,30 +207,64 @@ def symbol_name(name: str) -> str:
     return f"{match[1]}_{int(match[2]) + 1}" if match else name
 
 
-def number(x: float | Fraction) -> Any:
-    """A number as one would write it: 1/12, but 9.81; nan where there is none."""
-    sp = sympy_module()
-    if not math.isfinite(x):
-        return sp.sympify(float(x))
-    fraction = x if isinstance(x, Fraction) else rational(x)
-    if fraction.denominator <= 60:
+@dataclass(frozen=True)
+class NumberStyle:
+    """How the numbers of one form are written: 1/2 and 1/12, and 9.81 where `decimals` is false.
+
+    A form with a number that needs a decimal point has `decimals`, in which 1/2 is 0.5 and 981/50
+    is 19.62; 1/12, whose digits never end, stays. A value that is not finite is nan or oo.
+    """
+
+    decimals: bool
+
+    @classmethod
+    def of(cls, numbers: Iterable[float | Fraction]) -> NumberStyle:
+        """The style of a form that has these numbers."""
+        return cls(any(math.isfinite(x) and _fraction(x).denominator > SIMPLE for x in numbers))
+
+    @classmethod
+    def of_harmonics(cls, values: Iterable[Harmonics]) -> NumberStyle:
+        return cls.of(c for value in values for c in value.real_terms().values())
+
+    def __call__(self, x: float | Fraction) -> Any:
+        sp = sympy_module()
+        if not math.isfinite(x):
+            return sp.sympify(float(x))
+        fraction = _fraction(x)
+        if fraction.denominator > SIMPLE or (self.decimals and _ends(fraction.denominator)):
+            return sp.Float(float(x))
         return sp.Rational(fraction.numerator, fraction.denominator)
-    return sp.Float(float(x))
+
+    def applied(self, expression: sympy.Expr) -> Any:
+        """An expression whose common factors were taken out while its numbers were fractions."""
+        sp = sympy_module()
+        return expression.xreplace({x: sp.Float(float(x)) for x in expression.atoms(sp.Rational)
+                                    if self.decimals and _ends(x.q)})
 
 
-def harmonics_to_sympy(value: Harmonics) -> sympy.Expr:
+def _ends(denominator: int) -> bool:
+    """Whether the digits of a fraction end, and it is no whole number."""
+    return denominator > 1 and 10**denominator % denominator == 0
+
+
+def _fraction(x: float | Fraction) -> Fraction:
+    return x if isinstance(x, Fraction) else rational(x)
+
+
+def harmonics_to_sympy(value: Harmonics, style: NumberStyle) -> sympy.Expr:
     """Collected twice: by products of rates, then by sine or cosine; coefficients factored."""
     sp = sympy_module()
     groups: dict[Any, dict[Any, Any]] = {}
+    fractions = NumberStyle(decimals=False)
     for (monomial, kind, angle), c in sorted(value.real_terms().items(), key=lambda t: t[0]):
         rates = sp.Mul(*(sp.Symbol(n)**k for n, k in monomial if n.split("_")[0] in _RATES))
         rest = sp.Mul(*(sp.Symbol(n)**k for n, k in monomial if n.split("_")[0] not in _RATES))
         argument = sp.Add(*(k * sp.Symbol(n) for n, k in angle))
         trig = {"": lambda _: sp.Integer(1), "cos": sp.cos, "sin": sp.sin}[kind](argument)
         waves = groups.setdefault(rates, {})
-        waves[trig] = waves.get(trig, 0) + number(c) * rest
+        waves[trig] = waves.get(trig, 0) + fractions(c) * rest
     total = sp.Integer(0)
     for rates, waves in groups.items():
         wave = sp.Add(*(sp.factor_terms(coefficient) * trig for trig, coefficient in waves.items()))
         total += sp.factor_terms(wave, radical=False) * rates if rates != 1 else wave
-    return total
+    return style.applied(total)

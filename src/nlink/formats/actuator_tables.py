@@ -47,7 +47,7 @@ def _numbers(name: str, key: str, given: Any) -> Any:
 
 
 def actuator_table(actuator: Actuator) -> dict[str, Any]:
-    """A table that `read_actuators` reads; what is as it is without saying is left out."""
+    """A table that `read_actuators` reads. Only what differs from the default is written."""
     plain = Actuator(actuator.name, actuator.joint)
     return {key: list(value) if isinstance(value := getattr(actuator, key), tuple) else value
             for key in _KEYS if key in ("name", "joint")

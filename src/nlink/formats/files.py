@@ -7,6 +7,7 @@ import hashlib
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,6 +17,8 @@ MAX_BYTES = 16 * 1024 * 1024
 LARGEST = 1e30
 """Larger numbers are no lengths, masses or moments of anything, and their squares overflow."""
 _BINARY = getattr(os, "O_BINARY", 0)
+NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
+"""The flag of `os.open` that refuses a name that is a link."""
 
 
 def read_text(path: str | Path) -> str:
@@ -32,6 +35,33 @@ def read_text(path: str | Path) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         raise ValueError(f"{path}: not UTF-8 text") from None
+
+
+def own_name(argument: str, path: Path) -> Path:
+    """A path whose last part is a name: "", ".", ".." and "/" have none, and what is written there
+    would lie among other files."""
+    if path.name in ("", ".."):
+        raise ValueError(f"{argument}: {str(path)!r}, expected the name of a new file or directory")
+    return path
+
+
+def check_plain_file(path: Path) -> None:
+    """Refuse a name that is a link, a pipe, a device or a directory instead of a file."""
+    mode = path.lstat().st_mode
+    if not stat.S_ISREG(mode):
+        raise ValueError(f"{path.name} is {file_kind(mode)}, expected a file")
+
+
+def file_kind(mode: int) -> str:
+    """What a name stands for.
+
+    >>> file_kind(stat.S_IFIFO), file_kind(stat.S_IFLNK)
+    ('a pipe', 'a link')
+    """
+    kinds = {stat.S_IFREG: "a file", stat.S_IFLNK: "a link", stat.S_IFDIR: "a directory",
+             stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
+             stat.S_IFBLK: "a device"}
+    return kinds.get(stat.S_IFMT(mode), "something else")
 
 
 def name_beside(path: Path, ending: str) -> Path:

@@ -4,11 +4,16 @@ MJCF's defaults, includes, geometry and inertia inference are MuJoCo's; what it 
 tree of bodies with zero or more joints each. A body with several joints becomes a chain of
 massless links, as MuJoCo composes them: x_parent = body R_1 R_2 ... with each joint's anchor
 and axis in the body's frame.
+
+The geoms of a compiled MuJoCo model that its own viewer shows, for drawing.
+
+The actuators of a compiled MuJoCo model that act on one joint and have no state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,11 +21,10 @@ from typing import Any
 import numpy as np
 
 from nlink.formats.files import LARGEST, read_text
-from nlink.formats.mjcf_actuators import compiled_actuators
 from nlink.formats.mjcf_bounds import mjcf_root
-from nlink.formats.mjcf_visuals import geoms
 from nlink.formats.safe_xml import Notes
 from nlink.formats.urdf import parse_urdf
+from nlink.model.actuators import Actuator
 from nlink.model.constraints import Ball, Rigid
 from nlink.model.description import (
     Description,
@@ -36,6 +40,89 @@ from nlink.model.joints import Fixed, Free, JointType, Prismatic, Revolute, Sphe
 from nlink.model.names import fresh
 from nlink.model.pose import Mount, Pose
 from nlink.model.quaternions import quaternion_matrix
+from nlink.model.visuals import ShapeName, Visual
+
+SHOWN = 3
+"""Geoms of groups below this are shown, as MuJoCo's viewer does; others are for collisions."""
+_SHAPES: dict[int, ShapeName] = {0: "plane", 2: "sphere", 3: "capsule", 4: "ellipsoid",
+                                 5: "cylinder", 6: "box", 7: "mesh"}
+"""Shapes by MuJoCo's number; height fields (1) and distance functions (8) are not drawn."""
+
+
+def geoms(model: Any, links: Sequence[str], pose: Callable[..., Pose], notes: Notes,
+          ) -> Iterator[Visual]:
+    """What bodies look like; `links` are their names here, "" that of the world."""
+    for number in range(model.ngeom):
+        name = model.geom(number).name or f"number {number}"
+        if model.geom_contype[number] or model.geom_conaffinity[number]:
+            notes.add("contact of geom ignored", name)
+        if model.geom_group[number] >= SHOWN:
+            continue
+        shape = _SHAPES.get(int(model.geom_type[number]))
+        if shape is None:
+            notes.add("geom not drawn", name)
+            continue
+        material = int(model.geom_matid[number])
+        rgba = model.mat_rgba[material] if material >= 0 else model.geom_rgba[number]
+        red, green, blue, opacity = np.clip(rgba, 0, 1).tolist()
+        if not opacity:
+            continue
+        vertices = triangles = None
+        if shape == "mesh":
+            vertices, triangles = _mesh(model, int(model.geom_dataid[number]))
+        yield Visual(links[int(model.geom_bodyid[number])], shape,
+                     _size(shape, model.geom_size[number].tolist()),
+                     pose(model.geom_pos[number], model.geom_quat[number]),
+                     (red, green, blue, opacity), vertices=vertices, triangles=triangles)
+
+
+def _size(shape: ShapeName, size: list[float]) -> tuple[float, ...]:
+    """MuJoCo has half edges and half lengths."""
+    if shape == "box":
+        return tuple(2 * x for x in size)
+    if shape in ("cylinder", "capsule"):
+        return size[0], 2 * size[1]
+    if shape == "mesh":
+        return 1.0, 1.0, 1.0
+    return tuple(size[:{"sphere": 1, "ellipsoid": 3, "plane": 2}[shape]])
+
+
+def _mesh(model: Any, number: int) -> tuple[np.ndarray, np.ndarray]:
+    first, count = int(model.mesh_vertadr[number]), int(model.mesh_vertnum[number])
+    face, faces = int(model.mesh_faceadr[number]), int(model.mesh_facenum[number])
+    return (np.array(model.mesh_vert[first:first + count], dtype=np.float32),
+            np.array(model.mesh_face[face:face + faces], dtype=np.int32))
+
+
+_JOINT, _NO_DYNAMICS, _FIXED, _AFFINE, _NONE = 0, 0, 0, 1, 0
+"""MuJoCo's numbers: transmission by a joint, no activation, a constant gain, an affine bias."""
+
+
+def compiled_actuators(model: Any, joints: Mapping[int, str], notes: Notes) -> Iterator[Actuator]:
+    """Those on joints with one coordinate, given by number and name; others are noted."""
+    for k in range(int(model.nu)):
+        name = model.actuator(k).name or f"actuator{k}"
+        number = int(model.actuator_trnid[k][0])
+        plain = (model.actuator_trntype[k] == _JOINT and number in joints
+                 and model.actuator_dyntype[k] == _NO_DYNAMICS
+                 and model.actuator_gaintype[k] == _FIXED
+                 and model.actuator_biastype[k] in (_NONE, _AFFINE))
+        if not plain:
+            notes.add("actuator ignored", name)
+            continue
+        affine = model.actuator_biastype[k] == _AFFINE
+        b0, b1, b2 = model.actuator_biasprm[k][:3].tolist() if affine else (0.0, 0.0, 0.0)
+        yield Actuator(
+            name, joints[number], float(model.actuator_gainprm[k][0]), (b0, b1, b2),
+            float(model.actuator_gear[k][0]),
+            _range(model.actuator_ctrllimited[k], model.actuator_ctrlrange[k]),
+            _range(model.actuator_forcelimited[k], model.actuator_forcerange[k]))
+
+
+def _range(limited: Any, bounds: Any) -> tuple[float, float]:
+    low, high = bounds.tolist()
+    return (low, high) if limited else (-math.inf, math.inf)
+
 
 _IGNORED = (
     ("tendon", "ntendon", "tendon"),
@@ -261,7 +348,7 @@ def _gravity(model: Any) -> np.ndarray:
 
 
 def _note(model: Any, notes: Notes) -> None:
-    """What the compiled model has and a tree of rigid bodies has not."""
+    """What a tree of rigid bodies cannot say of the compiled model."""
     for kind, size, accessor in _IGNORED:
         for number in range(int(getattr(model, size))):
             named = getattr(model, accessor)(number).name if accessor else ""

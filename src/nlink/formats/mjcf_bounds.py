@@ -17,7 +17,7 @@ from nlink.formats.safe_xml import Notes, parse_xml
 
 MAX_DEPTH = 1000
 """Bodies nest in MJCF, so a chain of links is as deep as it is long."""
-MOST = 20_000
+MOST_ELEMENTS = 20_000
 """Elements with all their copies: MuJoCo's compiler takes a time that is quadratic in these."""
 SIDE = 8192
 """Rows or columns of a height field or a texture."""
@@ -26,7 +26,7 @@ COPIED = {"replicate": ("count",), "composite": ("count",), "flexcomp": ("count"
           "flex": ("cellcount",)}
 """Elements that stand for many, and the attributes that say how many."""
 COUNTS: dict[str, int] = {
-    **dict.fromkeys(("nkey", "nuserdata", "actdim", "nsample", "dim"), MOST),
+    **dict.fromkeys(("nkey", "nuserdata", "actdim", "nsample", "dim"), MOST_ELEMENTS),
     **dict.fromkeys(("nrow", "ncol", "width", "height"), SIDE)}
 """Attributes that are numbers of something, and their bounds; those called nuser_... are more."""
 
@@ -42,8 +42,8 @@ def mjcf_root(text: str, origin: str, notes: Notes, *, includes: bool) -> tuple[
         element, where, copies = waiting.pop()
         for each, often in _copied(element, where, copies):
             made += often
-            if not made <= MOST:
-                raise ValueError(f"{where}: more than {MOST} elements with all copies and "
+            if not made <= MOST_ELEMENTS:
+                raise ValueError(f"{where}: more than {MOST_ELEMENTS} elements with all copies and "
                                  "includes, which MuJoCo takes too long to compile")
             if each.tag not in ("include", "model") or not each.get("file"):
                 continue
@@ -85,7 +85,8 @@ def _product(text: str) -> float:
 
 
 def _names_files(root: Element, origin: str) -> bool:
-    """Whether there are files to be read, as meshes; what is no plain file could have no end."""
+    """Whether there are files to be read, such as meshes. One that is not regular may never
+    end."""
     home = Path(origin).parent
     places = [home, *(home / value for element in root.iter("compiler")
                       for key, value in element.attrib.items() if key.endswith("dir"))]

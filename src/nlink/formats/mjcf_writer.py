@@ -277,7 +277,7 @@ def _pose(pose: Pose) -> dict[str, str]:
 
 
 def mjcf_losses(description: Description) -> list[str]:
-    """What a description has and our MJCF has not, one line for each kind."""
+    """What our MJCF cannot say of a description, one line for each kind."""
     plan = _Plan.of(description)
     joints = [joint for joint in description.joints if joint.type.nv]
     massive = [link for link in description.links if link.mass]

@@ -10,6 +10,7 @@ from dataclasses import Field, fields
 from typing import Any
 
 from nlink.model.joints import DEFINED, JointType
+from nlink.model.names import did_you_mean
 
 PART_KEYS = {"joint", "joint_name", "axis", "pitch", "friction", "armature", "limits", "mimic",
              "actuated", "motor"}
@@ -85,4 +86,7 @@ def check_keys(table: Mapping[str, Any], keys: set[str]) -> None:
     """Refuse a table with a key that means nothing."""
     unknown = sorted(set(table) - keys)
     if unknown:
-        raise ValueError(f"unknown key {unknown[0]!r}, expected some of {', '.join(sorted(keys))}")
+        hint = "; the length d of other libraries is b here" if (
+            unknown[0] == "d" and "b" in keys) else did_you_mean(unknown[0], keys)
+        raise ValueError(f"unknown key {unknown[0]!r}, expected some of "
+                         f"{', '.join(sorted(keys))}{hint}")

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import io
 import sys
+from codecs import getincrementaldecoder
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
+from nlink.model.names import counted
+
 _NPY_MAGIC = b"\x93NUMPY"
+LONGEST_STREAM = 2**28
+"""Bytes of what is no file, at most: it may have no end."""
+PIECE = 2**16
 
 
 def read_table(source: str, widths: Sequence[int], what: str) -> list[np.ndarray]:
@@ -27,8 +34,14 @@ def read_rows(source: str) -> np.ndarray:
 
     CSV may start with a line of column names; lines that start with # are comments.
     """
-    data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
     name = _source_name(source)
+    if source == "-":
+        data = _read_stream(sys.stdin.buffer, name)
+    elif Path(source).is_file():
+        data = Path(source).read_bytes()
+    else:
+        with Path(source).open("rb") as stream:
+            data = _read_stream(stream, name)
     table = _read_npy(data, name) if data.startswith(_NPY_MAGIC) else _read_csv(data, name)
     if table.ndim == 1:
         table = table[np.newaxis]
@@ -40,6 +53,26 @@ def read_rows(source: str) -> np.ndarray:
         raise ValueError(f"{name}: state {row + 1} has {table[row, column]} in column "
                          f"{column + 1}, expected finite numbers")
     return table
+
+
+def _read_stream(stream: BinaryIO, name: str) -> bytes:
+    """All of a pipe or a device, which may have no end: what is no table is refused at once."""
+    pieces: list[bytes] = []
+    decoder, size = getincrementaldecoder("utf-8")(), 0
+    while piece := stream.read(PIECE):
+        pieces.append(piece)
+        size += len(piece)
+        if not pieces[0].startswith(_NPY_MAGIC):
+            try:
+                text = decoder.decode(piece)
+            except UnicodeDecodeError:
+                text = "\0"
+            if "\0" in text:
+                raise ValueError(f"{name}: neither UTF-8 text nor NPY")
+        if size > LONGEST_STREAM:
+            raise ValueError(f"{name}: more than {LONGEST_STREAM // 2**20} MiB, expected a file "
+                             "for as many states")
+    return b"".join(pieces)
 
 
 def _source_name(source: str) -> str:
@@ -55,9 +88,9 @@ def read_numbers(name: str, text: str, size: int) -> np.ndarray:
     try:
         values = np.array([float(part) for part in text.split(",")])
     except ValueError:
-        raise ValueError(f"{name}: {text!r}, expected {size} numbers with commas between") from None
+        raise ValueError(f"{name}: {text!r}, expected {_many(size)}") from None
     if len(values) != size:
-        raise ValueError(f"{name}: {len(values)} numbers, expected {size}")
+        raise ValueError(f"{name}: {counted(len(values), 'number')}, expected {size}")
     if not np.isfinite(values).all():
         raise ValueError(f"{name}: {text!r}, expected finite numbers")
     return values
@@ -102,3 +135,7 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _many(size: int) -> str:
+    return "a number" if size == 1 else f"{size} numbers with commas between"

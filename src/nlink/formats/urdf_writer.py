@@ -47,7 +47,7 @@ def xml_text(root: Element) -> str:
 
 
 def urdf_losses(description: Description) -> list[str]:
-    """What a description has and URDF has not, one line for each kind."""
+    """What URDF cannot say of a description, one line for each kind."""
     lost = []
     if description.gravity != EARTH:
         lost.append(f"gravity {description.gravity}: URDF has none, and a reader takes {EARTH}")
@@ -113,7 +113,7 @@ def _changed(description: Description) -> list[str]:
 
 
 def loop_losses(description: Description) -> list[str]:
-    """What of closed chains a format of trees has not: loops, home, joints without a motor."""
+    """What a tree format cannot say about loops: the loops, home, joints without a motor."""
     loops = [loop.name for loop in description.loops]
     passive = [joint.name for joint in description.joints if not joint.actuated]
     return [f"{what}: {len(names)} ({first_few(names)})" for what, names in (

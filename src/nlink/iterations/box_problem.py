@@ -21,17 +21,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nlink.iterations.text import Column, State, equal, largest, total
+from nlink.iterations.iteration import Column, State, equal, largest, total
 from nlink.scalars.functions import Scalar, less, less_equal, where
 
-PATIENCE = 3.0
+PIVOT_PATIENCE = 3.0
 """Pivots that change all wrong modes without making them fewer, before one at a time."""
 PIVOTS = 10_000
 """Pivots after which there is no solution to be found, because a number is not finite."""
 UNSOLVED = 9.0
 """The status of a process then: "not converged"."""
 
-CELLS = {"fewest": math.inf, "patience": PATIENCE, "pivots": 0.0}
+CELLS = {"fewest": math.inf, "patience": PIVOT_PATIENCE, "pivots": 0.0}
 """What a search remembers: the fewest wrong modes, tries left, and pivots made."""
 
 
@@ -53,14 +53,8 @@ def proposed_mode(mode: Scalar, hold: Scalar, force: Scalar, response: Scalar, l
     return where(sliding(mode), stopped, released)
 
 
-def begin_search(s: State, first: Any) -> State:
-    """The cells of a search that begins where `first` holds."""
-    return s.replace(**{name: where(first, value, s[name]) for name, value in CELLS.items()})
-
-
-def pivot(s: State, modes: Column, proposed: Column, searching: Any, given: Any,
-          ) -> tuple[State, Column, Any]:
-    """One pivot where `searching` holds: the new modes, and whether none was wrong.
+def pivot(s: State, modes: Column, proposed: Column, given: Any) -> tuple[State, Column, Any]:
+    """One pivot: the new modes, and whether none was wrong.
 
     Other elements of the columns are the same in both. A pivot with too many before it ends
     its process.
@@ -69,11 +63,8 @@ def pivot(s: State, modes: Column, proposed: Column, searching: Any, given: Any,
     rank = wrong / (given.index + 1.0)
     count, first = total(wrong), largest(rank)
     fewer = less(count, s.fewest)
-    patience = where(fewer, PATIENCE, s.patience - 1.0)
+    patience = where(fewer, PIVOT_PATIENCE, s.patience - 1.0)
     chosen = less(0.0, wrong) & (less_equal(0.0, patience) | equal(rank, first))
-    lost = searching & less(PIVOTS, s.pivots)
-    s = s.replace(fewest=where(searching & fewer, count, s.fewest),
-                  patience=where(searching, patience, s.patience),
-                  pivots=where(searching, s.pivots + 1.0, s.pivots),
-                  status=where(lost, UNSOLVED, s.status))
-    return s, where(searching & chosen, proposed, modes), searching & equal(count, 0.0)
+    s = s.replace(fewest=where(fewer, count, s.fewest), patience=patience, pivots=s.pivots + 1.0,
+                  status=where(less(PIVOTS, s.pivots), UNSOLVED, s.status))
+    return s, where(chosen, proposed, modes), equal(count, 0.0)

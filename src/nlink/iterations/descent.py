@@ -14,7 +14,8 @@ point that is stationary. Far from zero residuals bend the way: a step of this l
 comes no closer is taken back and d is made larger, else smaller.
 
 The programs that are called know the mechanics: `given.move(d, y)` makes the step and
-`given.begin(k, y)` gives the point to start from for the k-th time.
+`given.begin(k, y)` gives the point to start from for the k-th time, up to `given.start_limit`
+times. What a process has found is in its record: nothing is due on the way.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nlink.iterations.text import Layout, State, equal, kept, totals, when
+from nlink.iterations.iteration import Layout, State, equal, kept, totals, when
 from nlink.scalars.functions import less, less_equal, minimum, where
 
 DAMPING, FLOOR = 0.03, 1e-8
 """What multiplies |r|^2 in the damping, and the damping left at a solution."""
-LONG = 25
+STEPS_OF_START = 25
 """Steps that a start may take."""
 SETTLING = 8
 """How many times as many, where something else is wanted beside."""
@@ -37,7 +38,7 @@ SHORTEST_MOVE = 1e-10
 """A step that moves no coordinate further leads nowhere."""
 ROUNDING = 1e-13
 """A step of the last descent that lowers |r|^2 by no more is the last one."""
-PATIENCE = 3000
+STEPS_OF_LAST = 3000
 """Steps of the last descent, to a stationary point."""
 HARDER, EASIER, HARDEST = 4.0, 0.5, 1e30
 """How d changes in it, and what it does not exceed."""
@@ -58,18 +59,17 @@ class Descent:
 
     def __init__(self, coordinates: int, *, settles: bool = False) -> None:
         self.coordinates, self.settles = coordinates, settles
-        self.long = float(LONG * SETTLING if settles else LONG)
+        self.long = float(STEPS_OF_START * SETTLING if settles else STEPS_OF_START)
         self.layout = Layout(
             ("y", "best"),
-            {"t": 0.0, "starts": 0.0, "fresh": 1.0, "tried": 0.0, "steps": 0.0, "window": 0.0,
+            {"starts": 0.0, "fresh": 1.0, "tried": 0.0, "steps": 0.0, "window": 0.0,
              "before": math.inf, "least": math.inf, "last": 0.0, "home": 0.0,
              "damping": DAMPING},
             (), ("status",))
 
     def step(self, s: State, given: Any) -> State:
         """One step of one start."""
-        fresh = less(0.0, s.fresh)
-        s = when(fresh, s, lambda s: s.replace(y=where(fresh, given.begin(s.starts, s.y), s.y)))
+        s = when(less(0.0, s.fresh), s, lambda s: s.replace(y=given.begin(s.starts, s.y)))
         new = kept(given.move(s.damping, s.y))
         cost, error, moved = totals(*(where(equal(given.index, float(self.coordinates + k)), new,
                                             0.0) for k in range(3)))
@@ -88,11 +88,11 @@ class Descent:
         still, last = less_equal(moved, SHORTEST_MOVE), less(0.0, s.last)
         worse = last & ~better & ~less(0.0, s.home)
         given_up = (slow | still | less_equal(self.long, s.tried)) & ~solved & ~last
-        over = given_up & less_equal(given.most, s.starts + 1.0)
+        over = given_up & less_equal(given.start_limit, s.starts + 1.0)
         again = given_up & ~over
         # `home` says that y is the best point, to be left by a shorter step
         still = still | better & less(gained, ROUNDING * cost)
-        ended = last & (still | less_equal(float(PATIENCE), s.tried))
+        ended = last & (still | less_equal(float(STEPS_OF_LAST), s.tried))
         status = where(ended, where(still, OUTCOME["stationary"], OUTCOME["not converged"]), 0.0)
         status = where(solved, OUTCOME["solved"], status)
         status = where(finite, status, OUTCOME["not finite"])
@@ -104,7 +104,3 @@ class Descent:
             starts=s.starts + where(again, 1.0, 0.0), fresh=where(again, 1.0, 0.0),
             tried=where(given_up, 0.0, s.tried), window=where(given_up, 0.0, s.window),
             before=where(given_up, math.inf, s.before))
-
-    def output(self, s: State, given: Any) -> Any:
-        """Never due: what a process has found is in its record."""
-        return s.best

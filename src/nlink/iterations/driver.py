@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from nlink.iterations.text import Iteration, State
+from nlink.iterations.iteration import Iteration, State, WithOutputs
 
 Array = np.ndarray
+NO_TIMES = np.empty(0)
 
 
 @dataclass
@@ -31,9 +32,10 @@ class Outcome:
     """Entries of the log: when, which mark, and the column."""
 
 
-def drive(iteration: Iteration, given: Mapping[str, Any], start: Mapping[str, Any], times: Array, *,
-          dense: bool) -> Outcome:
-    """Run a process until its status says that it has ended, or all outputs are written.
+def drive(iteration: Iteration, given: Mapping[str, Any], start: Mapping[str, Any],
+          times: Array = NO_TIMES, *, dense: bool = False) -> Outcome:
+    """Run a process until its status says that it has ended, or all outputs are written, if
+    there are any.
 
     `start` are the cells and columns that do not begin as the layout says, y among them; `given`
     the numbers and functions that the text asks for; `discrete` of the elements, the last ones,
@@ -44,26 +46,29 @@ def drive(iteration: Iteration, given: Mapping[str, Any], start: Mapping[str, An
     cells = {**layout.cells, **dict.fromkeys(layout.brief_cells, 0.0)} | dict(start)
     state = State({name: np.float64(cells[name]) for name in cells if name != "y"} | {
         name: np.zeros(size) for name in (*layout.columns, *layout.brief_columns)} | {"y": y})
-    discrete = given.get("discrete", 0)
+    discrete, outputs = given.get("discrete", 0), iteration if isinstance(
+        iteration, WithOutputs) else None
+    ends = {"begin": times[0], "final": times[-1]} if outputs else {}
     space = SimpleNamespace(**{
         "share": 1.0 / (size - discrete), "index": np.arange(size), "discrete": discrete,
-        "continuous": size - discrete, "begin": times[0], "final": times[-1], **given})
+        "continuous": size - discrete, **ends, **given})
     if "restore" not in given:
         space.restore = lambda time, column: column
     outcome = Outcome(np.full((len(times), size), np.nan), state, 0)
-    outcome.out[0] = y
+    outcome.out[:1] = y
     following = 1
     with np.errstate(all="ignore"):
         while not outcome.status:
-            space.due = times[following]
-            space.stop = times[-1] if dense else space.due
+            if outputs:
+                space.due = times[following]
+                space.stop = times[-1] if dense else space.due
             state = iteration.step(state, space)
             if layout.marks and state["marked"] > 0:
                 outcome.log += [(float(state["mark_time"]), k, np.array(state["mark"]))
                                 for k, name in enumerate(layout.marks) if state[name] > 0]
-            while following < len(times) and times[following] <= state["t"]:
+            while outputs and following < len(times) and times[following] <= state["t"]:
                 space.due = times[following]
-                outcome.out[following] = iteration.output(state, space)
+                outcome.out[following] = outputs.output(state, space)
                 following += 1
             outcome.status = int(state["status"]) or int(following == len(times))
     outcome.state = state

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nlink.iterations.event_search import LANDING, LOOKING, ORDINARY, PROBING, EventSearch
+from nlink.iterations.iteration import State, equal, when
 from nlink.iterations.switching import BEGINNING, Switching
-from nlink.iterations.text import State, equal, when
 from nlink.iterations.triggers import AT_REST, ENDS, SHORTEST, TOUCHING, Trigger
 from nlink.scalars.functions import Scalar, less, where
 
@@ -44,14 +44,14 @@ class EventHandling:
             f"{name}{i}": math.nan for name in ("base", "impact")
             for i in range(len(self.triggers))} | dict(switching.cells if switching else {})
 
-    def start(self, s: State, fresh: Any, given: Any) -> State:
+    def start(self, s: State, given: Any) -> State:
         """The values of g where a trajectory begins."""
         changes = {}
         for i, (each, g) in enumerate(zip(self.triggers, self._watch(s.t, s.y, given),
                                           strict=True)):
             base = s[f"base{i}"]
             first = where(equal(g, 0.0), TOUCHING, g) if each.bounds else g
-            changes[f"base{i}"] = where(fresh & ~equal(base, base), first, base)
+            changes[f"base{i}"] = where(equal(base, base), base, first)
         return s.replace(**changes)
 
     def _watch(self, t: Scalar, y: Any, given: Any) -> Sequence[Scalar]:
@@ -75,16 +75,13 @@ class EventHandling:
         s = s.replace(examined=where(plain, 0.0, s.examined), **{
             f"base{i}": where(plain, each.base(g[i]), s[f"base{i}"])
             for i, each in enumerate(self.triggers)})
-        if self.switching:  # what has settled in this step of the text is yet to be logged
-            settled = less(0.0, s.marked) & ~attempt.ready
-            s = s.replace(slack=where(plain, slack, s.slack), **{name: where(
-                settled, s[name], 0.0) for name in (*self.marks, "bounced", "marked")})
-        else:
-            s = s.replace(**dict.fromkeys(self.marks, 0.0), bounced=0.0, marked=0.0)
+        if self.switching:
+            s = s.replace(slack=where(plain, slack, s.slack))
+        s = s.replace(**dict.fromkeys((*self.marks, "bounced", "marked"), 0.0))
         s = when(crossing | probing, s, lambda s: self.search.bracket(
-            s, trial, g, slack, crossing, probing, hit, given))
+            s, trial, g, slack, crossing, hit, given))
         s = when(landing, s, lambda s: self._land(
-            s, attempt, trial, g, slack, hits, ends, landing, given))
+            s, attempt, trial, g, slack, hits, ends, given))
         # a landing is a step if it ends the trajectory, or if the state jumps or its modes do
         stepping = landing & (less(0.0, s.bounced) | less(0.0, s.status))
         if self.switching:
@@ -92,21 +89,20 @@ class EventHandling:
         return s, plain, stepping
 
     def _land(self, s: State, attempt: Attempt, trial: Trial, g: Sequence[Scalar], slack: Any,
-              hits: Sequence[Any], ends: Any, landing: Any, given: Any) -> State:
+              hits: Sequence[Any], ends: Any, given: Any) -> State:
         """Which events happen at a landing, and what they do.
 
         Of several impacts at once the first is computed, and the others follow from the next
         step on, where they have still to be crossed.
         """
         bounced, status, changes, struck = 0.0, s.status, {}, np.False_
-        for i, (each, hit) in enumerate(zip(self.triggers, hits, strict=True)):
-            act, base, value = landing & hit, s[f"base{i}"], each.base(g[i])
-            moved = landing
+        for i, (each, act) in enumerate(zip(self.triggers, hits, strict=True)):
+            value = each.base(g[i])
             if each.action == "bounce":
                 free = equal(bounced, 0.0)
-                moved, act = landing & ~(act & ~free), act & free
+                value, act = where(act & ~free, s[f"base{i}"], value), act & free
                 bounced = where(act, 1.0, bounced)
-                resting = less(trial.time - s[f"impact{i}"], SHORTEST * given.least)
+                resting = less(trial.time - s[f"impact{i}"], SHORTEST * self.search.least(s, given))
                 status = where(act & resting, AT_REST, status)
                 changes[f"impact{i}"] = where(act, trial.time, s[f"impact{i}"])
                 value = where(act, TOUCHING, value)
@@ -115,41 +111,34 @@ class EventHandling:
                 value = where(act, TOUCHING, value)
             elif each.action in ENDS:
                 status = where(act, ENDS[each.action], status)
-            changes[f"act{i}"] = where(act, 1.0, s[f"act{i}"])
-            changes[f"base{i}"] = where(moved, value, base)
-        stepping = landing & (less(0.0, bounced) | less(0.0, status))
-        fresh = landing & less(0.0, bounced)
+            changes[f"act{i}"], changes[f"base{i}"] = where(act, 1.0, 0.0), value
+        fresh = less(0.0, bounced)
+        stepping = fresh | less(0.0, status)
         if self.switching:  # after a jump all rates may be others
-            settles = landing & (ends | less(0.0, bounced) | struck)
-            s = s.replace(struck=where(landing & struck, 1.0, s.struck))
-            stepping, fresh = stepping | settles, fresh | settles
-            s = s.replace(slack=where(landing, slack, s.slack),
+            settles = ends | fresh | struck
+            stepping, fresh = stepping | settles, settles
+            s = s.replace(slack=slack, struck=where(struck, 1.0, s.struck),
                           settling=where(settles, BEGINNING, s.settling))
         return s.replace(
-            **changes, bounced=where(landing, bounced, s.bounced), status=status,
-            examined=where(landing, where(stepping, 0.0, trial.size), s.examined),
-            phase=where(landing, ORDINARY, s.phase),
-            fresh=where(fresh, 1.0, s.fresh),
-            mark=attempt.new, mark_time=trial.time, marked=where(landing, 1.0, s.marked))
+            **changes, bounced=bounced, status=status, phase=ORDINARY,
+            examined=where(stepping, 0.0, trial.size), fresh=where(fresh, 1.0, s.fresh),
+            mark=attempt.new, mark_time=trial.time, marked=1.0)
 
-    def settle(self, s: State, settling: Any, method: Method, given: Any) -> State:
+    def settle(self, s: State, method: Method, given: Any) -> State:
         """After an impact, if there was one: which modes follow. It is logged when it is known."""
         assert self.switching is not None
         s = self.rebound(s, method, given)
-        s = s.replace(**{name: where(settling, 0.0, s[name]) for name in (*self.marks, "marked")})
+        s = s.replace(**dict.fromkeys((*self.marks, "marked"), 0.0))
         s = self.switching.settle(s, method, given)
-        found = less(0.0, s.switched)
         if not self.triggers:
             return s
 
         def begin(s: State) -> State:
-            g, changes = given.watch(s.t, s.y), {}
-            for i, each in enumerate(self.triggers):
-                if each.action == "hold" or not each.bounds:
-                    changes[f"base{i}"] = where(found & settling, each.base(g[i]), s[f"base{i}"])
-            return s.replace(**changes)
+            g = given.watch(s.t, s.y)
+            return s.replace(**{f"base{i}": each.base(g[i]) for i, each in enumerate(self.triggers)
+                                if each.action == "hold" or not each.bounds})
 
-        return when(found & settling, s, begin)
+        return when(less(0.0, s.switched), s, begin)
 
     def rebound(self, s: State, method: Method, given: Any) -> State:
         """The state after the impact that the last step landed on, if it did, and all that was
@@ -160,12 +149,11 @@ class EventHandling:
 
         def jump(s: State) -> State:
             after = given.impact(s.t, s.y, [s[name] for name in self.acts])
-            s = s.replace(y=where(bounced, after, s.y))
+            s = s.replace(y=after, bounced=0.0)
             if method.adaptive:
-                s = s.replace(h=where(bounced, 0.0, s.h))
+                s = s.replace(h=0.0)
             s, g = method.forget(s, bounced), self._watch(s.t, s.y, given)
-            return s.replace(bounced=0.0, **{
-                f"base{i}": where(bounced, g[i], s[f"base{i}"])
-                for i, each in enumerate(self.triggers) if not each.bounds})
+            return s.replace(**{f"base{i}": g[i] for i, each in enumerate(self.triggers)
+                                if not each.bounds})
 
         return when(bounced, s, jump)

@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from nlink.iterations.iteration import State, equal
 from nlink.iterations.switching import Switching
-from nlink.iterations.text import State, equal
 from nlink.iterations.triggers import PROBES, TOUCHING, Trigger
 from nlink.scalars.functions import Scalar, less, less_equal, maximum, minimum, where
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 ORDINARY, PROBING, LANDING, LOOKING = 0.0, 1.0, 2.0, 3.0
 """What a step is: like any other; to narrow a bracket; to land; to a limit's lowest point."""
+ROUNDINGS = 16 * 2.0**-52
+"""What events are located to, of a time."""
 
 
 class EventSearch:
@@ -48,6 +50,12 @@ class EventSearch:
                                     "probes", "side"), 0.0) | {
             f"{name}{i}": math.nan for name in ("low", "high") for i in range(len(self.triggers))}
 
+    def least(self, s: State, given: Any) -> Scalar:
+        """How closely an event is located: within `given.least`, 16 roundings of the longest time.
+        Where there are samples it is those of the next one, so that steps do not depend on how
+        long they go on."""
+        return ROUNDINGS * (abs(s.tick) + abs(s.tick - s.t)) if "tick" in s else given.least
+
     def ordinary(self, s: State) -> Any:
         return equal(s.phase, ORDINARY)
 
@@ -59,8 +67,8 @@ class EventSearch:
 
     def look(self, s: State, attempt: Attempt, trial: Trial, g: Sequence[Scalar], slack: Any,
              passed: Any, looked: Any, given: Any) -> tuple[State, Any]:
-        """Steps of `passed` but for those with a lowest point that is yet to be looked at; where
-        there was nothing (`looked`), the step is examined up to there."""
+        """Passed steps, but for those that may dip below zero and are looked at first: where
+        nothing was found (`looked`), the step is examined up to its lowest point."""
         if not self.limits and not self.switching:
             return s, passed
         s = s.replace(**{f"base{i}": where(looked, each.base(g[i]), s[f"base{i}"])
@@ -84,15 +92,16 @@ class EventSearch:
         return s, passed & ~below
 
     def bracket(self, s: State, trial: Trial, g: Sequence[Scalar], slack: Any, crossing: Any,
-                probing: Any, hit: Any, given: Any) -> State:
-        """Narrow the bracket (near, far) by what the last try showed, and choose the next."""
-        farther, nearer = crossing | (probing & hit), probing & ~hit
+                hit: Any, given: Any) -> State:
+        """Narrow the bracket (near, far) by what the last try showed, and choose the next; where
+        a step is `crossing`, it is the first try."""
+        farther, nearer = crossing | hit, ~(crossing | hit)
         side = where(crossing, 0.0, s.side)
         # Illinois: an end that stays twice in a row counts half
         stale_low, stale_high = farther & less(0.0, side), nearer & less(side, 0.0)
         near = where(crossing, s.examined, where(nearer, trial.size, s.near))
         far, tfar = where(farther, trial.size, s.far), where(farther, trial.time, s.tfar)
-        probes = where(crossing, 0.0, where(probing, s.probes + 1.0, s.probes))
+        probes = where(crossing, 0.0, s.probes + 1.0)
         width = far - near
         guess, middle, ends = far, near + 0.5 * width, {}
         for i, each in enumerate(self.triggers):
@@ -110,13 +119,12 @@ class EventSearch:
             guess = minimum(near + width * share, guess)
         guess = where(less(float(PROBES), probes), middle, guess)
         # a try next to an end closes the bracket, if the guess was good
-        nudge = 0.5 * given.least
+        least = self.least(s, given)
+        nudge = 0.5 * least
         guess = maximum(minimum(guess, far - nudge), near + nudge)
-        found, seeking = less_equal(width, given.least), crossing | probing
-        phase = where(found, LANDING, PROBING)
-        changes = {
-            "side": where(farther, where(crossing, 0.0, 1.0), where(nearer, -1.0, s.side)),
-            "probe": where(found, far, guess), "tprobe": where(found, tfar, s.t + guess),
-            "phase": phase}
-        return s.replace(near=near, far=far, tfar=tfar, probes=probes, **ends, **{
-            name: where(seeking, value, s[name]) for name, value in changes.items()})
+        found = less_equal(width, least)
+        return s.replace(
+            near=near, far=far, tfar=tfar, probes=probes, **ends,
+            side=where(farther, where(crossing, 0.0, 1.0), -1.0),
+            probe=where(found, far, guess), tprobe=where(found, tfar, s.t + guess),
+            phase=where(found, LANDING, PROBING))

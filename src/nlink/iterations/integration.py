@@ -8,7 +8,6 @@ at a step before it is taken. Each method says in its own file how it steps; see
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -17,10 +16,11 @@ import numpy as np
 
 from nlink.iterations import projection
 from nlink.iterations.event_handling import EventHandling
+from nlink.iterations.iteration import Column, Layout, State, equal, total, totals, when
 from nlink.iterations.rules import inverse_root, larger, mean_root, smaller, tolerance
 from nlink.iterations.sampling import WAITING, Sampling
-from nlink.iterations.text import Column, Layout, State, equal, total, totals, when
 from nlink.scalars.functions import Scalar, less, less_equal, maximum, where
+from nlink.scalars.primitives import divide
 
 STATUS = {"running": 0, "done": 1, "not finite": 2, "step too small": 3, "too many steps": 4,
           "event": 5, "limit reached": 6, "at rest on a limit": 7, "not closed": 8,
@@ -60,11 +60,28 @@ class Attempt:
     """The step really tried, if the method decides that itself."""
 
 
+@dataclass(frozen=True)
+class StepCost:
+    """What a step costs, in evaluations of the rates."""
+
+    evaluations: int = 0
+    """Those of every step."""
+    stages: int = 0
+    """Those of one sweep of an implicit method."""
+
+
+NEEDS = frozenset({"momenta", "derivatives", "history", "python"})
+"""What a method may need: momenta in place of rates; `factor` and `solve`, and so the derivatives
+of the rates; states or rates before the last step, which are lost by a jump; Python in every
+step, because its text cannot be recorded."""
+NOTHING_KEPT = Layout((), MappingProxyType({}))
+
+
 class Method(Protocol):
     """A method of integration.
 
-    1. `columns`, `cells`, `brief_columns`, `brief_cells` are what it keeps besides y, the state,
-       k0, its rate, and the cells of every integration; see `Layout`.
+    1. `layout` names what it keeps besides y, the state, k0, its rate, and the cells of every
+       integration.
     2. `attempt(s, trial, given)` tries a step from s.y, s.k0.
     3. `control(s, attempt, trial, accepted, rejected, given)` gives the state with `h`, the size
        of the next step, if it is `adaptive`.
@@ -77,30 +94,16 @@ class Method(Protocol):
 
     name: str
     adaptive: bool
-    interpolates: bool
-    canonical: bool
-    """Whether it wants momenta in place of rates."""
-    closes: bool
-    """Whether states can be projected onto closed loops after a step."""
-    compiles: bool
-    """Whether its text can be recorded; else it runs on floats only."""
     error_order: int
     """The error shrinks as h^(error_order + 1)."""
-    evaluations: int
-    """Evaluations of the rates that a step costs, besides those in sweeps."""
-    stages: int
-    """Evaluations in one sweep of an implicit method."""
-    stepwise: bool
+    interpolates: bool
+    needs: frozenset[str]
+    """Some of `NEEDS`."""
+    cost: StepCost
+    layout: Layout
+    decides_modes: bool
     """Whether it decides the modes of rates in each step, by a method `with_modes`; else they
     change at events."""
-    solves: bool
-    """Whether it calls `factor` and `solve`, and so needs the derivatives of the rates."""
-    remembers: bool
-    """Whether it needs states or rates before the last step; these are lost by a jump."""
-    columns: tuple[str, ...]
-    cells: Mapping[str, float]
-    brief_columns: tuple[str, ...]
-    brief_cells: tuple[str, ...]
 
     def with_modes(self) -> Method: ...
 
@@ -119,18 +122,15 @@ class Method(Protocol):
 
 
 class OneStep:
-    """What methods have in common that know no step before the one they make: fixed steps, and
-    no interpolant, unless a method says otherwise."""
+    """The base of methods that know no step before the one they make: fixed steps and no
+    interpolant, unless a method says otherwise."""
 
     name: str
-    evaluations: int
-    adaptive = interpolates = canonical = remembers = stepwise = solves = False
-    closes = compiles = True
-    error_order = stages = 0
-    columns: tuple[str, ...] = ()
-    brief_columns: tuple[str, ...] = ()
-    brief_cells: tuple[str, ...] = ()
-    cells: Mapping[str, float] = MappingProxyType({})
+    adaptive = interpolates = decides_modes = False
+    error_order = 0
+    needs: frozenset[str] = frozenset()
+    cost = StepCost()
+    layout = NOTHING_KEPT
 
     def with_modes(self) -> Method:
         raise NotImplementedError
@@ -164,13 +164,14 @@ class Integration:
         self.method, self.dense, self.projects, self.events = method, dense, projects, events
         self.sampling = sampling
         columns, brief = (projection.COLUMNS, projection.CELLS) if projects else ((), ())
+        kept = method.layout
         cells = {"t": 0.0, "h": 0.0, "fresh": 1.0, "steps": 0.0, "rejects": 0.0, "sweeps": 0.0,
-                 **method.cells, **(events.cells if events else {}),
+                 **kept.cells, **(events.cells if events else {}),
                  **(sampling.cells if sampling else {})}
         self.layout = Layout(
-            ("y", "k0", *method.columns, *(events.columns if events else ())), cells,
-            (*method.brief_columns, *columns, *(("mark",) if events else ())),
-            ("status", *method.brief_cells, *brief, *(("marked", "mark_time") if events else ())),
+            ("y", "k0", *kept.columns, *(events.columns if events else ())), cells,
+            (*kept.brief_columns, *columns, *(("mark",) if events else ())),
+            ("status", *kept.brief_cells, *brief, *(("marked", "mark_time") if events else ())),
             events.marks if events else ())
 
     def step(self, s: State, given: Any) -> State:
@@ -178,18 +179,17 @@ class Integration:
         s = s.replace(status=0.0)
         events = self.events
         if events is None or events.switching is None:
-            return self._integrate(s, np.True_, given)
+            return self._integrate(s, given)
         settling = events.switching.settling(s)
-        s = when(settling, s, lambda s: events.settle(s, settling, self.method, given))
-        return when(~settling, s, lambda s: self._integrate(s, ~settling, given))
+        s = when(settling, s, lambda s: events.settle(s, self.method, given))
+        return when(~settling, s, lambda s: self._integrate(s, given))
 
-    def _integrate(self, s: State, moving: Any, given: Any) -> State:
-        """One attempt where `moving` holds."""
-        s = when(less(0.0, s.fresh) & moving, s, lambda s: self._begin(s, moving, given))
+    def _integrate(self, s: State, given: Any) -> State:
+        """One attempt."""
+        s = when(less(0.0, s.fresh), s, lambda s: self._begin(s, given))
         trial = self._aim(s, given)
         attempt = self.method.attempt(s, trial, given)
         s, trial = attempt.state, attempt.trial or trial
-        attempt = replace(attempt, ready=attempt.ready & moving)
         if self.projects:  # a step is as good as its end
             attempt = replace(attempt, error=where(less(projection.OPEN, s.opening), math.inf,
                                                    attempt.error))
@@ -224,35 +224,34 @@ class Integration:
         column = given.restore(given.due, column)
         return self.sampling.output(s, column, given) if self.sampling else column
 
-    def _begin(self, s: State, moving: Any, given: Any) -> State:
+    def _begin(self, s: State, given: Any) -> State:
         """The rate at a state to start from, and the size of the first step if none is known
         [Hairer, Norsett, Wanner I, II.4]: from the sizes of the state, of its rate, and of a
         difference of rates."""
-        fresh = less(0.0, s.fresh) & moving
         if self.events:
             s = self.events.rebound(s, self.method, given)
         rate = given.rates(s.t, s.y)
         if self.events:
-            s = self.events.start(s, fresh, given)
-        s = s.replace(k0=where(fresh, rate, s.k0), fresh=where(moving, 0.0, s.fresh))
+            s = self.events.start(s, given)
+        s = s.replace(k0=rate, fresh=0.0)
         if not self.method.adaptive:
             return s
         scale = tolerance(given, s.y)
         y, slope = s.y / scale, s.k0 / scale
         d0, d1 = (mean_root(x, given) for x in totals(y * y, slope * slope))
-        unknown = fresh & equal(s.h, 0.0)
-        return when(unknown, s, lambda s: self._first(s, unknown, d0, d1, given))
+        return when(equal(s.h, 0.0), s, lambda s: self._first(s, d0, d1, given))
 
-    def _first(self, s: State, unknown: Any, d0: Scalar, d1: Scalar, given: Any) -> State:
+    def _first(self, s: State, d0: Scalar, d1: Scalar, given: Any) -> State:
         small = less(d0, 1e-5) | less(d1, 1e-5)
-        h0 = smaller(where(small, 1e-6, 0.01 * d0 / d1), given.stop - s.t)
+        # at rest d1 is 0: on floats, too, the side not chosen must be computed
+        h0 = smaller(where(small, 1e-6, divide(0.01 * d0, d1)), given.stop - s.t)
         further = given.rates(s.t + h0, s.y + h0 * s.k0)
         change = (further - s.k0) / tolerance(given, s.y)
         d2 = mean_root(total(change * change), given) / h0
         most = larger(d1, d2)
         h1 = where(less_equal(most, 1e-15), maximum(1e-6, 1e-3 * h0),
                    inverse_root(100.0 * most, self.method.error_order + 1))
-        return s.replace(h=where(unknown, smaller(100.0 * h0, h1), s.h))
+        return s.replace(h=smaller(100.0 * h0, h1))
 
     def _aim(self, s: State, given: Any) -> Trial:
         """The step to try: the size wanted, or what is left to the stop."""

@@ -2,8 +2,9 @@
 
 A step of integration leaves the unit quaternions and the closed states by its error. The former
 come back by one call, `given.restore(t, y)`. The latter solve equations: `given.close(t, y)` is a
-state that is closer to them by a step of Newton's, and a cell that says what it is still open by,
-in radians or sizes of the loops. It is called until that is nothing.
+state that is closer to them by a step of Newton's, and a cell that says how far the step went, in
+radians or sizes of the loops. It is called until a step is so short that the next one, which goes
+as its square, would be rounding.
 
 Near closed states one call is enough. Where Newton's steps do not lead to one the state stays open
 and the step that led there is rejected: a shorter one ends closer.
@@ -13,14 +14,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from nlink.iterations.text import Column, State, kept, when
-from nlink.scalars.functions import Scalar, less, where
+from nlink.iterations.iteration import Column, State, kept, when
+from nlink.scalars.functions import Scalar, less
 
 CALLS = 6
 """After so many a state is closed, or Newton's steps do not lead to one that is."""
-CLOSED, OPEN = 4e-15, 1e-8
-"""What a closed state may be open by at most before it is left alone, and after all calls:
-near singular configurations rounding moves states by more than the former."""
+CLOSED, OPEN = 1e-9, 1e-8
+"""How far the last step to a closed state goes at most, and how far if no more are tried."""
 
 COLUMNS, CELLS = ("restored",), ("opening",)
 """What the state of an integration has for this, forgotten after the step."""
@@ -38,7 +38,5 @@ def restored(s: State, time: Scalar, column: Column, given: Any) -> tuple[State,
 
 
 def _again(s: State, time: Scalar, given: Any) -> State:
-    wanted = less(CLOSED, s.opening)
     new, (opening,) = given.close(time, s.restored)
-    return s.replace(restored=where(wanted, new, s.restored),
-                     opening=where(wanted, opening, s.opening))
+    return s.replace(restored=new, opening=opening)

@@ -2,23 +2,29 @@
 
     Pass    columns get elementwise expressions, cells are sums or maxima of such: one pass
     Call    a program maps a cell, columns and further cells to a column, cells or shared numbers
-    When    statements that may be skipped where no process needs them
+    When    statements that may be skipped where no process needs them, and that change the
+            state of no other process
 
 Everything else is expressions: a node that depends on a column is one element of it, any other
 node is a cell. A back end that can print these three and scalar expressions runs every
 iteration. A column is never overwritten before all that reads it has been computed, but by
 `when`; reading the old one after that is refused.
+
+Temporary columns share memory: `share_columns` finds how long each of them is needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nlink.iterations.text import Iteration, Layout, State
+from nlink.iterations.iteration import Iteration, Layout, State, WithOutputs
 from nlink.scalars.graph import Graph, Node
 from nlink.scalars.traversal import reachable
+
+GIVEN = "given "
+"""How the names of nodes begin that are numbers a text is given."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,8 @@ class When:
     truth: Node
     body: list[Statement]
     merged: list[tuple[Node, Node, Node]]
-    """Cells, with their values after the body and without it."""
+    """Cells, with their values after the body (for processes that did not want it, those before)
+    and without it. Columns are merged where the body stores them."""
 
 
 Statement = Pass | Call | When
@@ -97,6 +104,10 @@ class Recorder(Graph):
         """Nodes that are a column in memory, by index, and the name of that memory."""
         self.stale: set[int] = set()
         """Nodes of columns that have been overwritten."""
+        self.current: dict[str, Node] = {}
+        """The node for what is in a memory now."""
+        self.condition: Node | None = None
+        """What holds for the processes whose state may change: the truths of all `when` around."""
         self._pending: list[tuple[Node, Node]] = []
         self._elementwise: dict[int, bool] = {}
         self._count = 0
@@ -113,7 +124,7 @@ class Recorder(Graph):
         """A node for what is in some column's memory now."""
         self._count += 1
         node = self.input(f"column {memory} {self._count}")
-        self.columns[node.index] = memory
+        self.columns[node.index], self.current[memory] = memory, node
         return node
 
     def fresh_cell(self) -> Node:
@@ -148,10 +159,13 @@ class Recorder(Graph):
             self._add(Pass(stores, list(reductions)))
 
     def _add(self, statement: Statement) -> None:
-        for node in reachable(reads(statement)):
+        self._expect_current(reachable(reads(statement)))
+        self.body.append(statement)
+
+    def _expect_current(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
             if node.index in self.stale:
                 raise ValueError(f"{node.name}: read after it was overwritten")
-        self.body.append(statement)
 
     def call(self, name: str, time: Any, column: Any, cells: Sequence[Any] = (), *more: Any,
              gives: Gives) -> Any:
@@ -170,9 +184,11 @@ class Recorder(Graph):
         return found if not first else (first[0], found) if found else first[0]
 
     def settle(self, state: State) -> State:
-        """All columns of a state in their own memory."""
+        """All columns of a state in their own memory, where the condition holds."""
         self._pass()
-        moved = {name: node for name, node in self._columns(state).items()
+        columns = self._columns(state)
+        self._expect_current(columns.values())
+        moved = {name: self._chosen(node, self.current[name]) for name, node in columns.items()
                  if self.columns.get(node.index) != name}
         if not moved:
             return state
@@ -188,18 +204,38 @@ class Recorder(Graph):
                 for name in (*self.layout.columns, *self.layout.brief_columns)}
 
     def when(self, truth: Node, state: State, change: Callable[[State], State]) -> State:
-        if truth.op == "const":
-            return change(state) if truth.value else state
+        if truth.op in ("true", "false"):
+            return change(state) if truth.op == "true" else state
         state = self.settle(state)
-        outer, self.body = self.body, []
+        outer, self.body, around = self.body, [], self.condition
+        # within another body it is those of both that change
+        self.condition = wanted = truth if around is None else around & truth
         after = self.settle(change(state))
         cells = [name for name in state if after[name] is not state[name]
                  and name not in self._columns(state)]
-        values = {name: self.fresh_cell() for name in cells}
-        body, self.body = self.body, outer
-        self._add(When(truth, body, [
-            (values[name], self.lift(after[name]), self.lift(state[name])) for name in cells]))
-        return after.replace(**values)
+        merged = [(self.fresh_cell(), self._chosen(after[name], state[name]),
+                   self.lift(state[name])) for name in cells]
+        body, self.body, self.condition = self.body, outer, around
+        self._add(When(wanted, body, merged))
+        return after.replace(**{name: value for name, (value, _, _) in zip(
+            cells, merged, strict=True)})
+
+    def _chosen(self, new: Any, old: Any) -> Node:
+        """The new value where the condition holds, else the old one, by one choice if the new
+        value is itself a choice between another and the old one."""
+        new, old, condition = self.lift(new), self.lift(old), self.condition
+        if condition is None:
+            return new
+        known = _parts(condition)
+        while new.op == "where":
+            truth, yes, no = new.args
+            if _parts(truth) <= known:  # it holds wherever the condition does
+                new = yes
+            elif no is old:
+                return self.where(truth if known <= _parts(truth) else condition & truth, yes, old)
+            else:
+                break
+        return self.where(condition, new, old)
 
     def finish(self, state: State) -> Recording:
         """What has been recorded, with this state at the end."""
@@ -208,6 +244,13 @@ class Recorder(Graph):
         self.settle(state)
         return Recording(self, self.body, {name: node for name, node in cells.items()
                                            if node.name != before[name]})
+
+
+def _parts(truth: Node) -> set[int]:
+    """The truths that must hold for one that is made of them by `&`."""
+    if truth.op == "logical_and":
+        return set[int]().union(*map(_parts, truth.args))
+    return {truth.index}
 
 
 def reads(statement: Statement) -> list[Node]:
@@ -236,7 +279,7 @@ class RecordedInputs:
         if name == "restore" and name not in programs:  # states stay where they belong
             return lambda time, column: column
         if name not in programs:
-            return recorder.input(f"given {name}")
+            return recorder.input(GIVEN + name)
         return lambda time, column, cells=(), *more: recorder.call(
             name, time, column, cells, *more, gives=programs[name])
 
@@ -247,16 +290,30 @@ class RecordedIteration:
 
     layout: Layout
     step: Recording
-    output: Recording
-    row: str
+    output: Recording | None = None
+    """None where nothing is ever due."""
+    row: str = ""
     """The memory of the column that is an output."""
 
+    @property
+    def recordings(self) -> tuple[Recording, ...]:
+        return (self.step,) if self.output is None else (self.step, self.output)
+
     def parts(self) -> tuple[Any, ...]:
-        """What decides the code that is made of it."""
+        """All that determines the compiled code."""
         layout = self.layout
         return (layout.columns, dict(layout.cells), layout.brief_columns, layout.brief_cells,
                 layout.marks, self.row, *((part.body, dict(part.cells))
-                                          for part in (self.step, self.output)))
+                                          for part in self.recordings))
+
+    def given(self) -> tuple[str, ...]:
+        """The numbers that the text reads, by name."""
+        names = set[str]()
+        for part in self.recordings:
+            read = [x for statement in flat(part.body) for x in reads(statement)]
+            names |= {str(x.name) for x in reachable([*read, *part.cells.values()])
+                      if x.op == "input"}
+        return tuple(sorted(x.removeprefix(GIVEN) for x in names if x.startswith(GIVEN)))
 
 
 def record(iteration: Iteration, programs: Mapping[str, Gives], discrete: int = 0,
@@ -265,9 +322,56 @@ def record(iteration: Iteration, programs: Mapping[str, Gives], discrete: int = 
     recorder = Recorder(iteration.layout, "step")
     given = RecordedInputs(recorder, programs, discrete)
     step = recorder.finish(iteration.step(recorder.start(), given))
+    if not isinstance(iteration, WithOutputs):
+        return RecordedIteration(iteration.layout, step)
     recorder = Recorder(iteration.layout, "output")
     state = recorder.start()
     column = recorder.keep(iteration.output(state, RecordedInputs(
         recorder, programs, discrete)))
     return RecordedIteration(iteration.layout, step, recorder.finish(state),
                              recorder.columns[column.index])
+
+
+def share_columns(recording: Recording, placed_already: Collection[str]) -> dict[str, int]:
+    """A number for each column that has no place yet; those never needed at the same time may
+    share one."""
+    names, body = recording.graph.columns, flat(recording.body)
+    ends: dict[str, int] = {}
+    for k, statement in enumerate(body):
+        for node in reachable([*reads(statement), *_written(statement)]):
+            name = names.get(node.index)
+            if name is not None and name not in placed_already:
+                ends[name] = k
+    placed: dict[str, int] = {}
+    busy: dict[int, str] = {}
+    for k, statement in enumerate(body):
+        for node in _written(statement):
+            name = names.get(node.index)
+            if name in ends and name not in placed:
+                # a pass reads an element before it writes it, a call does not
+                free = (p for p in range(len(names)) if p not in busy
+                        or ends[busy[p]] < k + isinstance(statement, Pass))
+                placed[name] = place = next(free)
+                busy[place] = name
+    return placed
+
+
+def flat(body: Sequence[Statement]) -> list[Statement]:
+    """All statements in order, the bodies after the test that they are in."""
+    found: list[Statement] = []
+    for each in body:
+        if isinstance(each, When):
+            found += [When(each.truth, [], []), *flat(each.body), When(each.truth, [], each.merged)]
+        else:
+            found.append(each)
+    return found
+
+
+def _written(statement: Statement) -> list[Node]:
+    match statement:
+        case Pass(stores, _):
+            return [column for column, _ in stores]
+        case Call(_, _, _, _, results):
+            return [x for x in results if isinstance(x, Node)]
+        case When():
+            return []

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from nlink.iterations.text import Column
+from nlink.iterations.iteration import Column
 from nlink.scalars.functions import (
     Scalar,
     float_bits,

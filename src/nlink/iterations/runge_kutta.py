@@ -13,18 +13,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from nlink.iterations.integration import Attempt, OneStep, Trial
+from nlink.iterations.integration import Attempt, OneStep, StepCost, Trial
+from nlink.iterations.iteration import Column, Layout, State, equal, total, totals
 from nlink.iterations.projection import restored
-from nlink.iterations.rules import (
-    inverse_root,
-    larger,
-    mean_root,
-    not_finite,
-    smaller,
-    tolerance,
-)
+from nlink.iterations.rules import inverse_root, larger, mean_root, not_finite, smaller, tolerance
 from nlink.iterations.tableau import Number, Tableau
-from nlink.iterations.text import Column, State, equal, total, totals
 from nlink.scalars.functions import Scalar, less, sqrt, where
 
 SAFETY, SHRINK, GROW = 0.9, 0.2, 6.0
@@ -52,11 +45,10 @@ class RungeKutta(StepControl):
     def __init__(self, tableau: Tableau) -> None:
         self.name, self.tableau = tableau.name, tableau
         self.adaptive, self.error_order = bool(tableau.errors), tableau.error_order
-        self.evaluations = len(tableau.b)
+        self.cost, self.interpolates = StepCost(len(tableau.b)), bool(tableau.dense)
         if tableau.dense:
-            self.interpolates = True
-            self.brief_columns = ("base", *(f"F{r}" for r in range(len(tableau.dense))))
-            self.brief_cells = ("begin", "length")
+            self.layout = Layout((), {}, ("base", *(f"F{r}" for r in range(len(tableau.dense)))),
+                                 ("begin", "length"))
 
     def attempt(self, s: State, trial: Trial, given: Any) -> Attempt:
         h, tableau = trial.size, self.tableau

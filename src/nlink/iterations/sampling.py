@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from nlink.iterations.iteration import Column, State, equal, when
 from nlink.iterations.rules import smaller
 from nlink.iterations.switching import BEGINNING
-from nlink.iterations.text import Column, State, equal, when
 from nlink.scalars.functions import Scalar, less_equal, where
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class Sampling:
         return {"ticks": 1.0, "tick": begin + self.period}
 
     def stop(self, s: State, given: Any) -> Scalar:
-        """Where steps must end: at the next sample, or where the driver says if that is before
-        it, or the same but for rounding."""
+        """Where a step must end: at the next sample or at the driver's stop, whichever comes
+        first; at the driver's stop if they differ by rounding alone."""
         same = less_equal(abs(given.stop - s.tick), given.least)
         return where(same, given.stop, smaller(s.tick, given.stop))
 
@@ -54,17 +54,15 @@ class Sampling:
 
         def jump(s: State) -> State:
             if self.asks:
-                free = reached & equal(s.status, 0.0)
-                s = s.replace(status=where(free, WAITING, s.status))
+                s = s.replace(status=where(equal(s.status, 0.0), WAITING, s.status))
             else:
-                s = s.replace(y=where(reached, given.sample(s.t, s.y), s.y))
+                s = s.replace(y=given.sample(s.t, s.y))
             if "settling" in s:  # forces have jumped, and may let go or hold what they did not
-                s = s.replace(settling=where(reached, BEGINNING, s.settling))
-            ticks = s.ticks + where(reached, 1.0, 0.0)
-            s = s.replace(ticks=ticks, fresh=where(reached, 1.0, s.fresh),
-                          tick=where(reached, given.begin + ticks * self.period, s.tick))
-            if method.adaptive and method.remembers:
-                s = s.replace(h=where(reached, 0.0, s.h))
+                s = s.replace(settling=BEGINNING)
+            ticks = s.ticks + 1.0
+            s = s.replace(ticks=ticks, fresh=1.0, tick=given.begin + ticks * self.period)
+            if method.adaptive and "history" in method.needs:
+                s = s.replace(h=0.0)
             return method.forget(s, reached)
 
         return when(reached, s, jump)

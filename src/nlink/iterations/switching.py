@@ -24,8 +24,8 @@ import math
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from nlink.iterations.box_problem import CELLS, begin_search, pivot
-from nlink.iterations.text import Column, State, equal, largest, when
+from nlink.iterations.box_problem import CELLS, pivot
+from nlink.iterations.iteration import Column, State, equal, largest, when
 from nlink.iterations.triggers import TOUCHING, Trigger, lowest_point
 from nlink.scalars.functions import Scalar, less, less_equal, where
 
@@ -57,18 +57,16 @@ class Switching:
 
     def settle(self, s: State, method: Method, given: Any) -> State:
         """Begin to settle, or a few pivots."""
-        first = equal(s.settling, BEGINNING)
 
         def begin(s: State) -> State:
-            s = begin_search(s, first)
             y, phase = given.arrest(s.t, s.y), PIVOTING
             if self.impacts:
                 struck = less(0.0, s.struck)
                 y = where(struck, given.touch(s.t, s.y), y)
                 phase = where(struck, COLLIDING, phase)
-            return s.replace(y=where(first, y, s.y), settling=where(first, phase, s.settling))
+            return s.replace(y=y, settling=phase, **CELLS)
 
-        s = when(first, s, begin)
+        s = when(equal(s.settling, BEGINNING), s, begin)
         if self.impacts:
             for _ in range(PIVOTS_A_STEP):
                 s = when(equal(s.settling, COLLIDING), s, lambda s: self._collide(s, given))
@@ -77,38 +75,30 @@ class Switching:
         return s
 
     def _pivot(self, s: State, method: Method, given: Any) -> State:
-        searching = equal(s.settling, PIVOTING)
-        s, y, found = pivot(s, s.y, given.propose(s.t, s.y), searching, given)
-        s = s.replace(y=y, settling=where(found, IDLE, s.settling))
+        s, y, found = pivot(s, s.y, given.propose(s.t, s.y), given)
+        s = s.replace(y=y)
         return when(found, s, lambda s: self._resume(s, found, method, given))
 
     def _collide(self, s: State, given: Any) -> State:
         """A pivot among impulses, and the state after them if it was the last."""
-        searching = equal(s.settling, COLLIDING)
-        asked = given.impulses(s.t, s.y)
-        s, y, found = pivot(s, s.y, asked, searching, given)
+        s, y, found = pivot(s, s.y, given.impulses(s.t, s.y), given)
         s = s.replace(y=y)
 
         def part(s: State) -> State:
-            s = begin_search(s, found)
-            after = given.collide(s.t, s.y)
             # the pivot that begins counts as one: the motion is another
-            return s.replace(y=where(found, after, s.y), pivots=where(found, 1.0, s.pivots),
-                             settling=where(found, PIVOTING, s.settling),
-                             struck=where(found, 0.0, s.struck))
+            return s.replace(y=given.collide(s.t, s.y), settling=PIVOTING, struck=0.0,
+                             **CELLS | {"pivots": 1.0})
 
         return when(found, s, part)
 
     def _resume(self, s: State, found: Any, method: Method, given: Any) -> State:
         """A smooth phase begins: nothing is known of the motion before."""
         slack = given.slack(s.t, s.y)
-        slack = where(less_equal(slack, 0.0), TOUCHING, slack)
-        s = s.replace(slack=where(found, slack, s.slack), fresh=where(found, 1.0, s.fresh),
-                      switched=where(found, 1.0, s.switched), marked=where(found, 1.0, s.marked),
-                      mark_time=where(found, s.t, s.mark_time), mark=where(found, s.y, s.mark))
+        s = s.replace(slack=where(less_equal(slack, 0.0), TOUCHING, slack), settling=IDLE,
+                      fresh=1.0, switched=1.0, marked=1.0, mark_time=s.t, mark=s.y)
         if method.adaptive:
-            other = less(0.0, s.steps) & less(1.0, s.pivots)  # something was let go
-            s = s.replace(h=where(found & other, 0.0, s.h))
+            other = less(given.begin, s.t) & less(1.0, s.pivots)  # something was let go
+            s = s.replace(h=where(other, 0.0, s.h))
         return method.forget(s, found)
 
     def ended(self, before: Column, after: Column) -> Any:

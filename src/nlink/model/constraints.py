@@ -13,10 +13,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
-from nlink.scalars.functions import Scalar, cos, sign, sin
-from nlink.spatial import Matrix, Vector, Wrench
+import numpy as np
+
+from nlink.scalars.functions import Scalar, cos, divide, sign, sin, sqrt
+from nlink.spatial import Matrix, Turn, Twist, Vector, Wrench
 
 ANGLE_TOLERANCE = 1e-5
 """Directions that differ by less, in radians, are meant to be one: a file has five digits of pi."""
@@ -35,6 +38,39 @@ def moments(*axes: Vector) -> tuple[Wrench, ...]:
     return tuple(Wrench(axis, NONE) for axis in axes)
 
 
+@dataclass(frozen=True, slots=True)
+class Freedom:
+    """What a constraint leaves free: twists S with Q S = 0, and the columns of Q^+, which open it
+    row by row; in axes E, turned about z by `turn`."""
+
+    turn: Turn
+    S: tuple[Twist, ...]
+    columns: tuple[Twist, ...]
+
+
+@lru_cache(64)
+def steady_freedom(constraint: Constraint) -> Freedom:
+    """The freedom of a constraint whose rows are constant in E."""
+    rows = constraint.rows(Matrix.identity())
+    axes = [row.axis for row in rows]
+    if None not in axes:
+        return Freedom(NO_TURN, tuple(s for s in UNITS if s.axis not in axes),
+                       tuple(s for axis in axes for s in UNITS if s.axis == axis))
+    Q = np.array([row.components for row in rows], dtype=float)
+    _, values, V = np.linalg.svd(Q)
+    rank = int((values > 1e-12 * values[0]).sum())
+    return Freedom(NO_TURN, tuple(map(_twist, V[rank:])), tuple(map(_twist, np.linalg.pinv(Q).T)))
+
+
+def _twist(x: np.ndarray) -> Twist:
+    """A twist of numbers, rounding being zero."""
+    return Twist.of([0 if abs(e) < 1e-15 else float(e) for e in x])
+
+
+UNITS = tuple(Twist.of([int(i == j) for j in range(6)]) for i in range(6))
+NO_TURN = Turn("z", 1, 0)
+
+
 class Constraint(ABC):
     """The contract of a constraint, on any scalar.
 
@@ -45,6 +81,7 @@ class Constraint(ABC):
        half a turn away. A row that restricts velocities alone has the error 0.
     4. `isotropic`: rows come in whole triples, so that E may be the world's axes; else E is b.
     5. `slides`: frame a may move away from b's origin.
+    6. `freedom(R)` is what it leaves free; where Q is constant in E, that is found from it.
     """
 
     name: ClassVar[str]
@@ -59,6 +96,9 @@ class Constraint(ABC):
 
     def turning(self, R: Matrix, w: Vector) -> tuple[Scalar, ...]:
         return (0,) * self.count
+
+    def freedom(self, R: Matrix) -> Freedom:
+        return steady_freedom(self)
 
     @property
     def count(self) -> int:
@@ -207,6 +247,15 @@ class Cross(Constraint):
 
     def turning(self, R: Matrix, w: Vector) -> tuple[Scalar, ...]:
         return (w.cross(R.x).cross(Z).dot(w), 0, 0, 0)
+
+    def freedom(self, R: Matrix) -> Freedom:
+        """With x across z in the plane of both axes: what is free are turns about x and z, and the
+        row of moments is along -y, as long as the axes are far from parallel."""
+        inverse = divide(1, sqrt(R.x.x * R.x.x + R.x.y * R.x.y))
+        back = Turn("z", R.x.x * inverse, R.x.y * inverse)
+        columns = (Twist(Vector(0, -inverse, 0), NONE),
+                   *(Twist(NONE, back.to_child(axis)) for axis in (X, Y, Z)))
+        return Freedom(back, (UNITS[0], UNITS[2]), columns)
 
     def error(self, R: Matrix, x: Vector) -> tuple[Scalar, ...]:
         return (R.x.z, *x.components)

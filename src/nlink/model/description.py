@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Literal
@@ -18,6 +17,7 @@ from nlink.model.names import base_name, first_few, visible
 from nlink.model.pose import Mount, Placement, Pose
 from nlink.model.visuals import Visual
 from nlink.scalars.arrays import single
+from nlink.scalars.misuse import tell
 
 Physical = Literal["warn", "error", "ignore"]
 Vector3 = tuple[float, float, float]
@@ -66,8 +66,10 @@ class Friction:
 
     @property
     def falloff(self) -> float:
-        """1 / stribeck^2, or 0 if there is no excess."""
-        return self.stribeck ** -2 if self.excess else 0.0
+        """1 / stribeck^2, or 0 if there is no excess; infinite for a rate too small to square."""
+        if not self.excess:
+            return 0.0
+        return self.stribeck ** -2 if self.stribeck > 1e-150 else math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +273,7 @@ class Description:
             message = f"{visible(self.name)}: {'; '.join(said)}"
             if self.physical == "error":
                 raise ValueError(message)
-            warnings.warn(message, NonPhysicalWarning, stacklevel=4)
+            tell(message, NonPhysicalWarning)
 
 
 def _unique(what: str, names: Sequence[str]) -> None:

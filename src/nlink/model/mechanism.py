@@ -8,6 +8,7 @@ along that axis so that the first child is reached by a shift along x and a tilt
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from nlink.model.constraints import Constraint
 from nlink.model.joints import Coordinates, JointType
 from nlink.model.spaces import Product, Space
 from nlink.scalars.functions import Scalar, exp, literal, sign
+from nlink.scalars.lazy import lazy
 from nlink.spatial import Matrix, RigidInertia, Rotation, Transform, Turn, Twist, Vector, Wrench
 
 NO_TURN = Turn("z", 1, 0)
@@ -71,6 +73,18 @@ class MovingJoint:
         return tuple(self.rate(q, unit) for unit in self.units)
 
     @property
+    def axes(self) -> tuple[str, ...] | None:
+        """The coordinate axes along which the rates move the body, each another one; None if they
+        depend on the state."""
+        unknown = (None,) * self.type.nq
+        try:
+            S = [self._to_body(self.type.rate(unknown, unit)) for unit in self.units]
+        except TypeError:
+            return None
+        axes = tuple(s.axis for s in S if s.axis is not None)
+        return axes if len(set(axes)) == len(S) else None
+
+    @property
     def units(self) -> tuple[Coordinates, ...]:
         """A unit of each rate."""
         nv = self.type.nv
@@ -87,7 +101,7 @@ class MovingJoint:
                      for v, c, x in zip(self.viscous, self.dry_friction(qd), qd, strict=True))
 
     def dry_friction(self, qd: Coordinates) -> Coordinates:
-        """How strongly joints rub that slide with rates qd, and at most at rest: Stribeck's
+        """The level of dry friction at rates qd, and the largest at rest: Stribeck's
         coulomb + excess exp(-falloff qd^2)."""
         return tuple(c if literal(e) == 0 else c + e * exp(-(w * x * x)) for c, e, w, x in zip(
             self.coulomb, self.excess, self.falloff, qd, strict=True))
@@ -132,7 +146,7 @@ class Closure:
         return tuple(math.hypot(m, f * self.size) for m, f in self.constraint.magnitudes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Mechanism:
     """Moving bodies 1..n with parent[i - 1] < i; numbers or any other scalar.
 
@@ -148,16 +162,16 @@ class Mechanism:
     links: tuple[Attachment, ...]
     closures: tuple[Closure, ...] = ()
 
-    @property
+    @lazy
     def space(self) -> Space:
         """Where q lives: the product of the spaces of the joints."""
         return Product(tuple(joint.type.space for joint in self.joints))
 
-    @property
+    @lazy
     def nq(self) -> int:
         return sum(joint.type.nq for joint in self.joints)
 
-    @property
+    @lazy
     def nv(self) -> int:
         return sum(joint.type.nv for joint in self.joints)
 
@@ -172,8 +186,9 @@ class Mechanism:
         return [tuple(next(flat) for _ in range(getattr(joint.type, width)))
                 for joint in self.joints]
 
-    def regrouped(self) -> Mechanism:
-        """The same equations of motion from fewer numbers (base parameters).
+    def regrouped(self, along: Sequence[bool] | None = None) -> Mechanism:
+        """The same equations of motion from fewer numbers (base parameters), along all joints or
+        those that are given.
 
         What a body's motion about its own joint does not show is given to its parent,
         tip to base. Joint forces, accelerations, M and C are unchanged; energies of rest,
@@ -181,6 +196,8 @@ class Mechanism:
         """
         inertias = [joint.inertia for joint in self.joints]
         for i in reversed(range(len(inertias))):
+            if along is not None and not along[i]:
+                continue
             joint, parent = self.joints[i], self.parents[i]
             inertias[i], moved = joint.type.regroup(inertias[i])
             if parent:

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nlink.algorithms.catalogue import ALGORITHMS, Options, find
+from nlink.algorithms.catalogue import ALGORITHMS, Options
 from nlink.algorithms.sweep import Column, Unrolled
-from nlink.compute.complexity import CostFormula, cost_formula
+from nlink.engines.complexity import CostFormula, cost_formula
 from nlink.formats.load import load_description
 from nlink.model.mechanism import Mechanism
+from nlink.programs.products import find
 from nlink.robot import Robot
 
 if TYPE_CHECKING:

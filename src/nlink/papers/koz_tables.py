@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from nlink.algorithms.catalogue import Algorithm, find
-from nlink.compute.complexity import Cost, CostFormula, Polynomial, cost_formula, count, count_chain
+from nlink.algorithms.catalogue import Algorithm
+from nlink.engines.complexity import Cost, CostFormula, Polynomial, cost_formula, count, count_chain
 from nlink.model.mechanism import Mechanism
+from nlink.programs.products import find
 from nlink.reports.terminal import PrintedTable
 from nlink.robot import Robot, load
 from nlink.scalars.counting import Count

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nlink.algorithms.matrices import dense_solve
-from nlink.compute.complexity import (
+from nlink.engines.complexity import (
     INVERSE_DYNAMICS_TABLE,
     Cost,
     CostFormula,

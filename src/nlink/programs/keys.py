@@ -45,10 +45,14 @@ def key(*parts: Any) -> str:
         for node in reachable(nodes):
             numbers[id(node)] = len(numbers)
             lines.append(f"const {node.value!r}" if node.op == "const" else
-                         f"input {[*_flat(node.name)]}" if node.op == "input" else
+                         f"input {_name(node.name)}" if node.op == "input" else
                          f"{node.op} {[numbers[id(a)] for a in node.args]}")
     lines += [f"%{numbers[id(x)]}" if isinstance(x, Node) else x for x in items]
     return sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _name(name: Any) -> list[str | Node]:
+    return [repr(name)] if type(name) is str else [*_flat(name)]
 
 
 def _flat(x: Any) -> Iterator[str | Node]:

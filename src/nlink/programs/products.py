@@ -35,7 +35,7 @@ from typing import Any
 
 from nlink.algorithms import catalogue, inverse_dynamics, kinematics, matrices
 from nlink.algorithms import forward_dynamics as accelerations
-from nlink.algorithms.catalogue import FEW_JOINTS, Algorithm, Options, Shape
+from nlink.algorithms.catalogue import FEW_FOR_COUNTING, Algorithm, Options, Shape
 from nlink.algorithms.sweep import Column, Unrolled
 from nlink.model.mechanism import Mechanism
 from nlink.programs import rolled_products
@@ -83,7 +83,7 @@ def formulations(name: str, *, loops: bool = False) -> dict[str, Algorithm]:
     """All formulations of a name, of products too."""
     parts = split_name(name)
     if parts is None:
-        return catalogue.formulations(name, loops=loops)
+        return catalogue.entries(name, loops=loops)
     base, kind = parts
     return _of_product(base, kind, tuple(formulations(base, loops=loops).values()),
                        tuple(catalogue.catalogue(loops=loops).get(name, {}).items()), loops)
@@ -108,10 +108,10 @@ def _of_product(base: str, kind: str, entries: tuple[Algorithm, ...],
     return plain | {
         IMPLICIT_SWEEPS: replace(
             like, formulation=IMPLICIT_SWEEPS, text=_Written(_Implicit(kind, _by_sweeps)),
-            counted=FEW_JOINTS),
+            counted=FEW_FOR_COUNTING),
         IMPLICIT: replace(
             like, formulation=IMPLICIT, text=_Written(_Implicit(kind, _by_composites)),
-            power=3, counted=FEW_JOINTS)}
+            power=3, counted=FEW_FOR_COUNTING)}
 
 
 def find(name: str, formulation: str | None = None, *, loops: bool = False) -> Algorithm:
@@ -358,7 +358,7 @@ class _Implicit:
 
     def __call__(self, driver: Unrolled, options: Options, *columns: Any) -> list[Nodes]:
         q, qd, tau, f_ext, *rest = columns
-        ports = catalogue.find("forward_dynamics").inputs
+        ports = find("forward_dynamics").inputs
         at = _Arguments(driver, ports, columns[:4], len(options.frames))
         graph, mechanism, solve = at.graph, driver.mechanism, self.solver(driver, q)
         wrenches = kinematics.body_wrenches(driver, q, options.links, f_ext)

@@ -49,7 +49,7 @@ class Program:
         return reachable(self.results)
 
     def operations(self) -> int:
-        """How many nodes compute something."""
+        """The number of operations."""
         return sum(bool(node.args) for node in self.live())
 
     def __call__(self, *arrays: Sequence[Scalar]) -> list[list[Scalar]]:

@@ -15,15 +15,17 @@ from typing import Any, NoReturn
 
 from nlink.algorithms.catalogue import Shape
 from nlink.model.mechanism import Attachment, Mechanism
-from nlink.programs.kinds import Kind, group, uniform
 from nlink.programs.program import Port
 from nlink.programs.rolled_columns import (
     GivenColumn,
+    Kind,
     NotRolled,
     OfLinks,
     RolledColumn,
     RolledPairs,
     Slots,
+    group,
+    uniform,
 )
 from nlink.programs.rolled_program import (
     At,

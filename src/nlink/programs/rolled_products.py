@@ -269,7 +269,7 @@ def _adjoint(program: RolledProgram, number: int, adjoint: int, names: Renamed,
 def _gradients(keeps: Sequence[Node], number: int, space: Space, names: Renamed,
                added: dict[Reference, list[Kept]], bar: dict[Reference, Node],
                ) -> tuple[Write, ...]:
-    """What the last adjoint step of a kind writes: of each argument the sum of all parts."""
+    """The outputs of the last adjoint step of a kind: for each argument the sum of all parts."""
     graph, writes = keeps[0].graph if keeps else Graph(), []
     for port, gradient in names.moving.items():
         width = space.nq if port == "q" else space.nv

@@ -10,8 +10,7 @@ import numpy as np
 
 from nlink.algorithms.catalogue import Algorithm, Options
 from nlink.model.mechanism import Mechanism
-from nlink.programs.kinds import tabulate
-from nlink.programs.rolled_columns import NotRolled
+from nlink.programs.rolled_columns import NotRolled, tabulate
 from nlink.programs.rolled_driver import KindsDiffer, Rolled, TracedSweep, axis_of
 from nlink.programs.rolled_program import (
     Domain,
@@ -36,6 +35,8 @@ class RolledText(Protocol):
 def trace_rolled(algorithm: Algorithm, mechanism: Mechanism, options: Options, *,
                  wrenches: bool = False) -> RolledProgram:
     """The rolled program of an algorithm; raises NotRolled if the text is not for this driver."""
+    if algorithm.cycles:
+        raise NotRolled("goes along cycles, not along the tree")
     if isinstance(algorithm.text, RolledText):
         return algorithm.text.rolled(algorithm, mechanism, options, wrenches=wrenches)
     mechanism = algorithm.prepare(mechanism)

@@ -15,7 +15,7 @@ from typing import Any
 from nlink.algorithms.catalogue import Algorithm, Options
 from nlink.algorithms.sweep import Unrolled
 from nlink.model.mechanism import Mechanism
-from nlink.programs.program import Port
+from nlink.programs.program import Port, Program
 from nlink.programs.tracing import input_nodes, ports, run
 from nlink.scalars.functions import Scalar, Scalars
 from nlink.scalars.graph import Graph, Node, uncollected
@@ -74,8 +74,8 @@ class StagedProgram:
 
     @property
     def first_stage(self) -> tuple[Node, ...]:
-        """What the first stage computes: for each step what is shared and all rows, then results
-        that no step gives."""
+        """The results of the first stage: shared values and rows of each step, then results that no
+        step gives."""
         return (*(x for step in self.steps for values in (step.shared, *step.rows)
                   for x in values.values()),
                 *(x for x in self.results if not isinstance(x.name, StepResult)))
@@ -86,7 +86,7 @@ class StagedProgram:
                 + sum(len(reachable(step.results)) for step in self.steps))
 
     def operations(self) -> int:
-        """How many nodes compute something, in all repetitions."""
+        """The number of operations, in all repetitions."""
         return (sum(bool(node.args) for node in reachable(self.first_stage))
                 + sum(step.operations() * len(step.rows) for step in self.steps))
 
@@ -139,16 +139,16 @@ class Repeating(Unrolled):
 
 @uncollected()
 def trace_staged(algorithm: Algorithm, mechanism: Mechanism, options: Options, *,
-                 wrenches: bool = False, most: int | None = None) -> StagedProgram | None:
-    """The program of an algorithm that repeats steps, None if it repeats none; TooManyNodes if
-    its first stage has more than `most`."""
+                 wrenches: bool = False, most: int | None = None) -> StagedProgram | Program:
+    """The program of an algorithm that repeats steps, the straight-line one if it repeats none;
+    TooManyNodes if its first stage has more than `most`."""
     graph, mechanism = Graph(most), algorithm.prepare(mechanism)
     inputs, outputs = ports(algorithm, mechanism, wrenches=wrenches, frames=len(options.frames))
     driver = Repeating(mechanism, graph)
     results = tuple(graph.lift(x) for x in run(
         algorithm, mechanism, options, input_nodes(graph, inputs), driver))
     if not driver.steps:
-        return None
+        return Program(algorithm.name, inputs, outputs, results)
     program = StagedProgram(algorithm.name, inputs, outputs, results, tuple(driver.steps))
     for node in reachable(program.first_stage):
         if isinstance(node.name, StepResult):

@@ -28,7 +28,7 @@ def _sizes(mechanism: Mechanism, shape: Shape, frames: int) -> tuple[int, ...]:
     """The sizes of a port of some shape."""
     known = {"nq": mechanism.nq, "n": mechanism.nv, "links": len(mechanism.links) - 1,
              "rows": mechanism.rows, "closures": len(mechanism.closures), "task": 6 * frames,
-             "frames": frames, "parameters": 10 * (len(mechanism.links) - 1)}
+             "frames": frames, "parameters": 10 * len(mechanism.joints)}
     return tuple(known[s] if isinstance(s, str) else s for s in shape)
 
 
@@ -80,7 +80,7 @@ def run(algorithm: Algorithm, mechanism: Mechanism, options: Options,
 
 def run_text(algorithm: Algorithm, mechanism: Mechanism, options: Options,
              values: Sequence[Scalars], driver: Unrolled | None = None) -> Sequence[Any]:
-    """What the text gives for each output, as it gives it."""
+    """The value of each output, in the form that the text gives it."""
     columns: list[Any] = []
     left, wrenches = iter(values), len(values) == len(algorithm.inputs)
     for name, shape in algorithm.inputs:
@@ -88,7 +88,10 @@ def run_text(algorithm: Algorithm, mechanism: Mechanism, options: Options,
         own = blocks(mechanism, shape, len(options.frames))
         columns.append(flat if flat is None or own is None else
                        [tuple(flat[k] for k in block) for block in own])
-    result = algorithm.text(driver or Unrolled(mechanism), options, *columns)
+    if driver is None:
+        node = next((x for flat in values for x in flat if isinstance(x, Node)), None)
+        driver = Unrolled(mechanism) if node is None else Unrolled(mechanism, node.graph.mark)
+    result = algorithm.text(driver, options, *columns)
     return (result,) if len(algorithm.outputs) == 1 else result
 
 
@@ -114,6 +117,15 @@ def flat_input(mechanism: Mechanism, shape: Shape, frames: int, column: Any) -> 
 def input_nodes(graph: Graph, inputs: Sequence[Port]) -> list[list[Node]]:
     """The elements of some ports, as inputs of a graph."""
     return [[graph.input(f"{port.name}[{k}]") for k in range(port.size)] for port in inputs]
+
+
+def trace_function(name: str, inputs: Sequence[Port], outputs: Sequence[Port],
+                   function: Callable[..., Sequence[Any]]) -> Program:
+    """The program of a function of one list of nodes for each input, which gives all elements
+    of the outputs in order."""
+    graph = Graph()
+    values = function(*input_nodes(graph, inputs))
+    return Program(name, tuple(inputs), tuple(outputs), tuple(graph.lift(x) for x in values))
 
 
 @uncollected()

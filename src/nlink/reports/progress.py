@@ -1,7 +1,8 @@
-"""A progress bar on standard error, drawn by rich when it is first told something."""
+"""Progress on standard error: a bar on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 @contextmanager
 def bar(what: str) -> Iterator[Callable[..., None]]:
     """A function to be told the share that is done, from 0 to 1, and, if it changes, with what;
-    nothing told, nothing drawn."""
+    nothing told, nothing drawn. rich draws the bar."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -26,3 +27,15 @@ def bar(what: str) -> Iterator[Callable[..., None]]:
     finally:
         if shown.live.is_started:
             shown.stop()
+
+
+def lines() -> Callable[[float, str], None]:
+    """A function to be told the share that is done and with what: a line for each new part."""
+    told: list[str] = []
+
+    def tell(share: float, doing: str) -> None:
+        if doing not in told[-1:] and share < 1:
+            told.append(doing)
+            print(f"nlink: {doing} ({100 * share:.0f} %)", file=sys.stderr, flush=True)
+
+    return tell

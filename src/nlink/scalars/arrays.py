@@ -10,6 +10,17 @@ DOUBLE = np.dtype(np.float64)
 Shape = tuple[int | None, ...]
 
 
+class TracedValues(TypeError):
+    """Traced values, or other scalars that are no numbers, where numbers are needed."""
+
+
+def foreign(array: np.ndarray) -> bool:
+    """Whether an array holds scalars that algorithms run on but that are no numbers: traced
+    values, dual numbers, counting scalars, SymPy's."""
+    return array.dtype == object and any(
+        hasattr(x, "apply_primitive") or hasattr(x, "free_symbols") for x in array.flat)
+
+
 def batch(name: str, given: Any, shape: tuple[int, ...], note: str = "") -> np.ndarray:
     """An array whose last dimensions are `shape`, after any others; the given one if it fits.
 
@@ -28,6 +39,9 @@ def batch(name: str, given: Any, shape: tuple[int, ...], note: str = "") -> np.n
                          f"expected {_written((..., *shape))}{note}") from None
     if array.dtype != DOUBLE or not array.dtype.isnative:
         if not np.can_cast(array.dtype, DOUBLE, "safe"):
+            if foreign(array):
+                raise TracedValues(f"{name}: traced values, expected numbers: what is computed "
+                                   "here cannot be traced; simulate with traced=False")
             raise TypeError(f"{name}: dtype {array.dtype} does not convert to float64 safely")
         array = array.astype(DOUBLE)
     if array.ndim < core or array.shape[array.ndim - core:] != shape:
@@ -49,6 +63,8 @@ def single(name: str, given: Any, shape: Shape, note: str = "", *,
     """
     try:
         array = np.array(batch(name, given, ()))
+    except TracedValues:
+        raise
     except (TypeError, ValueError):
         raise ValueError(f"{name}: {given!r:.80}, expected numbers of shape "
                          f"{_written(shape)}{note}") from None

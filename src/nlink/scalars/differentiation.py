@@ -25,7 +25,8 @@ the derivative, even if it is nan or inf.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from nlink.scalars.graph import Graph, Node, operation
 from nlink.scalars.primitives import Scalar
@@ -39,7 +40,7 @@ def pushforward(results: Sequence[Node], tangents: Mapping[Node, Node]) -> list[
     graph, live = _graph(results, tangents), reachable(results)
     _expect_inputs(tangents)
     rates = {node.index: rate for node, rate in tangents.items()}
-    for node in live:
+    for node in _marked(graph, live):
         if any(a.index in rates for a in node.args):
             rate = graph.lift(_rate(node, [rates.get(a.index) for a in node.args]))
             if not _zero(rate):
@@ -65,7 +66,7 @@ def pullback(results: Sequence[Node], weights: Sequence[Node],
         if node.index in moving and not _zero(weight):
             _add(sums, node, weight)
             chosen[node.index] = graph.truth(True)
-    for node in reversed(live):
+    for node in _marked(graph, live[::-1]):
         if node.index not in sums or not node.args:
             continue
         for a, part, truth in _parts(node, sums[node.index], moving, chosen[node.index]):
@@ -75,6 +76,16 @@ def pullback(results: Sequence[Node], weights: Sequence[Node],
                 chosen[a.index] = truth if before is None else before | truth
     nothing = graph.const(0)
     return [sums.get(node.index, nothing) for node in sources]
+
+
+def _marked(graph: Graph, nodes: Sequence[Node]) -> Iterator[Node]:
+    """The nodes; the derivative of a step is a step."""
+    marks, step = list(graph.marks), -1
+    for node in nodes:
+        if marks and (own := bisect_right(marks, node.index)) != step:
+            step = own
+            graph.mark()
+        yield node
 
 
 def jacobian(results: Sequence[Node], sources: Sequence[Node]) -> list[list[Node]]:

@@ -51,24 +51,38 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
+LASTING = frozenset(("const", "input", "sin", "cos", "sqrt"))
+"""What is shared by steps that are kept apart."""
+
+
 class TooManyNodes(Exception):
     """A graph has outgrown its bound."""
 
 
 class Graph:
-    """A growing set of distinct nodes, in topological order, at most `most` of them if given."""
+    """A growing set of distinct nodes, in topological order, at most `most` of them if given.
 
-    def __init__(self, most: int | None = None) -> None:
+    Steps of a graph may be kept `apart`: no step looks at how another one has made a value or at
+    what it has computed, so that like steps have the same form.
+    """
+
+    def __init__(self, most: int | None = None, *, apart: bool = False) -> None:
         self.nodes: list[Node] = []
+        self.marks: list[int] = []
+        """Where steps begin: the indices of their first nodes."""
+        self._apart, self._own = apart, 0
         self._most = math.inf if most is None else most
         self._table: dict[tuple, Node] = {}
+        self._lasting = {} if apart else self._table
+        """What all steps share: numbers, inputs, and functions that are costly."""
         self._constants: dict[float, Node] = {}
         self._rows: dict[str, Primitive | LookupTable] = {}  # keeps tables alive
 
     def _node(self, key: tuple, op: str, args: tuple[Node, ...] = (), *,
               value: float = math.nan, name: Any = "", offline: bool = True,
               is_truth: bool = False) -> Node:
-        node = self._table.get(key)
+        table = self._lasting if op in LASTING else self._table
+        node = table.get(key)
         if node is None:
             if len(self.nodes) >= self._most:
                 raise TooManyNodes
@@ -77,7 +91,7 @@ class Graph:
             node.value, node.name, node.offline = value, name, offline
             node.is_truth = is_truth
             self.nodes.append(node)
-            self._table[key] = node
+            table[key] = node
         return node
 
     def const(self, value: float) -> Node:
@@ -93,6 +107,20 @@ class Graph:
     def input(self, name: Any) -> Node:
         """A value known when the program runs; its name is a string or another value."""
         return self._node(("input", name), "input", name=name, offline=False)
+
+    def number(self, value: float) -> Node:
+        """A number that nothing folds: what is made of it has the same form for every number."""
+        node = self.parameter(("number", len(self.nodes), value))  # type: ignore[arg-type]
+        node.value = value
+        return node
+
+    def mark(self) -> None:
+        """A step begins here."""
+        if not self.marks or self.marks[-1] < len(self.nodes):
+            self.marks.append(len(self.nodes))
+            if self._apart:
+                self._own = len(self.nodes)
+                self._table = {}
 
     def parameter(self, name: str) -> Node:
         """A value known before: what depends on parameters alone is computed off-line."""
@@ -145,7 +173,7 @@ class Graph:
             if b.op == "const" or (a.index > b.index and a.op != "const"):
                 args = b, a  # one order for both: a constant first, then by age
         key = (op, *map(_INDEX, args))
-        node = self._table.get(key)
+        node = (self._lasting if op in LASTING else self._table).get(key)
         if node is not None:
             return node
         offline = all(map(_OFFLINE, args))
@@ -159,9 +187,9 @@ class Graph:
             return b
         if _is(b, 0):
             return a
-        if b.op == "neg":
+        if b.op == "neg" and b.index >= self._own:
             return self.sub(a, b.args[0])
-        if a.op == "neg":
+        if a.op == "neg" and a.index >= self._own:
             return self.sub(b, a.args[0])
         return self._plain("add", a, b)
 
@@ -172,16 +200,17 @@ class Graph:
             return self.neg(b)
         if a is b:
             return self.const(0)
-        if b.op == "neg":
+        if b.op == "neg" and b.index >= self._own:
             return self.add(a, b.args[0])
-        if a.op == "neg":
+        if a.op == "neg" and a.index >= self._own:
             return self.neg(self.add(a.args[0], b))
-        if ("sub", b.index, a.index) in self._table:  # x - y is there: y - x is its negative
-            return self.neg(self._plain("sub", b, a))
+        known = self._table.get(("sub", b.index, a.index))
+        if known is not None and known.index >= self._own:  # y - x is the negative of x - y
+            return self.neg(known)
         return self._plain("sub", a, b)
 
     def neg(self, a: Node) -> Node:
-        return a.args[0] if a.op == "neg" else self._plain("neg", a)
+        return a.args[0] if a.op == "neg" and a.index >= self._own else self._plain("neg", a)
 
     def mul(self, a: Node, b: Node) -> Node:
         if b.op == "const":
@@ -191,11 +220,11 @@ class Graph:
                 return a if a.value == 0 else b
             if a.value < 0:  # signs move outwards, into the next addition
                 return self.neg(self.mul(self.const(-a.value), b))
-            if b.op == "mul" and b.args[0].op == "const":
+            if b.op == "mul" and b.args[0].op == "const" and b.index >= self._own:
                 return self.mul(self.const(a.value * b.args[0].value), b.args[1])
-        if a.op == "neg":
+        if a.op == "neg" and a.index >= self._own:
             return self.neg(self.mul(a.args[0], b))
-        if b.op == "neg":
+        if b.op == "neg" and b.index >= self._own:
             return self.neg(self.mul(a, b.args[0]))
         return self._plain("mul", a, b)
 
@@ -204,17 +233,19 @@ class Graph:
             return a
         if b.op == "const" and b.value != 0:
             return self.mul(self.const(1 / b.value), a)
-        if a.op == "neg":
+        if a.op == "neg" and a.index >= self._own:
             return self.neg(self.div(a.args[0], b))
-        if b.op == "neg":
+        if b.op == "neg" and b.index >= self._own:
             return self.neg(self.div(a, b.args[0]))
         return self._plain("div", a, b)
 
     def sin(self, a: Node) -> Node:
-        return self.neg(self._plain("sin", a.args[0])) if a.op == "neg" else self._plain("sin", a)
+        if a.op == "neg" and a.index >= self._own:
+            return self.neg(self._plain("sin", a.args[0]))
+        return self._plain("sin", a)
 
     def cos(self, a: Node) -> Node:
-        return self._plain("cos", a.args[0] if a.op == "neg" else a)
+        return self._plain("cos", a.args[0] if a.op == "neg" and a.index >= self._own else a)
 
     def abs(self, a: Node) -> Node:
         return a if a.op == "abs" else self._plain("abs", a.args[0] if a.op == "neg" else a)

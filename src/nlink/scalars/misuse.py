@@ -2,12 +2,21 @@
 
 A node refuses what it cannot do by itself (`graph.Node`); but a function such as `np.linalg.solve`
 looks at the type of an array and never asks the nodes in it.
+
+Warnings that point at the user's line, however deep in the package they come from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
+from functools import wraps
+from inspect import signature
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
 SIGNS = ("dtype('O')", "'Node' object has no attribute", "of type Node",
          "not supported for the input types")
@@ -24,5 +33,60 @@ def explained() -> Iterator[None]:
         if not any(sign in said for sign in SIGNS):
             raise
         raise TypeError("a function of NumPy was given traced values, expected numbers: use "
-                        "functions of nlink, or simulate with traced=False; NumPy says: "
+                        "functions of nlink, or simulate with traced=False (nlink.solve takes the "
+                        "place of np.linalg.solve and inv); NumPy says: "
                         + said) from error
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def instead_of(**names: str) -> Callable[[Function], Function]:
+    """A function that says what arguments of other libraries, or misspelt ones, are called here.
+
+    >>> @instead_of(dt="step")
+    ... def advance(step=1.0):
+    ...     return step
+    >>> advance(dt=0.1)
+    Traceback (most recent call last):
+    TypeError: advance: unknown argument 'dt', expected step
+    >>> advance(stpe=0.1)
+    Traceback (most recent call last):
+    TypeError: advance: unknown argument 'stpe', expected step
+    """
+    def around(function: Function) -> Function:
+        known = signature(function).parameters
+
+        @wraps(function)
+        def called(*arguments: Any, **options: Any) -> Any:
+            for name in options.keys() - known.keys():
+                who = function.__qualname__.removesuffix(".__init__")
+                close = get_close_matches(name, known, 1)
+                others = ", ".join(each for each in known if each != "self")
+                expected = names.get(name) or (close[0] if close else f"some of {others}")
+                raise TypeError(f"{who}: unknown argument {name!r}, expected {expected}")
+            return function(*arguments, **options)
+
+        return cast("Function", called)
+
+    return around
+
+
+PACKAGE = str(Path(__file__).parents[1]) + ("\\" if sys.platform == "win32" else "/")
+
+
+def tell(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn with the place of the innermost call that is not in nlink (or in code without a file,
+    as what `dataclasses` writes).
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     tell("mind the step")
+    >>> str(caught[0].message)
+    'mind the step'
+    """
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((PACKAGE, "<string>")):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

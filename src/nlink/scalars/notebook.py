@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from html import escape
 
@@ -27,3 +28,20 @@ style="text-align:left">1</td></tr></tbody></table>'
         for row in rows[:SHOWN])
     below = "".join(f"<p>{escape(line)}</p>" for line in (*more, *notes))
     return f"<p><b>{escape(title)}</b></p><table>{top}<tbody>{body}</tbody></table>{below}"
+
+
+class Picture(bytes):
+    """The bytes of a PNG file: a notebook shows the picture, a terminal how many they are."""
+
+    def __repr__(self) -> str:
+        return f"<Picture: {len(self)} bytes of PNG>"
+
+    def _repr_png_(self) -> bytes:
+        return bytes(self)
+
+
+def in_notebook() -> bool:
+    """Whether results are shown in a notebook, rather than a terminal."""
+    shell = sys.modules.get("IPython")
+    active = shell.get_ipython() if shell is not None and hasattr(shell, "get_ipython") else None
+    return active is not None and getattr(active, "kernel", None) is not None

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nlink.simulation.applying import apply as apply
+    from nlink.programs.applying import apply as apply
     from nlink.simulation.controllers import PD as PD
     from nlink.simulation.controllers import PID as PID
     from nlink.simulation.controllers import Actuated as Actuated
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from nlink.simulation.wrappers import Noisy as Noisy
     from nlink.simulation.wrappers import Sampled as Sampled
     from nlink.simulation.wrappers import Saturated as Saturated
+    from nlink.simulation.wrenches import Wrenches as Wrenches
 
 _HOMES = {
-    "applying": ("apply",),
+    "nlink.programs.applying": ("apply",),
     "controllers": ("PD", "PID", "Actuated", "ComputedTorque", "FeedForward",
                     "GravityCompensation", "PDGravity"),
     "operational_space": ("OperationalSpace",),
@@ -42,6 +43,7 @@ _HOMES = {
     "stepper": ("Stepper",),
     "trajectories": ("Cycloid", "Quintic", "Rest"),
     "variation": ("Payload",),
+    "wrenches": ("Wrenches",),
     "wrappers": ("Noisy", "Sampled", "Saturated"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -55,7 +57,8 @@ __all__ = ["PD", "PID", "Actuated", "ComputedTorque", "Cycloid", "Event", "FeedF
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    home = _HOME[name]
+    return getattr(import_module(home if "." in home else f"{__name__}.{home}"), name)
 
 
 def __dir__() -> list[str]:

@@ -17,23 +17,27 @@ simulations, however many numbers there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nlink.compute.traced_functions import function
+from nlink.derivatives.traced_functions import function
 from nlink.iterations.methods.classical import RK4
 from nlink.iterations.runge_kutta import weighted
-from nlink.programs.program import Port, Program
-from nlink.scalars.differentiation import pullback
-from nlink.scalars.graph import Node
+from nlink.programs.derivatives import vjp
+from nlink.programs.program import Program
+from nlink.programs.tracing import input_nodes
+from nlink.simulation.closing import Closing
 from nlink.simulation.control_scheme import Controller
-from nlink.simulation.problem import Problem, rubbing
+from nlink.simulation.ensemble import Ensemble
 from nlink.simulation.run import Run
 from nlink.simulation.sensitivity import expect_continuous, expect_derivatives
-from nlink.simulation.simulator import simulate
-from nlink.simulation.system import System
+from nlink.simulation.setting import Physics, Saving, Solver, setting
+from nlink.simulation.simulator import simulated
+from nlink.simulation.system import System, system_of
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
@@ -46,16 +50,19 @@ class Adjoint(NamedTuple):
 
     cost: Array
     gradient: dict[str, Array]
-    """By "q0" (in the tangent space) and "qd0", (..., n), by "tau" in a table, (..., times, n),
-    and by what varies, (..., numbers)."""
+    """By "q0" (in the tangent space) and "qd0", (..., n), by "tau" and "f_ext" in tables, (...,
+    times, n) and (..., times, 6 links), and by what varies, (..., numbers)."""
     run: Run
 
 
-def adjoint(robot: Robot, cost: Callable[..., Any] | None, q0: ArrayLike | None = None,
+def adjoint(robot: Robot | System, cost: Callable[..., Any] | None, q0: ArrayLike | None = None,
             qd0: ArrayLike | None = None, t: float | ArrayLike = 10.0,
             tau: ArrayLike | Controller | None = None, every: float = 0.01, *,
             running: Callable[..., Any] | None = None, vary: Mapping[str, Any] | None = None,
-            friction: str = "dry", width: float = 1e-3) -> Adjoint:
+            f_ext: Any = None, events: Any = None, algorithm: str | None = None,
+            limits: str = "ignore", friction: str = "dry", width: float = 1e-3,
+            effort: str = "ignore", closing: Closing = "project",
+            physics: Physics | None = None) -> Adjoint:
     """The gradient of cost(q, qd) of the last state, and of the integral of running(q, qd).
 
     Both are functions as `nlink.function` takes them; the integral is by the trapezoidal rule on
@@ -70,37 +77,42 @@ def adjoint(robot: Robot, cost: Callable[..., Any] | None, q0: ArrayLike | None 
     """
     if cost is None and running is None:
         raise ValueError("cost: None, and so is running, expected a function of q and qd")
-    problem = Problem.of(robot, q0, qd0, t, tau, "rk4", "qd", every, None, vary)
-    modes, smooth = rubbing(problem, friction, width, "ignore")
-    system = System(robot, problem.controller, problem.table is not None, problem.velocity,
-                    varied=problem.varied, modes=modes, width=smooth)
-    expect_derivatives(system, problem.method, "adjoint")
-    times = problem.times
-    run = simulate(robot, q0, qd0, times, tau, "rk4", vary=vary, friction=friction, width=width,
-                   step=float(np.diff(times).max()))
+    physics = setting(physics, Physics(), algorithm=algorithm, limits=limits, friction=friction,
+                      width=width, effort=effort, closing=closing)
+    system = system_of(robot, physics, tau=tau, f_ext=f_ext, vary=vary, events=events)
+    solver, saving = Solver("rk4"), Saving(t, every)
+    ensemble = Ensemble.of(system, q0, qd0, solver, saving)
+    expect_derivatives(ensemble.system, ensemble.method, "adjoint")
+    if system.watched:
+        raise ValueError("adjoint: not with events or limits='stop' or 'bounce', expected none and "
+                         "'ignore'; sensitivities of simulate pass through them")
+    system, times = ensemble.system, ensemble.times
+    run = simulated(replace(ensemble, step=float(np.diff(times).max())), solver)
     value, weights = _costs(run, cost, running)
-    count, size = len(problem.y0), system.shape.size
+    count, size = len(ensemble.y0), system.shape.size
     y = np.concatenate([run.q, run.rates, *run.parts.values()], axis=-1)
     y, w = y.reshape(count, len(times), size), weights.reshape(count, len(times), -1)
-    passes = _Reverse(system, problem)
-    n, own = robot.n, np.zeros((count, problem.varied.width))
-    forces = np.zeros((count, len(times), n))
+    passes = _Reverse(ensemble)
+    n, own, wide = system.robot.n, np.zeros((count, system.varied.width)), system.columns
+    table = np.zeros((count, len(times), wide))
     back = np.zeros((count, size))
     back[:, :w.shape[-1]] = w[:, -1]
     for k in reversed(range(len(times) - 1)):
         back, by_u = passes.step(k, y[:, k], back)
         back[:, :w.shape[-1]] += w[:, k]
-        if problem.table is not None:
-            forces[:, k] += by_u[:, 2:2 + n]
-            forces[:, k + 1] += by_u[:, 2 + n:2 + 2 * n]
+        if wide:
+            table[:, k] += by_u[:, 2:2 + wide]
+            table[:, k + 1] += by_u[:, 2 + wide:2 + 2 * wide]
         own += by_u[:, system.shape.timed:]
-    found = {"q0": passes.in_tangent_space(y[:, 0], back), "qd0": back[:, robot.nq:robot.nq + n]}
-    if problem.table is not None:
-        found["tau"] = forces
+    found = {"q0": passes.in_tangent_space(y[:, 0], back), "qd0": back[:, system.robot.nq:][:, :n]}
+    if system.drive.tabled:
+        found["tau"] = table[..., :n]
+    if system.wrenches is not None and system.wrenches.table:
+        found["f_ext"] = table[..., wide - system.wrenches.columns:]
     at = 0
-    for name, wide in problem.varied.columns:
+    for name, wide in system.varied.columns:
         found[name], at = own[:, at:at + wide], at + wide
-    return Adjoint(value, {name: x.reshape(*problem.lead, *x.shape[1:])
+    return Adjoint(value, {name: x.reshape(*ensemble.lead, *x.shape[1:])
                            for name, x in found.items()}, run)
 
 
@@ -132,24 +144,31 @@ def _costs(run: Run, cost: Callable[..., Any] | None, running: Callable[..., Any
 class _Reverse:
     """Steps backwards, all trajectories at once."""
 
-    def __init__(self, system: System, problem: Problem) -> None:
-        from nlink.backends.llvm.loading import load_kernel
+    def __init__(self, ensemble: Ensemble) -> None:
+        system = self.system = ensemble.system
+        self.ensemble = ensemble
+        self.pulled = system.kernel("rates, pulled back", self._pulled)
+        self.rates = system.kernel("rates")
+        self.restored = system.kernel("restored, pulled back", lambda: vjp(
+            system.straight("restore"), ("y", "u"))) if system.restores else None
 
-        program = system.programs.rates()
+    def _pulled(self) -> Program:
+        """How the rates pull gradients back."""
+        system = self.system
+        program = system.program("rates")
         if not isinstance(program, Program):
             raise ValueError(f"adjoint: {system.robot.name} has {system.robot.n} rates, too many "
                              "for a program that is not rolled, expected a smaller robot")
-        expect_continuous(program, _sources(program), "adjoint")
-        self.system, self.problem = system, problem
-        self.rates, self.pulled = load_kernel(program), load_kernel(_pulled(program))
-        self.restored = load_kernel(_pulled(system.programs.restore())) if system.restores else None
+        expect_continuous(program, list(chain(*input_nodes(
+            program.results[0].graph, program.inputs[1:]))), "adjoint")
+        return vjp(program, ("y", "u"))
 
     def step(self, k: int, y: Array, w: Array) -> tuple[Array, Array]:
         """The gradient by the state before step k, and by the inputs in it, from that by the
         state after it."""
-        times, count = self.problem.times, len(y)
+        times, count = self.ensemble.times, len(y)
         t, h = times[k], times[k + 1] - times[k]
-        u = self.problem.inputs(np.arange(count), np.full(count, times[k + 1]))
+        u = self.ensemble.inputs(np.arange(count), np.full(count, times[k + 1]))
 
         def at(node: Any) -> Array:
             return np.full((count, 1), t + float(node) * h)
@@ -176,20 +195,3 @@ class _Reverse:
         tangents = [np.stack([np.broadcast_to(x, count) for x in robot.mechanism.space.tangent(
             q, unit.tolist())], axis=1) for unit in np.eye(robot.n)]
         return np.stack([(T * w[:, :robot.nq]).sum(axis=1) for T in tangents], axis=1)
-
-
-def _sources(program: Program) -> list[Node]:
-    """The inputs y and u of a program."""
-    graph = program.results[0].graph
-    return [graph.input(f"{port.name}[{k}]") for port in program.inputs[1:]
-            for k in range(port.size)]
-
-
-def _pulled(program: Program) -> Program:
-    """The gradient of w . results by y and u, w being a further input."""
-    graph, (output,) = program.results[0].graph, program.outputs
-    w = [graph.input(f"w[{k}]") for k in range(output.size)]
-    _, y, u = program.inputs
-    return Program(f"{program.name}_vjp", (*program.inputs, Port("w", output.shape)),
-                   (Port("by_y", y.shape), Port("by_u", u.shape)),
-                   tuple(pullback(program.results, w, _sources(program))))

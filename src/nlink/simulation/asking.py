@@ -16,10 +16,10 @@ import numpy as np
 
 from nlink.iterations.integration import STATUS
 from nlink.simulation.control_scheme import ControlScheme, advance, over_batch
+from nlink.simulation.drives import Asked
 
 if TYPE_CHECKING:
-    from nlink.simulation.problem import Problem
-    from nlink.simulation.system import System
+    from nlink.simulation.ensemble import Ensemble
 
 Array = np.ndarray
 
@@ -53,8 +53,7 @@ def _rows(who: str, given: object, count: int, size: int) -> Array:
 class Asking:
     """What happens at the samples of a run whose controller is not traced."""
 
-    problem: Problem
-    system: System
+    ensemble: Ensemble
     least: float
     """Times no further apart are the same."""
 
@@ -63,24 +62,25 @@ class Asking:
         waiting = np.flatnonzero(records["status"] == STATUS["waiting"])
         t = float(records["t"][waiting[0]])
         y, own = records["y"][waiting], records["own"][waiting]
-        (q, qd), mine = self._rates(y, waiting), self.system.remembered
+        system = self.ensemble.system
+        (q, qd), mine = self._rates(y, waiting), system.remembered
+        assert isinstance(system.drive, Asked)
         # numbers of a trajectory's own are arrays over the batch, parameters p a row each
-        scheme = self.system.scheme(list(own.T))
-        assert scheme is not None
+        scheme = system.drive.varied(system, list(own.T))
         y[:, mine] = asked(scheme, t, q, qd, y[:, mine])
         records["y"][waiting] = y
-        row, times = records["next"][waiting], self.problem.times
+        row, times = records["next"][waiting], self.ensemble.times
         records["status"][waiting] = np.where(row == len(times), STATUS["done"],
                                               STATUS["running"])
         shown = np.abs(times[row - 1] - t) <= self.least
         out[waiting[shown], row[shown] - 1, mine] = y[shown, mine]
 
     def _rates(self, y: Array, rows: Array) -> tuple[Array, Array]:
-        q, v, _ = self.system.layout.split(y)
+        system, variation = self.ensemble.system, self.ensemble.variation
+        q, v, _ = system.layout.split(y)
         q, v = np.ascontiguousarray(q), np.ascontiguousarray(v)
-        name = self.system.velocity.rates
+        name = system.velocity.rates
         if name is None:
             return q, v
-        variation = self.problem.variation
-        return q, (self.problem.robot.compute(name, q, v) if variation is None else variation.taken(
-            rows).compute(self.problem.robot, name, q[:, None], v[:, None])[:, 0])
+        return q, (system.robot.compute(name, q, v) if variation is None else variation.taken(
+            rows).compute(system.robot, name, q[:, None], v[:, None])[:, 0])

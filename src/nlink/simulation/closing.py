@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 if TYPE_CHECKING:
-    from nlink.iterations.integration import Method
     from nlink.robot import Robot
 
 Array = np.ndarray
@@ -19,16 +18,13 @@ OPEN = 1e-4
 """A start that is open by more, in radians or sizes of the loop, is no rounding."""
 
 
-def check_closing(robot: Robot, closing: Closing, method: Method, velocity: str) -> Closing:
+def check_closing(robot: Robot, closing: Closing) -> Closing:
     """How loops are to be kept closed, or one sentence on why they cannot."""
     if not robot.mechanism.closures:
         if closing != "project":
             raise ValueError(f"closing: {closing!r}, expected nothing else than 'project': "
                              f"{robot.name} has no loops")
         return closing
-    if velocity != "qd" or not method.closes:
-        raise ValueError(f"method: {method.name!r} with velocity={velocity!r} does not keep loops "
-                         "closed, expected a Runge-Kutta method or abm, and velocity='qd'")
     if closing in ("project", "drift"):
         return closing
     number = isinstance(closing, int | float) and not isinstance(closing, bool)

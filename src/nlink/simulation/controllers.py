@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nlink.model.joints import Free
+from nlink.programs.applying import apply
 from nlink.scalars.functions import Scalar, clip, literal
-from nlink.simulation.applying import apply
 from nlink.simulation.control_scheme import OnScalars
 from nlink.simulation.splines import Spline
 from nlink.simulation.trajectories import Between, Motion, Rest

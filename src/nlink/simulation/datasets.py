@@ -12,7 +12,9 @@ from nlink.simulation.sensitivity import PREFIX
 if TYPE_CHECKING:
     from nlink.simulation.run import Run
 
-VARIED_UNITS = {"payload": "kg", "com": "m", "inertia": "kg m^2"}
+VARIED_UNITS = {"payload": "kg", "com": "m", "inertia": "kg m^2", "gravity": "m/s^2"}
+PARAMETERS = ["m", "mx", "my", "mz", "xx", "yy", "zz", "xy", "xz", "yz"]
+"""The ten parameters of a link."""
 INERTIA = ("xx", "yy", "zz", "xy", "xz", "yz")
 
 
@@ -66,21 +68,38 @@ def to_xarray(run: Run) -> Any:
     return xarray.Dataset(arrays, labels, attributes)
 
 
+WRENCH = ["moment_x", "moment_y", "moment_z", "force_x", "force_y", "force_z"]
+
+
 def _varied(run: Run, lead: list[str]) -> dict[str, Any]:
     """The numbers of the trajectories by their names in `vary`."""
     assert run.variation is not None
-    axes = {"com": "axis", "inertia": "moment"}
+    axes = {"com": "axis", "gravity": "axis", "inertia": "moment"}
     found: dict[str, Any] = {}
     at = 0
     for name, width in run.variation.varied.columns:
         values = run.variation.values[..., at:at + width]
         at += width
         units = {"units": VARIED_UNITS[name]} if name in VARIED_UNITS else {}
+        if name == "tau":  # it is among the arrays
+            continue
         if name == "payload":
             found[name] = (lead, values[..., 0], units)
+            continue
+        if name == "f_ext":
+            links = [run.robot.links[k].name for k in run.variation.varied.links]
+            found[name] = ([*lead, "pushed_link", "wrench"],
+                           values.reshape(*values.shape[:-1], len(links), -1), units)
+            found |= {"pushed_link": links, "wrench": WRENCH}
+            continue
+        if name == "inertia" and width > len(INERTIA):
+            found[name] = ([*lead, "inertial_link", "parameter"],
+                           values.reshape(*values.shape[:-1], -1, len(PARAMETERS)))
+            found |= {"inertial_link": [link.name for link in run.robot.links],
+                      "parameter": PARAMETERS}
             continue
         axis = axes.get(name, "rate" if width == run.robot.n else f"{name}_number")
         found[name] = ([*lead, axis], values, units)
         if name in axes:
-            found[axis] = list("xyz" if name == "com" else INERTIA)
+            found[axis] = list(INERTIA if name == "inertia" else "xyz")
     return found

@@ -13,12 +13,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from nlink.iterations.integration import STATUS
+from nlink.iterations.recording import Gives
 from nlink.iterations.triggers import Trigger
 from nlink.model.mimics import leads
-from nlink.scalars.functions import Scalar
+from nlink.programs.applying import apply
+from nlink.scalars.functions import Scalar, Scalars, less, where
+from nlink.simulation.moment import Moment, SystemPiece, Text, Texts
+from nlink.simulation.velocities import VELOCITIES
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
+    from nlink.simulation.system import System
+    from nlink.simulation.variation import Variation
+    from nlink.storage.event_log import EventLog
 
 Array = np.ndarray
 Function = Callable[[Any, Any, Any], Any]
@@ -103,6 +111,84 @@ def watched(robot: Robot, events: Any, limits: str) -> tuple[Watched, ...]:
     if twice:
         raise ValueError(f"events: {', '.join(twice)} named twice")
     return tuple(found)
+
+
+@dataclass(frozen=True)
+class Watching(SystemPiece):
+    """The functions that a simulation watches, and the impacts on limits that bounce."""
+
+    functions: tuple[Watched, ...] = ()
+    restitution: float = 1.0
+    """What of a joint's rate is left after an impact on its limit."""
+
+    @property
+    def triggers(self) -> tuple[Trigger, ...]:
+        return tuple(each.trigger for each in self.functions)
+
+    @property
+    def bounded(self) -> list[Watched]:
+        """Those that are limits."""
+        return [each for each in self.functions if each.trigger.bounds]
+
+    def without_holding(self) -> Watching:
+        """The same but for limits that hold."""
+        return replace(self, functions=tuple(
+            each for each in self.functions if each.trigger.action != "hold"))
+
+    def texts(self, system: System) -> Texts:
+        if not self.functions:
+            return {}
+        found = {"watch": Text(self.watch, gives=Gives(False, len(self.functions)))}
+        if self.bounded:
+            found["limited"] = Text(self.limited, gives=Gives(False, len(self.bounded)))
+        if any(each.action == "bounce" for each in self.triggers):
+            found["impact"] = Text(self.impact, cells=len(self.functions))
+        return found
+
+    def watch(self, at: Moment) -> Scalars:
+        """The functions whose zeros are events; a limit that holds is not passed."""
+        found = [each(at.t, *at.state) for each in self.functions]
+        for k, each in enumerate(self.functions):
+            if each.trigger.action == "hold":
+                modes = at.system.modes
+                assert modes is not None
+                (mode,) = [mode for moded, mode in zip(modes.rates, at.parts["mode"], strict=True)
+                           if moded.rate == each.rate]
+                found[k] = where(less(1.0, each.trigger.sign * mode), 1.0, found[k])
+        return found
+
+    def limited(self, at: Moment) -> Scalars:
+        """The elements of the state that limits bound."""
+        return [at.y[each.trigger.element] for each in self.bounded]
+
+    def impact(self, at: Moment) -> Scalars:
+        """The state after an impact on one of the limits that are watched, for which its cell is
+        1, else 0. The joint, e in the space of rates, is on its limit, and an impulse on it
+        has turned its rate round: qd' = qd - (1 + restitution) (e . qd) / (e . M^-1 e) M^-1 e.
+        What has come to rest at the same time is at rest before the impact, and the modes after
+        it are those of the rates then.
+        """
+        system, modes, parts = at.system, at.system.modes, {}
+        robot = system.robot
+        q, e, qd = list(at.q), [0.0] * robot.n, at.qd
+        if modes is not None:
+            qd, _ = modes.arrested(at)
+        for each, act in zip(self.functions, at.cells, strict=True):
+            if isinstance(each.g, Margin) and each.trigger.action == "bounce":
+                e[each.rate] = e[each.rate] + act
+                q[each.g.at] = q[each.g.at] * (1 - act) + each.g.bound * act
+        # how the mechanism yields to a force on the joint, whatever holds it together: M^-1 e
+        rest = [0.0] * robot.n
+        pushed, still = (apply(robot, "forward_dynamics", q, rest, tau, algorithm=system.algorithm)
+                         for tau in (e, rest))
+        c = [a - b for a, b in zip(pushed, still, strict=True)]
+        reach = sum((a * b for a, b in zip(e, c, strict=True)), 0.0)
+        speed = sum((a * b for a, b in zip(e, qd, strict=True)), 0.0)
+        impulse = -(1 + self.restitution) * speed / reach
+        after = [v + x * impulse for v, x in zip(qd, c, strict=True)]
+        if modes is not None:
+            parts["mode"] = modes.at_rates(q, after)
+        return at.but(q, system.velocity.from_rates(at.perform, q, after), **parts)
 
 
 SLIDES = " slides"
@@ -245,3 +331,37 @@ class Events:
         counts = ", ".join(f"{name}: {n}" for name, n in zip(self.names, np.bincount(
             self.which, minlength=len(self.names)).tolist(), strict=True))
         return f"<Events: {counts or 'none watched'}>"
+
+
+def events_of(log: EventLog, robot: Robot, names: Sequence[str], velocity: str,
+              variation: Variation | None = None, modes: int = 0) -> Events | None:
+    """What a log has, as users see it; None if nothing is watched. States end with so many
+    modes."""
+    if not names:
+        return None
+    rows = log.in_order()
+    which = rows["which"].astype(int)
+    if modes:
+        these, which = spread_switches(names, rows["trajectory"], which, rows["y"][:, -modes:])
+        rows = rows[these]
+    q, rates = (np.ascontiguousarray(rows["y"][:, part]) for part in (
+        slice(0, robot.nq), slice(robot.nq, robot.nq + robot.n)))
+    qd, name = rates, VELOCITIES[velocity].rates
+    if name is not None:
+        qd = robot.compute(name, q, rates) if variation is None else variation.taken(
+            rows["trajectory"]).compute(robot, name, q[:, None], rates[:, None])[:, 0]
+    return Events(tuple(names), rows["trajectory"].copy(), rows["t"].copy(), which, q, qd)
+
+
+def stop_outside(records: Array, log: EventLog, watched: Sequence[Watched]) -> None:
+    """Trajectories that begin outside a limit end there, before they start."""
+    for k, each in enumerate(watched):
+        if each.trigger.bounds:
+            with np.errstate(invalid="ignore"):
+                out = each.g(0.0, records["y"].T, None) < 0
+            out &= records["status"] == STATUS["running"]
+            if out.any() and log.buffer is not None:
+                log.buffer[out, 0, 0], log.buffer[out, 0, 1] = records["t"][out], k
+                log.buffer[out, 0, 2:] = records["y"][out]
+                records["events"][out] = records["fill"][out] = 1
+                records["status"][out] = STATUS["limit reached"]

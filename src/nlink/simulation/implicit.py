@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,10 +41,11 @@ from nlink.scalars.differentiation import jacobian
 from nlink.scalars.functions import less, where
 from nlink.scalars.graph import Graph, Node
 from nlink.scalars.traversal import reachable
+from nlink.simulation.drives import Untraced
 
 if TYPE_CHECKING:
     from nlink.iterations.integration import Method
-    from nlink.simulation.problem import Problem
+    from nlink.simulation.ensemble import Ensemble
     from nlink.simulation.system import System
 
 Array = np.ndarray
@@ -53,9 +55,9 @@ MOST_ELEMENTS, MOST_OPERATIONS = 96, 60_000
 LLVM takes about 0.2 s for a thousand operations."""
 
 
-def expect_derivatives_of_control(system: System, method: Method, *, traced: bool) -> None:
+def expect_derivatives_of_control(system: System, method: Method) -> None:
     """Refuse a controller that has no derivatives."""
-    if not traced and system.controller is not None and not system.asks:
+    if system.drive.scheme is not None and type(system.drive) is Untraced:
         raise ValueError(f"method: {method.name!r} needs the derivatives of the controller, which "
                          "traced=False does not have, expected a traced controller, one with a "
                          "period, or method='radau'")
@@ -188,15 +190,11 @@ def _plain(system: System) -> bool:
 
 def _of_tree(system: System) -> LinearRates:
     """M times the derivatives of the accelerations, from those of inverse dynamics."""
-    robot, shape, graph = system.robot, system.shape, Graph()
+    robot, (_, at) = system.robot, system.moment()
     n, nq, size, space = robot.n, robot.nq, system.shape.continuous, robot.mechanism.space
-    t, y = graph.input("t[0]"), [graph.input(f"y[{k}]") for k in range(shape.size)]
-    own = [graph.input(f"u[{k}]") for k in range(shape.timed, shape.inputs)]
-    q, v, parts = system.layout.split(y)
-    mechanism = system.varied.mechanism(robot, own)
-    tau, further = system.programs.forces(t, q, v, parts, own)
-    tau = [graph.lift(x) for x in system.rubbed(mechanism, v, tau)]
-    perform = system.performer(system.bare(mechanism))
+    t, y, q, v, graph = at.t, at.y, at.q, at.qd, at.t.graph
+    tau, further = [graph.lift(x) for x in at.driven[0]], at.driven[1]
+    perform = partial(at.perform, change=system.bare)
     a = [graph.input(f"rate[{nq + k}]") for k in range(n)]
     sources = [*y[:size], t]
     if space.flat:
@@ -232,7 +230,7 @@ def _of_rates(system: System) -> LinearRates:
 
 def jacobian_program(system: System) -> Program:
     """df/dy and df/dt, a row for each element that has a rate."""
-    program, size = system.programs.rates(), system.shape.continuous
+    program, size = system.program("rates"), system.shape.continuous
     assert not isinstance(program, RolledRates)
     graph = program.results[0].graph
     sources = [*(graph.input(f"y[{k}]") for k in range(size)), graph.input("t[0]")]
@@ -241,18 +239,19 @@ def jacobian_program(system: System) -> Program:
                    tuple(x for row in rows for x in row))
 
 
-def solving_in_python(problem: Problem, system: System, trajectory: int,
+def solving_in_python(ensemble: Ensemble, trajectory: int,
                       ) -> dict[str, Callable[..., Any]]:
     """`factor` and `solve` of one trajectory on floats: the plain matrix, solved with pivoting."""
     from nlink.backends.llvm.loading import load_kernel
 
+    system = ensemble.system
     _expect_size(system, system.shape.continuous, "rows", MOST_ELEMENTS)
     slopes, shape = load_kernel(jacobian_program(system)), system.shape
     which = np.array([trajectory])
 
     def factor(t: float, y: Array, cells: Sequence[Any], _rate: Array) -> tuple[Array, Array]:
         times = np.array([float(t)])
-        ahead = problem.inputs(which, np.nextafter(times, np.inf))  # of a table, what comes next
+        ahead = ensemble.inputs(which, np.nextafter(times, np.inf))  # of a table, what comes next
         found = slopes(times[:, None], y[None], ahead)[0]
         return np.eye(shape.continuous) - cells[0] * found[:, :-1], found[:, -1]
 

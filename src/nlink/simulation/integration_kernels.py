@@ -4,52 +4,63 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nlink.backends.llvm.threads import MAKING
-from nlink.iterations.integration import Method
-from nlink.iterations.sampling import Sampling
-from nlink.iterations.triggers import Trigger
+import numpy as np
+
+from nlink.backends.llvm.threads import threads
+from nlink.engines.kernels import kept
+from nlink.iterations.integration import STATUS, Method
+from nlink.iterations.iteration import new_records
 from nlink.programs.keys import key
 from nlink.simulation.implicit import solving_programs
+from nlink.simulation.setting import Solver
 
 if TYPE_CHECKING:
-    from nlink.backends.llvm.host import Host
-    from nlink.backends.llvm.integrator import Integrator
     from nlink.backends.llvm.kernel import Compiled
+    from nlink.backends.llvm.process_kernel import ProcessKernel
     from nlink.simulation.system import System
 
-KEPT = 32
-"""Kernels kept in memory; the oldest go first."""
-_KERNELS: dict[tuple[str, tuple[Trigger, ...], Method, int, Sampling | None, Host],
-               Integrator] = {}
+Array = np.ndarray
 
 
-def kernel_of(system: System, method: Method, width: int) -> Integrator:
-    """The integration kernel of a system: at hand, from the cache, or compiled now."""
+def kernel_of(system: System, method: Method, count: int) -> ProcessKernel:
+    """The integration kernel of so many trajectories: at hand, from the cache, or compiled now."""
     from nlink.backends.llvm.host import host
 
+    width = host().target.width if count > 2 else 2
+
     # what happens at events is a part of the iteration, not of the programs it calls
-    wanted = (system.programs.recipe(), tuple(each.trigger for each in system.watched), method,
-              width, system.sampling, host())
-    with MAKING:
-        if wanted not in _KERNELS:
-            while len(_KERNELS) >= KEPT:
-                _KERNELS.pop(next(iter(_KERNELS)))
-            _KERNELS[wanted] = _load(system, method, width)
-        return _KERNELS[wanted]
+    wanted = ("integration", system.recipe(), system.watching.triggers, method, width,
+              system.sampling, host())
+    return kept(system.robot, wanted, lambda: _load(system, method, width))
 
 
-def _load(system: System, method: Method, width: int) -> Integrator:
-    from nlink.backends.llvm.integrator import Integrator
+def one_step(system: System, method: Method, y: Array, own: Array, t: float, h: float) -> Array:
+    """The states (count, size) after one step, whatever its error is; nan where it fails."""
+    count, size = y.shape
+    kernel = kernel_of(system, method, count)
+    records = new_records(count, system.iteration(method).layout, size, own.shape[1])
+    records["own"], records["next"], records["h"], records["t"] = own, 1, h, t
+    records["y"] = y
+    any_error = Solver(rtol=1e6, atol=1e6, max_steps=2).bounds(0.0)
+    kernel.run(records, any_error, np.empty((count, 2, size)), np.array([t, t + h]),
+               threads=threads())
+    return np.where((records["status"] == STATUS["done"])[:, None], records["y"], np.nan)
+
+
+def _load(system: System, method: Method, width: int) -> ProcessKernel:
     from nlink.backends.llvm.loading import load_compiled
+    from nlink.backends.llvm.process_kernel import ProcessKernel
 
-    iteration, recorded = system.iteration(method), system.programs.recorded(method)
+    iteration, recorded = system.iteration(method), system.recorded(method)
 
     def compile_now() -> Compiled:
         from nlink.backends.llvm.lanes import compile_iteration
 
-        programs = system.programs.called() | (solving_programs(system) if method.solves else {})
+        programs = system.programs
+        if "derivatives" in method.needs:
+            programs |= solving_programs(system)
         return compile_iteration(recorded, programs, system.shape, width, dense=iteration.dense,
-                                 evaluations=method.evaluations + method.stages)
+                                 evaluations=method.cost.evaluations + method.cost.stages)
 
-    whole = key("iteration", width, iteration.dense, recorded.parts(), system.programs.recipe())
-    return load_compiled(whole, compile_now, Integrator)
+    whole = key("iteration", width, iteration.dense, recorded.parts(), system.recipe())
+    return load_compiled(whole, compile_now, ProcessKernel)

@@ -4,88 +4,123 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nlink.compute.engines import kernel
+from nlink.engines.engines import kernel
 from nlink.iterations.driver import drive
 from nlink.iterations.integration import STATUS
+from nlink.scalars.functions import Scalars
 from nlink.simulation.asking import asked
+from nlink.simulation.drives import Untraced
 from nlink.simulation.events import Events, spread_switches
 from nlink.simulation.implicit import solving_in_python
-from nlink.simulation.interpreted_modes import Control, mode_programs
+from nlink.simulation.moment import WRENCHED, Change, Moment
 from nlink.simulation.run import Run, Stats
 from nlink.simulation.scipy_methods import SciPyMethod
 from nlink.simulation.system import System
 from nlink.simulation.variation import varied_kernel
 
 if TYPE_CHECKING:
-    from nlink.simulation.problem import Problem
+    from nlink.simulation.ensemble import Ensemble
 
 Array = np.ndarray
 
 
-def integrate_in_python(problem: Problem, system: System, bounds: dict[str, Any], *,
-                        traced: bool = True) -> Run:
+def integrate_in_python(ensemble: Ensemble, bounds: dict[str, Any]) -> Run:
     """One trajectory after another; forward dynamics is compiled, all else is Python. A sampled
-    controller that is not `traced` gets arrays with one row."""
-    robot, lead = problem.robot, problem.lead
-    outcomes = [_trajectory(problem, system, k, bounds, traced=traced)
-                for k in range(len(problem.y0))]
+    controller that is not traced gets arrays with one row."""
+    system, lead = ensemble.system, ensemble.lead
+    outcomes = [_trajectory(ensemble, k, bounds) for k in range(len(ensemble.y0))]
 
     def column(name: str, kind: type = float) -> Any:
         return np.array([each[name] for each in outcomes], kind).reshape(lead)[()]
 
     out = np.reshape([each["out"] for each in outcomes],
-                     (*lead, len(problem.times), system.shape.size))
+                     (*lead, len(ensemble.times), system.shape.size))
     q, v, parts = system.layout.split(out)
     stats = Stats(*(column(name, int) for name in ("steps", "rejects", "evaluations")))
-    return Run(robot, problem.times, q, v,
+    return Run(system.robot, ensemble.times, q, v,
                np.array([each["status"] for each in outcomes], int).reshape(lead), column("t"),
-               stats, problem.method.name, problem.velocity.name, forces=_forces(problem, system),
-               variation=problem.variation, log=_log(robot, system.event_names, outcomes,
-                                                     len(system.modes or ())),
-               closing=system.closing, parts=parts)
+               stats, ensemble.method.name, system.velocity.name, forces=_forces(ensemble),
+               variation=ensemble.variation, log=_log(
+                   system.robot, system.event_names, outcomes, len(system.modes or ())),
+               closing=system.closing, parts=parts, wrenches=system.wrenches is not None)
 
 
-def _trajectory(problem: Problem, system: System, k: int, bounds: dict[str, Any], *,
-                traced: bool) -> dict[str, Any]:
+def _trajectory(ensemble: Ensemble, k: int, bounds: dict[str, Any]) -> dict[str, Any]:
     """One of them: its outputs, its events, and how it ended."""
-    times, table, own = problem.times, problem.table, problem.own[k].tolist()
-    y = system.before_sample(problem.initial)[k]
+    system, method = ensemble.system, ensemble.method
+    times, table, own = ensemble.times, ensemble.table, ensemble.own[k].tolist()
+    y = system.before_sample(ensemble.initial)[k]
     end = {"t": times[0], "steps": 0, "rejects": 0, "evaluations": 0, "log": []}
-    if problem.unclosed[k] or not (np.isfinite(y).all() and np.isfinite(problem.own[k]).all()):
-        why = "not closed" if problem.unclosed[k] else "not finite"
+    if ensemble.unclosed[k] or not (np.isfinite(y).all() and np.isfinite(ensemble.own[k]).all()):
+        why = "not closed" if ensemble.unclosed[k] else "not finite"
         return end | {"out": _only(y, times), "status": STATUS[why]}
     for number, each in enumerate(system.watched):
         if each.trigger.bounds and each.g(0.0, y, None) < 0:  # outside a limit, that is the end
             return end | {"out": _only(y, times), "status": STATUS["limit reached"],
                           "log": [(times[0], number, y)]}
-    found = programs(system, own, traced=traced)
-    held = None if table is None else table[k % len(table)]
-    if system.modes:
-        found |= mode_programs(problem, system, control_of(problem, system, held, problem.own[k]),
-                               problem.own[k])
-    else:
-        found["rates"] = rates(problem, system, held, problem.own[k])
-    if problem.method.solves:
-        found |= solving_in_python(problem, system, k)
+    which = np.array([k])
+    found = system.on_floats(
+        (lambda t: ensemble.inputs(which, np.array([t]))[0]) if table is not None else (
+            lambda t: own), _compiled(system, ensemble.own[k]))
+    if system.sampling is not None and isinstance(system.drive, Untraced):
+        found["sample"] = _asked_sample(system, own)
+    if "derivatives" in method.needs:
+        found |= solving_in_python(ensemble, k)
     if system.sampling is not None:
         y = found["sample"](times[0], y)
     f = CountedCalls(found["rates"])
-    method = problem.method
     if isinstance(method, SciPyMethod):
-        method = method.started(problem.step, bounds["largest"])
+        method = method.started(ensemble.step, bounds["largest"])
     iteration = system.iteration(method)
-    given = bounds | {"coordinates": problem.robot.nq,
+    given = bounds | {"coordinates": ensemble.robot.nq,
                       "discrete": system.shape.discrete} | found | {"rates": f}
-    start = {"t": times[0], "h": problem.step, "y": y}
+    start = {"t": times[0], "h": ensemble.step, "y": y}
     if system.sampling is not None:
         start |= system.sampling.first(times[0])
     done = drive(iteration, given, start, times, dense=iteration.dense)
     return {"out": done.out, "status": done.status, "log": done.log, "evaluations": f.count} | {
         name: done.state[name] for name in ("t", "steps", "rejects")}
+
+
+def _compiled(system: System, own: Array) -> Callable[..., Callable[..., list[float]] | None]:
+    """What of a system's mechanics is compiled: its motion, hybrid dynamics, the projection."""
+    @cache
+    def made(name: str, change: Change) -> Callable[..., list[float]] | None:
+        if name not in (system.velocity.motion, "hybrid_dynamics", "project", WRENCHED):
+            return None
+        robot, request = system.robot, system.request(name)
+        more = (own,) if system.varied.mechanical else ()
+        function = varied_kernel(robot, system.varied, request, change) if more else kernel(
+            replace(request, mechanism=change(robot.mechanism)))
+
+        def compute(*columns: Scalars) -> list[float]:
+            results = function(*(np.array(x, dtype=float).reshape(port.shape) for x, port in zip(
+                columns, request.ports[0], strict=True)), *more)
+            return results.tolist() if isinstance(results, np.ndarray) else [
+                x for each in results for x in np.ravel(each).tolist()]
+
+        return compute
+
+    return made
+
+
+def _asked_sample(system: System, own: list[float]) -> Callable[..., Array]:
+    """A sample of a controller that is ordinary Python, of one trajectory."""
+    scheme = system.drive.varied(system, [np.array([x]) for x in own])
+
+    def sample(t: float, y: Array) -> Array:
+        at = Moment(system, float(t), y, own)
+        after, mine = y.copy(), system.remembered
+        after[mine] = asked(scheme, float(t), np.array([at.q]), np.array([at.qd]),
+                            y[None, mine])[0]
+        return after
+
+    return sample
 
 
 def _only(y: Array, times: Array) -> Array:
@@ -107,45 +142,6 @@ class CountedCalls:
         return self.function(float(t), y)
 
 
-def programs(system: System, own: list[float], *, traced: bool) -> dict[str, Callable[..., Any]]:
-    """What an iteration calls besides the rates, on floats; `own` is what a trajectory has
-    besides its state."""
-    robot = system.robot
-    found: dict[str, Callable[..., Any]] = {}
-    if system.sampling is not None and traced:
-        found["sample"] = lambda t, y: np.array(
-            system.after_sample(float(t), y, own), dtype=float)
-    elif system.sampling is not None:
-        scheme = system.scheme([np.array([x]) for x in own])
-        assert scheme is not None
-
-        def sample(t: float, y: Array) -> Array:
-            q, qd = (np.array([x]) for x in system.joint_rates(y))
-            after, mine = y.copy(), system.remembered
-            after[mine] = asked(scheme, float(t), q, qd, y[None, mine])[0]
-            return after
-
-        found["sample"] = sample
-    if system.restores or system.projects:
-        def restore(t: float, y: Array) -> Array:
-            return np.array([*robot.mechanism.space.normalize(y[:robot.nq]), *y[robot.nq:]])
-
-        def close(t: float, y: Array) -> tuple[Array, list[Any]]:
-            q, v, _ = system.layout.split(restore(t, y))
-            q, v, left = robot.compute("project", q, v)
-            return np.concatenate([q, v, y[len(q) + len(v):]]), [left]
-
-        found |= {"restore": restore, "close": close}
-    if system.watched:
-        bounded = [each.trigger.element for each in system.watched if each.trigger.bounds]
-        found["watch"] = lambda t, y: [np.float64(x) for x in system.watch(
-            float(t), *system.joint_rates(y), system.layout.split(y)[2].get("mode", ()))]
-        found["limited"] = lambda t, y: [y[k] for k in bounded]
-        found["impact"] = lambda t, y, acts: np.array(
-            system.after_impact(y.tolist(), [float(x) for x in acts]))
-    return found
-
-
 def _log(robot: Any, names: Sequence[str], outcomes: list[dict[str, Any]],
          modes: int) -> Events | None:
     rows = [(k, *row) for k, each in enumerate(outcomes) for row in each["log"]]
@@ -161,64 +157,20 @@ def _log(robot: Any, names: Sequence[str], outcomes: list[dict[str, Any]],
                   y[:, robot.nq:robot.nq + robot.n])
 
 
-def control_of(problem: Problem, system: System, table: Array | None, own: Array) -> Control:
-    """What drives one trajectory, on floats."""
-    times, scheme = problem.times, system.scheme(own.tolist())
-
-    def control(t: float, q: Array, qd: Array, parts: Any) -> tuple[Array, Array]:
-        if table is not None:
-            return np.array([np.interp(t, times, column) for column in table.T]), np.empty(0)
-        tau, further = system.control(scheme, t, q, qd, parts)
-        return np.array(tau, dtype=float), np.array(further, dtype=float)
-
-    return control
-
-
-def rates(problem: Problem, system: System, table: Array | None, own: Array,
-          ) -> Callable[[float, Array], Array]:
-    """f(t, y) of one trajectory, on floats; `own` is what it has besides its state."""
-    robot, varied = problem.robot, problem.varied
-    control, space = control_of(problem, system, table, own), robot.mechanism.space
-    mechanism = varied.mechanism(robot, own.tolist())
-    if varied.mechanical:
-        loaded = varied_kernel(robot, varied, system.request(), system.bare)
-
-        def accelerate(q: Array, qd: Array, tau: Array, qdd: Array) -> None:
-            qdd[:] = loaded(q, qd, tau, own)
-    else:
-        accelerate = kernel(replace(system.request(),
-                                    mechanism=system.bare(robot.mechanism))).bare
-
-    def f(t: float, y: Array) -> Array:
-        q, v, parts = system.layout.split(y)
-        if system.velocity.rates is not None:
-            q, qd = (np.array(x) for x in system.joint_rates(y))
-            tau, further = control(t, q, qd, parts)
-            tau = system.rubbed(mechanism, qd, tau)
-            return np.concatenate([
-                qd, system.change(system.bare(robot.mechanism), q, v, qd, tau), further])
-        q, v, qdd = np.ascontiguousarray(q), np.ascontiguousarray(v), np.empty(robot.n)
-        tau, further = control(t, q, v, parts)
-        accelerate(q, v, np.array(system.rubbed(mechanism, v, tau)), qdd)
-        return np.concatenate([v if space.flat else np.array(space.tangent(q, v)), qdd, further])
-
-    return f
-
-
-def _forces(problem: Problem, system: System) -> Any:
-    if problem.controller is None:
-        return problem.forces()
+def _forces(ensemble: Ensemble) -> Any:
+    system, drive = ensemble.system, ensemble.system.drive
+    if drive.scheme is None:
+        return drive.forces(ensemble)
 
     def forces(t: Array, q: Array, qd: Array, *more: Array) -> Array:
         flat = [x.reshape(-1, len(t), x.shape[-1]) for x in (q, qd)]
         states, own = more, np.empty((len(flat[0]), 0))
-        if problem.variation is not None:  # what varies comes last
+        if ensemble.variation is not None:  # what varies comes last
             states, own = more[:-1], more[-1].reshape(len(flat[0]), -1)
         flat += [x.reshape(-1, len(t), x.shape[-1]) for x in states]
         tau = []
         for k, columns in enumerate(zip(*flat, strict=True)):
-            scheme = system.scheme(own[k].tolist())
-            assert scheme is not None
+            scheme = drive.varied(system, own[k].tolist())
             tau.append([scheme.tau(float(t[i]), *(x[i] for x in columns))
                         for i in range(len(t))])
         return np.array(tau, dtype=float).reshape(qd.shape)

@@ -1,337 +1,381 @@
-"""Linear models of a robot around a state: of its motion, or of one step of a method.
+"""Linear models of a system around a state: of its motion, or of one step of a method.
 
-The state is x = (q, qd), the input u = tau, and small changes of q are rates in the tangent space
-at q: dx and du obey
+The state is x = (q, qd, c), c being that of a controller, the input u are joint forces beside
+whatever drives the system, and small changes of q are rates in the tangent space at q: dx and du
+obey
 
     dx' = A dx + B du,      or      dx(t + h) = A dx(t) + B du
 
-for one step of size h with tau held. Where coordinates are the integrals of rates, the upper half
-of the continuous A is (0, 1). Elsewhere axes turn: with q' = T(q) qd and dq = T(q) d,
+for one step of size h with u held. Where coordinates are the integrals of rates, the upper part
+of the continuous A is (0, 1, 0). Elsewhere axes turn: with q' = T(q) qd and dq = T(q) d,
 
     T' d + T d' = (dT) qd + T dqd,      so      d' = dqd + T^+ ((dT) qd - T' d),
 
 for a quaternion d' = dqd - qd x d.
 
-A step of semi-implicit Euler is one compiled program around the derivatives of forward dynamics.
-Steps of other methods are their own text on columns that carry their derivatives; what the text
-calls, the rates, are called with the rates of their derivatives.
+Modes stay as they are: what sticks goes on sticking, what slides slides on. A robot under joint
+forces alone has the programs of `linear_programs`. Any other system is differentiated as its text
+is; a step of a Runge-Kutta method is one step of the system that integrates its derivatives
+(`sensitivity`), and of many joints, whose machine code would be too long, one on arrays of such
+states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nlink.backends.llvm.threads import MAKING
-from nlink.iterations.integration import OneStep, Trial
+from nlink.engines.kernels import kept
+from nlink.iterations.box_problem import CELLS, pivot
+from nlink.iterations.integration import Method, OneStep, Trial
+from nlink.iterations.iteration import State
 from nlink.iterations.methods import METHODS
-from nlink.iterations.text import State
-from nlink.model.spaces import Space
 from nlink.programs.calling import call
+from nlink.programs.derivatives import jvp
 from nlink.programs.program import Port, Program
-from nlink.robot import Robot, expect_robot
+from nlink.robot import Robot
 from nlink.scalars.arrays import batch
 from nlink.scalars.differentiation import pushforward
-from nlink.scalars.graph import Graph, Node
-from nlink.scalars.primitives import Primitive
-from nlink.scalars.traversal import substitute
-from nlink.simulation.applying import apply
+from nlink.scalars.graph import Node
+from nlink.simulation.closing import Closing
+from nlink.simulation.control_scheme import Controller
+from nlink.simulation.drives import FREE, Beside, Untraced
+from nlink.simulation.events import Watching
+from nlink.simulation.integration_kernels import one_step
+from nlink.simulation.linear_programs import (
+    coordinate_rows,
+    motion_program,
+    step_program,
+    turning_program,
+)
+from nlink.simulation.modes import StandingModes
+from nlink.simulation.sensitivity import MOST_DERIVATIVES, SensitiveSystem, in_tangent_space
+from nlink.simulation.setting import Physics, setting
+from nlink.simulation.system import System, system_of
 
 Array = np.ndarray
-Nodes = Sequence[Node]
-Rows = list[list[Any]]
+MOST_JOINTS = 64
+"""Beyond, programs of matrices are too long to be compiled."""
 
 
-def linearize(robot: Robot, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, step: float | None = None,
-              method: str | None = None, *, out: tuple[Array, Array] | None = None,
+def linearize(robot: Robot | System, q: ArrayLike, qd: ArrayLike,
+              tau: ArrayLike | Controller | None = None, step: float | None = None,
+              method: str | None = None, *, t: float = 0.0, x: ArrayLike | None = None,
+              f_ext: Any = None, vary: Mapping[str, Any] | None = None,
+              algorithm: str | None = None, limits: str = "ignore", friction: str = "dry",
+              width: float = 1e-3, effort: str = "ignore", closing: Closing = "project",
+              physics: Physics | None = None, out: tuple[Array, Array] | None = None,
               ) -> tuple[Array, Array]:
     """A, (..., 2n, 2n), and B, (..., 2n, n), of the motion around a state, or of one step.
 
     Without `step` they are those of dx/dt; with it, those of the state after a step of that size by
-    a one-step method of `nlink.simulate` ("semi_implicit" if not given, "rk4", "dopri5", ...) with
-    tau held.
+    a one-step method of `nlink.simulate` ("semi_implicit" if not given, "rk4", "dopri5", ...).
+    `tau` are joint forces, or a controller: then A is that of the closed loop, and B that of joint
+    forces beside it. A controller with a state, `x` (as it starts if not given), has rows and
+    columns behind those of q and qd; `t` is the time that it sees. Other options are those of
+    `nlink.simulate`. What dry friction or a limit holds in the state is held in the model.
+
     Changes of q are in the tangent space, at q before the step and at the new q after it. For a
     mechanism with loops it is the step before its projection onto closed states. A and B
     are written to `out` if given: for large batches, new memory costs as much as the matrices.
 
     >>> import nlink, numpy as np
-    >>> A, B = linearize(nlink.load("double_pendulum"), [-np.pi / 2, 0], [0, 0], [0, 0])
+    >>> pendulum = nlink.load("double_pendulum")
+    >>> A, B = linearize(pendulum, [-np.pi / 2, 0], [0, 0], [0, 0])
     >>> abs(np.linalg.eigvals(A)).round(3)  # radians per second
     array([5.785, 5.785, 2.397, 2.397])
+    >>> damped = lambda t, q, qd: pendulum.gravity_torque(q) - 2.0 * qd
+    >>> linearize(pendulum, [0.3, 0.2], [0, 0], damped)[0][:2, 2:]
+    array([[1., 0.],
+           [0., 1.]])
     """
-    n = expect_robot(robot).n
-    if len(robot.mechanism.joints) > MOST_JOINTS:
-        raise ValueError(f"robot: {len(robot.mechanism.joints)} joints, expected at most "
-                         f"{MOST_JOINTS} for matrices; nlink.jvp gives products with them")
-    given = (batch("q", q, (robot.nq,)), batch("qd", qd, (n,)), batch("tau", tau, (n,)))
+    physics = setting(physics, Physics(), algorithm=algorithm, limits=limits, friction=friction,
+                      width=width, effort=effort, closing=closing)
+    control = tau if callable(tau) else None
+    system = system_of(robot, physics, tau=control, f_ext=f_ext, vary=vary, events=None)
+    _expect_derivatives(system)
+    n, nq = system.robot.n, system.robot.nq
+    forces = system.physics.limited(system.robot, np.zeros(n) if callable(tau) or tau is None
+                                    else batch("tau", tau, (n,)))
+    given = [batch("q", q, (nq,)), batch("qd", qd, (n,)), forces]
+    chosen, h = _method_of(step, method)
+    size = 0.0 if h is None else h
+    model = LinearModel(system, chosen, size, batch("t", t, ()))
+    if system.modes and model.recursive:
+        sliding = LinearModel(system.but(modes=None), chosen, size, model.t)
+        return _with_rest(model, given, sliding.at(given, out=out))
+    return model.at(given, x, out=out)
+
+
+def _with_rest(model: LinearModel, given: Sequence[Array], found: tuple[Array, Array],
+               ) -> tuple[Array, Array]:
+    """Linear models of robots with dry friction: those of states in which something that rubs is
+    at rest are computed anew, with its modes."""
+    assert model.system.modes is not None
+    rubbing = [each.rate for each in model.system.modes.rates]
+    q, qd, tau = (np.broadcast_to(x, (*found[0].shape[:-2], x.shape[-1])) for x in given)
+    still = (qd[..., rubbing] == 0).any(axis=-1)
+    if still.any():
+        ports = (q[still], qd[still], tau[still], *[np.empty((int(still.sum()), 0))] * 2)
+        for x, at_rest in zip(found, call(model.ports, model.matrices, ports, None, model.compute),
+                              strict=True):
+            x[still] = at_rest
+    return found
+
+
+def _method_of(step: float | None, method: str | None) -> tuple[Method | None, float | None]:
+    """The method of a step and its size; none without one."""
     if step is None:
         if method is not None:
             raise ValueError(f"step: None, expected the size of the step of method={method!r:.80}")
-        return _kernel(robot, "motion", _motion)(*given, out=out)
+        return None, None
     h = batch("step", step, ())
     if h.ndim or not (np.isfinite(h) and h > 0):
         raise ValueError(f"step: {step!r:.80}, expected a number > 0")
     known = {name: each for name, each in METHODS.items()
-             if isinstance(each, OneStep) and not (each.canonical or each.solves)
-             and each.compiles}
+             if isinstance(each, OneStep) and not each.needs}
     method = "semi_implicit" if method is None else method
     if method not in known:
         raise ValueError(f"method: {method!r}, expected one of {', '.join(known)}")
-    # a robot without joints makes the same step, none, by all methods
-    if (method == "semi_implicit" and not robot.mechanism.closures) or not n:
-        return _kernel(robot, "semi_implicit", _semi_implicit)(*given, h, out=out)
-
-    def compute(inputs: Sequence[Array], outputs: Sequence[Array], _count: int) -> None:
-        for result, found in zip(outputs, _step(robot, known[method], *inputs, h=float(h)),
-                                 strict=True):
-            result[:] = found.reshape(result.shape)
-
-    return call(_ports(robot), _matrices(n), given, out, compute)
+    return known[method], float(h)
 
 
-MOST_JOINTS = 64
-"""Beyond, programs of matrices are too long to be compiled."""
-_KERNELS: WeakKeyDictionary[Robot, dict[str, Any]] = WeakKeyDictionary()
+def _expect_derivatives(system: System) -> None:
+    """Refuse systems that have no linear model here."""
+    robot = system.robot
+    if len(robot.mechanism.joints) > MOST_JOINTS:
+        raise ValueError(f"robot: {len(robot.mechanism.joints)} joints, expected at most "
+                         f"{MOST_JOINTS} for matrices; nlink.jvp gives products with them")
+    for wrong, why, other in (
+            (system.velocity.name != "qd", f"velocity={system.velocity.name!r}", "'qd'"),
+            (system.columns, "forces or wrenches in a table", "those of one state"),
+            (isinstance(system.drive, Untraced), "traced=False", "a traced controller"),
+            (system.sampling is not None, "a controller with a period", "one that acts at all "
+             "times")):
+        if wrong:
+            raise ValueError(f"linearize: not with {why}, expected {other}")
 
 
-def _kernel(robot: Robot, name: str, program: Callable[[Robot], Program]) -> Any:
-    """The kernel of a program of a robot, made once."""
-    with MAKING:
-        known = _KERNELS.setdefault(robot, {})
-        if name not in known:
-            from nlink.backends.llvm.loading import load_kernel
+def _loaded(program: Any) -> Any:
+    from nlink.backends.llvm.loading import load_kernel
 
-            known[name] = load_kernel(program(robot))
-        return known[name]
+    return load_kernel(program)
 
 
-def _ports(robot: Robot) -> tuple[Port, ...]:
-    return Port("q", (robot.nq,)), Port("qd", (robot.n,)), Port("tau", (robot.n,))
+class LinearModel:
+    """The linear model of a system with anything that simulations have."""
+
+    def __init__(self, system: System, method: Method | None, h: float, t: ArrayLike) -> None:
+        varied = system.varied.with_numbers("tau", system.robot.n)
+        self.given, self.method, self.h, self.t = system, method, h, float(np.asarray(t))
+        self.moded = system.but(varied=varied, drive=Beside(system.drive))
+        modes = None if system.modes is None else StandingModes(system.modes.rates)
+        closing = "drift" if system.projects else system.closing
+        self.system = self.moded.but(modes=modes, watching=Watching(), closing=closing)
+        self.states = sum(part.size for part in system.drive.parts(system))
+        self.size = 2 * system.robot.n + self.states
+
+    @property
+    def recursive(self) -> bool:
+        """Whether the recursions of derivatives know all that acts: joint forces, and dry friction
+        where it slides, the same at any rate."""
+        given = self.given
+        curved = any(any(joint.excess) for joint in given.robot.mechanism.joints)
+        return (given.drive is FREE and given.wrenches is None and given.width is None
+                and not given.varied.width
+                and (given.modes is None or not (given.modes.holds or curved)))
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        """q, qd, forces, the state of the controller, what varies."""
+        robot = self.given.robot
+        return tuple(Port(name, (size,)) for name, size in (
+            ("q", robot.nq), ("qd", robot.n), ("tau", robot.n), ("x", self.states),
+            ("vary", self.given.varied.width)))
+
+    @property
+    def matrices(self) -> tuple[Port, Port]:
+        return (Port("A", (self.size, self.size)), Port("B", (self.size, self.system.robot.n)))
+
+    @property
+    def first_state(self) -> Array:
+        """The state of the controller as it starts."""
+        drive, robot = self.system.drive, self.system.robot
+        found = drive.start(self.system, np.zeros((1, robot.nq + robot.n)))
+        return np.concatenate([np.empty(0), *(x[0] for x in found.values())])
+
+    def at(self, given: Sequence[Array], x: ArrayLike | None = None, *,
+           out: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
+        """A and B at states: q, qd and forces, and the state of the controller."""
+        robot, method = self.given.robot, self.method
+        if self.recursive and (method is None or method.decides_modes or not robot.n):
+            # without joints all steps are one
+            kind, make = ("motion", motion_program) if method is None else ("step", step_program)
+            kernel = kept(robot, ("linear model", kind), lambda: _loaded(make(robot)))
+            return kernel(*given, *(() if method is None else (self.h,)), out=out)
+        values = self.given.numbers.variation
+        states = self.first_state if x is None else batch("x", x, (self.states,))
+        return call(self.ports, self.matrices, [*given, states, np.empty(0) if values is None
+                                                else values.values], out, self.compute)
+
+    def compute(self, inputs: Sequence[Array], outputs: Sequence[Array], count: int) -> None:
+        """A and B of states."""
+        q, qd, tau, x, own = (np.broadcast_to(a, (count, a.shape[-1])) for a in inputs)
+        own = np.concatenate([own, tau], axis=1)
+        y = self._with_modes(self.system.before_sample(np.concatenate([q, qd], axis=1)), own)
+        y[:, self.system.remembered] = x
+        few = (self.size + q.shape[1]) * self.system.shape.size <= MOST_DERIVATIVES
+        if self.method is not None and not (few and self.method.decides_modes):
+            A, B = self._of_step(y, own, few=few)
+        elif not few:
+            A, B = self._of_motion(y, own)
+        else:
+            kind = "linear motion" if self.method is None else "linear step"
+            A, B = self.system.kernel(kind, self._program)(
+                np.full((count, 1), self.t), y, own, np.full((count, 1), self.h))
+        outputs[0][:], outputs[1][:] = A.reshape(outputs[0].shape), B.reshape(outputs[1].shape)
+
+    def _with_modes(self, y: Array, own: Array) -> Array:
+        """States with the modes that their forces ask for."""
+        if self.moded.modes is None:
+            return y
+        times = np.full((len(y), 1), self.t)
+        y = self.moded.kernel("arrest")(times, y, own)
+        propose, given = self.moded.kernel("propose"), SimpleNamespace(index=np.arange(y.shape[1]))
+        for k in range(len(y)):
+            state, found = State({"status": 0.0, **CELLS}), np.False_
+            while not (found or state.status):
+                here = y[k:k + 1]
+                state, y[k], found = pivot(state, y[k], propose(times[:1], here, own[k:k + 1])[0],
+                                           given)
+        return y
+
+    def _rows(self) -> list[int]:
+        """The elements of the state that the model has behind q."""
+        nq, n, mine = self.system.robot.nq, self.system.robot.n, self.system.remembered
+        return [*range(nq, nq + n), *range(mine.start, mine.stop)]
+
+    def _program(self) -> Program:
+        """A and B of the motion, or of a step of semi-implicit Euler: the text, differentiated."""
+        system, space = self.system, self.system.space
+        rates = system.straight("rates")
+        graph, n, nq = rates.results[0].graph, system.robot.n, system.robot.nq
+        y = [graph.input(f"y[{k}]") for k in range(system.shape.size)]
+        h, rows, f = graph.input("h[0]"), self._rows(), rates.results
+        q, v = y[:nq], y[nq:nq + n]
+        directions = [dict(zip(q, _lifted(graph, space.tangent(q, unit)), strict=True))
+                      for unit in np.eye(n).tolist()]
+        first = system.shape.inputs - n
+        directions += [{x: graph.const(1)} for x in (
+            *(y[k] for k in rows), *(graph.input(f"u[{first + k}]") for k in range(n)))]
+        if self.method is None:
+            columns: list[list[Any]] = [
+                list(pushforward([f[k] for k in rows], moved)) for moved in directions]
+            upper = coordinate_rows(space, graph, q, v)
+            unit = [[float(i == j) for j in range(n)] for i in range(n)]
+            for j in range(n):
+                columns[j] = [*(row[j] for row in upper), *columns[j]]
+                columns[n + j] = [*unit[j], *columns[n + j]]
+            columns[2 * n:] = [[*[0.0] * n, *column] for column in columns[2 * n:]]
+        else:
+            after = [y[k] + h * f[k] for k in rows]
+            moved_q = _lifted(graph, space.normalize([a + h * b for a, b in zip(
+                q, space.tangent(q, after[:n]), strict=True)]))
+            columns = []
+            for moved in directions:
+                change = pushforward([*moved_q, *after], moved)
+                columns.append([*space.rates(moved_q, change[:nq]), *change[nq:]])
+        by_state, by_force = columns[:self.size], columns[self.size:]
+        return Program("linear_model", (*rates.inputs, Port("h", (1,))), self.matrices, tuple(
+            graph.lift(x) for part in (by_state, by_force) for row in zip(*part, strict=True)
+            for x in row))
+
+    @property
+    def _changes(self) -> SensitiveSystem:
+        """The system with its derivatives by the state and by forces."""
+        names = ("q0", "qd0", *(("x0",) if self.states else ()), "tau")
+        key = ("sensitive step", self.system.recipe())
+        return kept(self.system.robot, key, lambda: SensitiveStep.of(self.system, names))
+
+    def _of_motion(self, y: Array, own: Array) -> tuple[Array, Array]:
+        """A and B of the motion, column by column: many joints have one program of a product."""
+        system, n, nq, size = self.system, self.system.robot.n, self.system.robot.nq, y.shape[1]
+        rates = moving_with_units(self._changes, y, own)
+        start = self._changes.with_units(y).reshape(len(y), -1, size)
+        change = rates("rates", self.t, start)[:, 1:, self._rows()].swapaxes(1, 2)
+        space, q, v = system.space, y[:, :nq], y[:, nq:nq + n]
+        upper = np.zeros((len(y), n, self.size + n))
+        upper[:, :, n:2 * n] = np.eye(n)
+        if not space.flat:
+            kernel = kept(system.robot, ("turning axes",), lambda: _loaded(turning_program(space)))
+            upper[:, :, :n] = kernel(q, v)
+        rows = np.concatenate([upper, change], axis=1)
+        return rows[:, :, :self.size], rows[:, :, self.size:]
+
+    def _of_step(self, y: Array, own: Array, *, few: bool) -> tuple[Array, Array]:
+        """A and B of a step of a method."""
+        assert self.method is not None
+        system, nq = self.system, self.system.robot.nq
+        if few:
+            states = self._changes.with_units(y)
+            moved = one_step(self._changes, self.method, states, own, self.t, self.h)
+            y, change = moved[:, :y.shape[1]], moved[:, y.shape[1]:].reshape(
+                len(y), self.size + system.robot.n, -1).swapaxes(1, 2)
+        else:
+            y, change = step_on_arrays(self._changes, self.method, y, own, self.t, self.h)
+        rows = np.concatenate([in_tangent_space(system.robot, y[:, :nq], change[:, :nq]),
+                               change[:, self._rows()]], axis=1)
+        return rows[:, :, :self.size], rows[:, :, self.size:]
 
 
-def _matrices(n: int) -> tuple[Port, Port]:
-    return Port("A", (2 * n, 2 * n)), Port("B", (2 * n, n))
+class SensitiveStep(SensitiveSystem):
+    """A system with its derivatives within one step: forces that jump have the derivative that
+    they have between their jumps."""
+
+    def _plain_rates(self) -> Program:
+        return self.plain.straight("rates")
 
 
-def _inputs(graph: Graph, ports: Sequence[Port]) -> list[list[Node]]:
-    return [[graph.input(f"{port.name}[{k}]") for k in range(port.size)] for port in ports]
+def moving_with_units(system: SensitiveSystem, y: Array, own: Array) -> Callable[..., Array]:
+    """A text of a system on arrays (states, 1 + changes, elements): its values, and how they
+    change along the units of `system`."""
+    plain, kernels = system.plain, {}
+    du = np.zeros((sum(system.widths.values()), own.shape[1]))
+    du[-plain.robot.n:, -plain.robot.n:] = np.eye(plain.robot.n)
+
+    def called(name: str, t: float, y: Array) -> Array:
+        if name not in kernels:
+            kernels[name] = plain.kernel(name), plain.kernel(
+                f"{name}, moved", lambda: jvp(plain.straight(name), ("y", "u")))
+        value, moved = kernels[name]
+        times = np.full((len(y), 1, 1), t)
+        return np.concatenate([value(times, y[:, :1], own[:, None]),
+                               moved(times, y[:, :1], own[:, None], y[:, 1:], du)], axis=1)
+
+    return called
 
 
-def _result(name: str, graph: Graph, inputs: tuple[Port, ...], n: int, A: Rows, B: Rows) -> Program:
-    return Program(name, inputs, _matrices(n), tuple(
-        graph.lift(x) for matrix in (A, B) for row in matrix for x in row))
-
-
-def _motion(robot: Robot) -> Program:
-    """A and B of dx/dt."""
-    graph, n, ports = Graph(), robot.n, _ports(robot)
-    q, qd, tau = _inputs(graph, ports)
-    by_q, by_qd, by_tau = _accelerations(robot, q, qd, tau)
-    turning = _turning(robot.mechanism.space, graph, q, qd)
-    A = [[*row, *unit] for row, unit in zip(turning, _unit(n), strict=True)]
-    A += [[*a, *b] for a, b in zip(by_q, by_qd, strict=True)]
-    return _result("linearize", graph, ports, n, A, [[0.0] * n] * n + by_tau)
-
-
-def _accelerations(robot: Robot, q: Nodes, qd: Nodes, tau: Nodes) -> list[Rows]:
-    """The derivatives of forward dynamics by q, qd and tau."""
-    n = robot.n
-    flat = apply(robot, "forward_dynamics_derivatives", q, qd, tau)
-    return [[flat[k * n * n + i * n:k * n * n + (i + 1) * n] for i in range(n)] for k in range(3)]
-
-
-def _turning(space: Space, graph: Graph, q: Nodes, qd: Nodes) -> Rows:
-    """T^+ ((dT) qd - T' d) for units of d, as columns of a matrix."""
-    if space.flat:
-        return [[0.0] * space.nv for _ in range(space.nv)]
-    forward = _lifted(graph, space.tangent(q, qd))
-    columns = []
-    for unit in _unit(space.nv):
-        d = _lifted(graph, space.tangent(q, [graph.const(x) for x in unit]))
-        one = pushforward(forward, dict(zip(q, d, strict=True)))
-        other = pushforward(d, dict(zip(q, forward, strict=True)))
-        columns.append(space.rates(q, [a - b for a, b in zip(one, other, strict=True)]))
-    return [list(row) for row in zip(*columns, strict=True)]
-
-
-def _semi_implicit(robot: Robot) -> Program:
-    """A and B of v' = qd + h qdd, q' = normalize(q + h T(q) v')."""
-    graph, n, space = Graph(), robot.n, robot.mechanism.space
-    ports = (*_ports(robot), Port("h", ()))
-    q, qd, tau, (h,) = _inputs(graph, ports)
-    by_q, by_qd, by_tau = _accelerations(robot, q, qd, tau)
-    # qdd = M^-1 (tau - ID(q, qd, 0)), of which all but this product is part of the derivatives
-    at_rest = apply(robot, "inverse_dynamics", q, qd, [0] * n)
-    forces = [[t - c] for t, c in zip(tau, _lifted(graph, at_rest), strict=True)]
-    faster = [v + h * a for v, (a,) in zip(qd, _times(
-        [_lifted(graph, row) for row in by_tau], forces), strict=True)]
-    # how q' changes with q and with v', joint by joint; v' is an input until it is known
-    v = [graph.input(("v", k)) for k in range(n)]
-    moved = _lifted(graph, space.normalize([x + h * r for x, r in zip(
-        q, space.tangent(q, v), strict=True)]))
-
-    def columns(change: Callable[[list[Node]], dict[Node, Node]]) -> Rows:
-        found = [space.rates(moved, pushforward(moved, change([graph.const(x) for x in unit])))
-                 for unit in _unit(n)]
-        known = {x.index: value for x, value in zip(v, faster, strict=True)}
-        flat = iter(substitute(_lifted(graph, [x for column in found for x in column]), graph,
-                               known))
-        return [list(row) for row in zip(*([next(flat) for _ in range(n)] for _ in found),
-                                         strict=True)]
-
-    with_q = columns(lambda unit: dict(zip(q, _lifted(graph, space.tangent(q, unit)), strict=True)))
-    with_v = columns(lambda unit: dict(zip(v, unit, strict=True)))
-    lower_q, lower_u = ([[h * x for x in row] for row in rows] for rows in (by_q, by_tau))
-    lower_v = [[float(i == j) + h * x for j, x in enumerate(row)] for i, row in enumerate(by_qd)]
-    upper_q = [[a + b for a, b in zip(*rows, strict=True)]
-               for rows in zip(with_q, _times(with_v, lower_q), strict=True)]
-    A = [[*a, *b] for a, b in zip(upper_q + lower_q, _times(with_v, lower_v) + lower_v,
-                                  strict=True)]
-    return _result("semi_implicit_step", graph, ports, n, A, _times(with_v, lower_u) + lower_u)
-
-
-def _times(left: Rows, right: Rows) -> Rows:
-    """A product of matrices, the zeros of the left one left out."""
-    return [[sum((x * right[k][j] for k, x in enumerate(row)
-                  if not (x.op == "const" and x.value == 0)), 0.0)
-             for j in range(len(right[0]))] for row in left]
-
-
-def _unit(n: int) -> list[list[float]]:
-    return [[float(i == j) for j in range(n)] for i in range(n)]
-
-
-def _lifted(graph: Graph, values: Sequence[Any]) -> list[Node]:
-    return [graph.lift(x) for x in values]
-
-
-class Varying:
-    """A column with its derivatives: values (..., N), and for each of them (..., N, P).
-
-    It has what the texts of methods do with columns. Where a text looks at sizes (errors,
-    tolerances) it sees the values; a comparison is a column of truths.
-    """
-
-    __array_ufunc__ = None
-
-    def __init__(self, value: Array, slope: Array) -> None:
-        self.value, self.slope = value, slope
-
-    def __add__(self, other: Any) -> Varying:
-        if isinstance(other, Varying):
-            return Varying(self.value + other.value, self.slope + other.slope)
-        return Varying(self.value + other, self.slope)
-
-    def __mul__(self, other: Any) -> Varying:
-        if isinstance(other, Varying):
-            return Varying(self.value * other.value, self.slope * other.value[..., None]
-                           + other.slope * self.value[..., None])
-        return Varying(self.value * other, self.slope * _beside_slopes(other))
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def __sub__(self, other: Any) -> Varying:
-        return self + other * -1.0
-
-    def __truediv__(self, other: Any) -> Varying:
-        return self * (1.0 / other)
-
-    def __abs__(self) -> Array:
-        return abs(self.value)
-
-    def sum(self, **_: Any) -> Any:
-        return self.value.sum()
-
-    def apply_primitive(self, row: Primitive, *arguments: Any) -> Any:
-        values, slopes = zip(*((x.value, x.slope) if isinstance(x, Varying) else (x, 0.0)
-                               for x in arguments), strict=True)
-        if row.name == "where":
-            return Varying(np.where(*values), np.where(np.asarray(values[0])[..., None],
-                                                       *slopes[1:]))
-        found = row.arrays(*values)
-        return Varying(found, np.zeros(1)) if row.is_truth else found
-
-
-def _beside_slopes(factor: Any) -> Any:
-    return factor if np.ndim(factor) == 0 else np.asarray(factor)[..., None]
-
-
-def _step(robot: Robot, method: Any, q: Array, qd: Array, tau: Array, h: float,
-          ) -> tuple[Array, Array]:
-    """A and B of one step, by the method's text on columns that carry their derivatives."""
-    n, nq, space = robot.n, robot.nq, robot.mechanism.space
-    lead = np.broadcast_shapes(q.shape[:-1], qd.shape[:-1], tau.shape[:-1])
-    y = np.concatenate([np.broadcast_to(x, (*lead, x.shape[-1])) for x in (q, qd)], axis=-1)
-    tau = np.broadcast_to(tau, (*lead, n))
-    programs = {name: _kernel(robot, name, make) for name, make in (
-        ("rates", _rates), ("rates_jvp", lambda robot: _pushed(_rates(robot))),
-        ("restore", _restore), ("restore_jvp", lambda robot: _pushed(_restore(robot))))
-        if not (space.flat and name.startswith("restore"))}
-    slope = np.zeros((*lead, nq + n, 3 * n))
-    slope[..., :nq, :n] = _columns(space.tangent, q, np.eye(n), lead)
-    slope[..., nq:, n:2 * n] = np.eye(n)
-    du = np.concatenate([np.zeros((n, 2 * n)), np.eye(n)], axis=1)
-
-    def called(name: str, y: Varying) -> Varying:
-        """A program, and its derivative along each column of the slope."""
-        change = programs[f"{name}_jvp"](
-            y.value[..., None, :], tau[..., None, :], np.swapaxes(y.slope, -1, -2), du.T)
-        return Varying(programs[name](y.value, tau), np.swapaxes(change, -1, -2))
-
-    start = Varying(y, slope)
-    given = SimpleNamespace(
-        rates=lambda t, y: called("rates", y), coordinates=nq,
-        index=Varying(np.arange(nq + n), np.zeros(1)),
-        restore=lambda t, y: y if space.flat else called("restore", y), discrete=0,
-        continuous=nq + n, share=1.0, rtol=1.0, atol=1.0, stop=h, due=h, final=h, begin=0.0)
-    cells = {"t": 0.0, "h": h, "y": start, "k0": called("rates", start)}
-    state = State({**dict(method.cells), **cells})
+def step_on_arrays(system: SensitiveSystem, method: Any, y: Array, own: Array, t: float, h: float,
+                   ) -> tuple[Array, Array]:
+    """The states after one step, and how they change along the units of a system, by the method's
+    text on arrays."""
+    size, called = y.shape[1], moving_with_units(system, y, own)
+    restores = system.plain.restores
+    start = system.with_units(y).reshape(len(y), -1, size)
+    around = SimpleNamespace(
+        rates=lambda at, y: called("rates", float(at), y), coordinates=system.robot.nq,
+        index=np.arange(size), discrete=0, continuous=size, share=1.0, rtol=1.0, atol=1.0,
+        stop=t + h, due=t + h, final=t + h, begin=t,
+        restore=lambda at, y: called("restore", float(at), y) if restores else y)
     with np.errstate(all="ignore"):
-        new = method.attempt(state, Trial(h, h), given).new
-    change = np.concatenate([
-        _columns(space.rates, new.value[..., :nq], np.swapaxes(new.slope[..., :nq, :], -1, -2),
-                 lead), new.slope[..., nq:, :]], axis=-2)
-    return np.ascontiguousarray(change[..., :2 * n]), np.ascontiguousarray(change[..., 2 * n:])
+        cells = {**method.layout.cells, "t": t, "h": h, "y": start, "k0": called("rates", t, start)}
+        new = method.attempt(State(cells), Trial(h, t + h), around).new
+    return new[:, 0], new[:, 1:].swapaxes(1, 2)
 
 
-def _columns(function: Callable[..., Any], q: Array, rows: Array, lead: tuple[int, ...]) -> Array:
-    """function(q, row) for each row of (..., P, width), as columns."""
-    q = np.broadcast_to(q, (*lead, q.shape[-1]))[..., None, :]
-    found = function(np.moveaxis(q, -1, 0), np.moveaxis(rows, -1, 0))
-    shape = (*lead, rows.shape[-2])
-    return np.stack([np.broadcast_to(x, shape) for x in found], axis=-2) if found else np.zeros(
-        (*lead, 0, rows.shape[-2]))
-
-
-def _part(robot: Robot, name: str, values: Callable[..., Sequence[Any]]) -> Program:
-    """A program of y and tau."""
-    graph, size = Graph(), robot.nq + robot.n
-    ports = Port("y", (size,)), Port("tau", (robot.n,))
-    y, tau = _inputs(graph, ports)
-    found = _lifted(graph, values(y[:robot.nq], y[robot.nq:], tau))
-    return Program(name, ports, (Port("change", (size,)),), tuple(found))
-
-
-def _rates(robot: Robot) -> Program:
-    return _part(robot, "rates", lambda q, qd, tau: [
-        *robot.mechanism.space.tangent(q, qd), *apply(robot, "forward_dynamics", q, qd, tau)])
-
-
-def _restore(robot: Robot) -> Program:
-    return _part(robot, "restore", lambda q, qd, tau: [
-        *robot.mechanism.space.normalize(q), *qd])
-
-
-def _pushed(program: Program) -> Program:
-    """The derivative of a program along changes of its inputs, which are further inputs."""
-    ports = tuple(Port(f"d{port.name}", port.shape) for port in program.inputs)
-    graph = program.results[0].graph
-    moved = {graph.input(f"{port.name}[{k}]"): graph.input(f"d{port.name}[{k}]")
-             for port in program.inputs for k in range(port.size)}
-    return Program(f"{program.name}_jvp", (*program.inputs, *ports), program.outputs,
-                   tuple(pushforward(program.results, moved)))
+def _lifted(graph: Any, values: Sequence[Any]) -> list[Node]:
+    return [graph.lift(x) for x in values]

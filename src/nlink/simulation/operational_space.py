@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nlink.algorithms.matrices import dense_solve, dot
+from nlink.programs.applying import apply
 from nlink.scalars.functions import Scalar
-from nlink.simulation.applying import apply
 from nlink.simulation.control_scheme import OnScalars
 from nlink.simulation.controllers import Desired, expect_motors, gains
 from nlink.simulation.trajectories import Motion, Rest

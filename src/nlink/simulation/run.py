@@ -11,8 +11,9 @@ import numpy as np
 
 from nlink.iterations.integration import STATUS
 from nlink.scalars.lazy import lazy
-from nlink.scalars.notebook import html_table
+from nlink.scalars.notebook import html_table, in_notebook
 from nlink.simulation.closing import Closing
+from nlink.simulation.doubts import start_doubts, stiffness_doubts
 from nlink.simulation.events import Events
 from nlink.simulation.following import Target, on_times
 from nlink.simulation.sensitivity import Sensitivity, sensitivity_of
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from nlink.robot import Robot
+    from nlink.viewer.motion_page import InlineView
     from nlink.viewer.playback import RunView
 
 Array = np.ndarray
@@ -89,6 +91,8 @@ class Run:
     state of a controller, `held`, the joint forces of a sampled one."""
     target: Target | None = None
     """The trajectory that a controller was to follow, or its coordinates on the output times."""
+    wrenches: bool = False
+    """Whether wrenches acted on links (`f_ext`), which the run does not keep."""
 
     @lazy
     def qd(self) -> Array:
@@ -219,6 +223,9 @@ class Run:
     @lazy
     def closure_forces(self) -> Array:
         """The wrenches in the loops, (..., times, loops, 6); see `robot.loops.forces`."""
+        if self.wrenches:
+            raise ValueError("closure_forces: a run with f_ext, whose wrenches it does not keep, "
+                             "expected robot.loops.forces(q, qd, tau, f_ext) at its states")
         return self._compute("closure_forces", self.q, self.qd, self.tau)
 
     def path(self, frame: int | str = -1) -> Array:
@@ -233,9 +240,10 @@ class Run:
 
     @lazy
     def warnings(self) -> list[str]:
-        """What the robot's motors cannot do: rates above their velocity limits, and joint forces
-        above their effort limits, one line for each."""
-        found, limits = [], self.robot.limits
+        """What is odd about the run, one line for each: a start far outside the position limits,
+        angles that look like degrees, rates above velocity limits, joint forces above effort
+        limits, so many steps that the system may be stiff."""
+        found, limits = start_doubts(self.robot, np.asarray(self.q[..., 0, :])), self.robot.limits
         for what, unit, values, most in (("rate", "velocity", self.qd, limits.velocity),
                                          ("force", "effort", self.tau, limits.effort)):
             if not np.isfinite(most).any():
@@ -245,7 +253,9 @@ class Run:
             found += [f"{what} of {name} up to {peak:.4g}, its {unit} limit is {bound:.4g}"
                       for name, peak, bound in zip(self.robot.qd_names, peaks, most, strict=True)
                       if peak > bound * (1 + 1e-12)]
-        return found
+        return found + stiffness_doubts(
+            self.method, np.asarray(self.stats.steps) + np.asarray(self.stats.rejects),
+            np.asarray(self.t_end) - self.t[0])
 
     @property
     def ok(self) -> bool:
@@ -288,7 +298,8 @@ class Run:
         words, counts = np.unique(np.asarray(self.status, dtype=str), return_counts=True)
         rows += [("status", ", ".join(
             f"{word}: {n}" for word, n in zip(words, counts, strict=True)))]
-        return html_table(f"run of {self.robot.name}", ("", ""), rows)
+        return html_table(f"run of {self.robot.name}", ("", ""), rows,
+                          self.warnings if self.rates.size < REPORTED else ())
 
     @overload
     def plot(self, path: None = None, *, title: str = "", what: str = "q") -> Figure: ...
@@ -319,17 +330,23 @@ class Run:
 
     def view(self, *, frame: int | str = -1, trajectories: int = 8, robot: Robot | None = None,
              host: str = "localhost", port: int | None = None, dark: bool = False,
-             packages: Sequence[str | Path] = ()) -> RunView:
+             packages: Sequence[str | Path] = ()) -> RunView | InlineView:
         """The motion in the browser, at `.url` until `.close()`: a time slider, the trace of a
         frame, forces of loops, curves, an ensemble's first few trajectories as ghosts.
 
-        `robot` as for `html`, the rest as for `robot.view`. Needs viser.
+        `robot` as for `html`, the rest as for `robot.view`. Needs viser. In a notebook, unless a
+        host or port is given, it is the page of `html` below the cell, without a server.
 
         >>> import nlink
         >>> robot = nlink.load("double_pendulum")
         >>> shown = nlink.simulate(robot, t=5.0).view()      # doctest: +SKIP
         >>> shown.url                                        # doctest: +SKIP
         """
+        if in_notebook() and host == "localhost" and port is None:
+            from nlink.viewer.motion_page import InlineView
+
+            return InlineView(self, frame=frame, trajectories=trajectories, robot=robot,
+                              packages=packages)
         from nlink.viewer.playback import RunView
 
         return RunView(self, frame=frame, trajectories=trajectories, robot=robot, host=host,

@@ -1,34 +1,58 @@
-"""Runs on disk: .npz and .zarr files of finished runs; see `store` for runs under way."""
+"""Runs from and to disk: .npz and .zarr files of finished runs, and what a `RunStore` has."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
-import secrets
-import shutil
-import warnings
+import stat
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nlink.formats.files import name_beside, replacing
+from nlink.formats.files import file_kind, replacing
 from nlink.robot import Robot
-from nlink.simulation import checks, store, zarr_store
-from nlink.simulation.directory_store import DirectoryStore
-from nlink.simulation.events import Events
-from nlink.simulation.resuming import open_store
+from nlink.scalars.misuse import tell
+from nlink.simulation.events import Events, events_of
 from nlink.simulation.run import Run, Stats
 from nlink.simulation.variation import Variation
-from nlink.simulation.writing import one_writer
+from nlink.storage.array_store import DirectoryArrays, ZarrArrays, check_array, open_group
+from nlink.storage.checks import check_status, refused
+from nlink.storage.locking import one_writer
+from nlink.storage.run_store import RunStore, block_rows, open_store, shaped, stored_robot
 
 FORMAT = 1
 PART = ".part"
 """What is appended to the name of a file while it is being computed."""
 _EVENTS = ("trajectory", "t", "which", "q", "qd")
 """What a file has of events."""
+
+
+def run_of(store: RunStore, robot: Robot | None = None, forces: Any = None) -> Run:
+    """The run of a store as it stands; of a given robot, under given forces if it keeps none."""
+    head, records, lead = store.head, store.records, tuple(store.head["lead"])
+    columns, tau = store.known()
+    columns = {name.removeprefix("part_"): shaped(x, lead) for name, x in columns.items()}
+    robot = robot or stored_robot(head["robot"])
+    variation = None
+    if head["vary"]:
+        width = sum(width for _, width in head["vary"]["columns"])
+        variation = Variation.from_head(head["vary"], records["own"].reshape(*lead, width))
+    modes = dict(head["parts"]).get("mode", 0)
+    return Run(robot, np.array(head["t"]), columns.pop("q"), columns.pop(head["velocity"]),
+               records["status"].reshape(lead), records["t"].reshape(lead),
+               Stats(**{name: x.reshape(lead)[()] for name, x in store.statistics().items()}),
+               head["method"], head["velocity"], forces if tau is None else shaped(tau, lead),
+               variation, events_of(store.log, robot, head["events"], head["velocity"], variation,
+                                    modes),
+               head["closing"], columns, wrenches=head.get("wrenches", False))
+
+
+def finish_block(store: RunStore, robot: Robot, forces: Any) -> None:
+    """The block at hand is done; `forces` are its `Run.forces`."""
+    store.finish(run_of(store.alone(), robot, forces).tau if store.keeps_forces else None)
 
 
 def save_run(run: Run, path: Path) -> Path:
@@ -46,7 +70,8 @@ def write_run(run: Run, path: Path) -> Path:
     """Write a run, as its only writer."""
     head = {"format": FORMAT, "method": run.method, "robot": run.robot.to_toml(),
             "vary": None if run.variation is None else run.variation.head(),
-            "closing": run.closing, "parts": list(run.parts)}
+            "closing": run.closing, "parts": list(run.parts)} | (
+                {"wrenches": True} if run.wrenches else {})
     if run.log is not None:
         head["events"] = list(run.log.names)
     if path.suffix == ".zarr":
@@ -71,32 +96,51 @@ def _event_arrays(run: Run) -> dict[str, np.ndarray]:
 
 
 def _save_zarr(run: Run, path: Path, head: dict[str, Any]) -> Path:
-    """Piece by piece into a group beside the place, which it then takes."""
-    temporary = name_beside(path, f"{secrets.token_hex(8)}.tmp")
-    group = zarr_store.zarr().open_group(str(temporary), mode="w")
-    n, count = run.robot.n, run.status_codes.size
+    """Piece by piece."""
+    _check_replaceable(path)
+    arrays, n, count = ZarrArrays.begin(path), run.robot.n, run.status_codes.size
     widths = {"q": run.robot.nq, "qd": n, "tau": n} | {
         f"part_{name}": values.shape[-1] for name, values in run.parts.items()}
-    zarr_store.create_arrays(group, widths, run.t, count,
-                             store.block_rows(len(run.t), sum(widths.values()) - n))
+    rows = block_rows(len(run.t), sum(widths.values()) - n)
+    for name, width in widths.items():
+        arrays.add(name, count, len(run.t), width, rows)
     begin = 0
     for piece in run.pieces():
         rows = slice(begin, begin + len(piece.status_codes))
         for name in ("q", "qd", "tau"):
-            group[name][rows] = getattr(piece, name)
+            arrays.write(name, rows, getattr(piece, name))
         for name, values in piece.parts.items():
-            group[f"part_{name}"][rows] = values
+            arrays.write(f"part_{name}", rows, values)
         begin = rows.stop
-    zarr_store.write_summary(group, run)
+    columns = {"status": run.status_codes, "t_end": run.t_end} | asdict(run.stats)
+    arrays.put(**{name: np.reshape(values, -1) for name, values in columns.items()},
+               **_event_arrays(run))
+    if run.variation is not None:
+        arrays.put(vary=run.variation.taken(slice(None)).values)
     if run.desired is not None:
-        group.create_array("desired", data=np.ascontiguousarray(run.desired))
-    for name, values in _event_arrays(run).items():
-        group.create_array(name, data=np.ascontiguousarray(values))
-    group.attrs.update(head | {"lead": run.status_codes.shape})
-    if path.exists():
-        shutil.rmtree(path)
-    os.replace(temporary, path)
+        arrays.put(desired=run.desired)
+    arrays.publish(head | {"t": run.t, "lead": run.status_codes.shape}, replacing=True)
     return path
+
+
+def _check_replaceable(path: Path) -> None:
+    """Refuse to put a group where there is something else than a run."""
+    if not os.path.lexists(path):
+        return
+    mode = path.lstat().st_mode
+    if not stat.S_ISDIR(mode):
+        raise ValueError(f"path: {path} is {file_kind(mode)}, expected a new name or that of a run")
+    if not any(path.iterdir()):
+        return
+    try:
+        found = set(open_group(path, "r").attrs)
+    except ImportError:
+        raise
+    except Exception:  # readers raise anything if a file holds something else
+        found = set()
+    if not {"robot", "method", "lead"} <= found:
+        raise ValueError(f"path: {path} holds something else than a run, expected a new name or "
+                         "that of a run")
 
 
 def load_run(path: str | Path) -> Run:
@@ -111,51 +155,49 @@ def load_run(path: str | Path) -> Run:
     path = Path(path)
     part = path.with_name(path.name + PART)
     if path.is_dir() and path.suffix != ".zarr":
-        return open_store(DirectoryStore, path).run()
+        return run_of(open_store(DirectoryArrays, path))
     if not path.exists():
         if part.is_dir():
-            return open_store(DirectoryStore, part).run()
+            return run_of(open_store(DirectoryArrays, part))
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     if part.is_dir():
-        warnings.warn(f"{path} is a finished run; an interrupted one of the same name is in "
-                      f"{part}, which load_run reads as well", stacklevel=2)
-    try:
+        tell(f"{path} is a finished run; an interrupted one of the same name is in {part}, which "
+             "load_run reads as well")
+    with refused(f"{path}: not a run that nlink wrote"):
         return _read_zarr(path) if path.is_dir() else _read_npz(path)
-    except ImportError:
-        raise
-    except Exception as error:  # readers raise anything if a file holds something else
-        raise ValueError(f"{path}: not a run that nlink wrote: {store.reason(error)}") from None
 
 
 def _read_npz(path: Path) -> Run:
+    if not path.is_file():
+        raise ValueError(f"it is {file_kind(path.stat().st_mode)}, expected a file")
     with path.open("rb") as stream, np.load(stream, allow_pickle=False) as data:
         arrays = {name: data[name] for name in data.files}
     return _assemble(json.loads(str(arrays.pop("head"))), arrays)
 
 
 def _read_zarr(path: Path) -> Run:
-    group = zarr_store.zarr().open_group(str(path), mode="r")
+    group = open_group(path, "r")
     if "records" in group:
-        return open_store(zarr_store.ZarrStore, path).run()
+        return run_of(open_store(ZarrArrays, path))
     head = dict(group.attrs)
     lead = tuple(head["lead"])
     whole = ["q", "qd", "tau", *(f"part_{name}" for name in head.get("parts", ()))]
     arrays = {name: group[name][...] for name in group if name not in whole}
     arrays |= {name: x.reshape((*lead, *x.shape[1:])) for name, x in arrays.items()
                if name not in ("t", "desired") and not name.startswith("events_")}
-    arrays |= {name: store.shaped(group[name], lead) for name in whole}
+    arrays |= {name: shaped(group[name], lead) for name in whole}
     return _assemble(head, arrays)
 
 
 def _assemble(head: dict[str, Any], arrays: dict[str, Any]) -> Run:
     if head.get("format") != FORMAT:
         raise ValueError(f"the run has format {head.get('format')!r}, expected {FORMAT}")
-    robot, codes = store.stored_robot(head["robot"]), checks.check_status(arrays["status"])
+    robot, codes = stored_robot(head["robot"]), check_status(arrays["status"])
     for name, width in (("q", robot.nq), ("qd", robot.n), ("tau", robot.n)):
-        store.check_array(name, arrays[name], (*codes.shape, len(arrays["t"]), width))
+        check_array(name, arrays[name], (*codes.shape, len(arrays["t"]), width))
     parts = {str(name): arrays[f"part_{name}"] for name in head.get("parts", ())}
     for name, values in parts.items():
-        store.check_array(name, values, (*codes.shape, len(arrays["t"]), *values.shape[-1:]))
+        check_array(name, values, (*codes.shape, len(arrays["t"]), *values.shape[-1:]))
     stats = Stats(*(arrays[name][()] for name in ("steps", "rejects", "evaluations")))
     varied = head.get("vary")
     log = Events(tuple(head["events"]), *(arrays[f"events_{name}"] for name in _EVENTS)
@@ -164,6 +206,7 @@ def _assemble(head: dict[str, Any], arrays: dict[str, Any]) -> Run:
                stats, head["method"], forces=arrays["tau"],
                variation=Variation.from_head(varied, arrays["vary"]) if varied else None, log=log,
                closing=head.get("closing", "project"), parts=parts,
+               wrenches=bool(head.get("wrenches", False)),
                target=_desired(arrays, robot))
 
 
@@ -171,5 +214,5 @@ def _desired(arrays: dict[str, Any], robot: Robot) -> np.ndarray | None:
     """What was to be followed, of files that have it."""
     if "desired" not in arrays:
         return None
-    store.check_array("desired", arrays["desired"], (len(arrays["t"]), robot.nq))
+    check_array("desired", arrays["desired"], (len(arrays["t"]), robot.nq))
     return arrays["desired"]

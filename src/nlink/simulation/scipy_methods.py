@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nlink.iterations.integration import Attempt, OneStep, Trial
-from nlink.iterations.text import Column, State
+from nlink.iterations.iteration import Column, State
 
 SOLVERS = {"lsoda": "LSODA", "radau": "Radau"}
 
@@ -20,7 +20,7 @@ SOLVERS = {"lsoda": "LSODA", "radau": "Radau"}
 class SciPyMethod(OneStep):
     """One trajectory's solver."""
 
-    interpolates, evaluations, compiles, closes = True, 0, False, False
+    interpolates, needs = True, frozenset({"python"})
     first: float
     largest: float
 

@@ -35,17 +35,17 @@ from nlink.scalars.graph import Graph, Node
 from nlink.scalars.lazy import lazy
 from nlink.scalars.traversal import reachable, substitute
 from nlink.simulation.control_scheme import StatePart
+from nlink.simulation.drives import Untraced
 from nlink.simulation.events import EventSensitivity
 from nlink.simulation.system import System
-from nlink.simulation.system_programs import SystemPrograms
 
 if TYPE_CHECKING:
     from nlink.iterations.integration import Method
     from nlink.robot import Robot
 
 Array = np.ndarray
-INITIAL = ("q0", "qd0")
-"""What can be differentiated by besides what varies."""
+INITIAL = ("q0", "qd0", "x0")
+"""What can be differentiated by besides what varies: the first state, x0 being the controller's."""
 PREFIX = "d_"
 """How the names begin of the parts of a state that are derivatives."""
 MOST_DERIVATIVES = 1024
@@ -64,21 +64,28 @@ class Sensitivity(NamedTuple):
     x: Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, repr=False)
 class SensitiveSystem(System):
     """A system whose state also holds its derivatives, by the numbers that `by` names."""
 
-    by: tuple[str, ...] = ()
+    by: tuple[str, ...]
+
+    @classmethod
+    def of(cls, system: System, by: tuple[str, ...]) -> SensitiveSystem:
+        """A system with derivatives."""
+        return cls._made(by=by, **{each.name: getattr(system, each.name)
+                                   for each in fields(System)})
 
     @lazy
     def plain(self) -> System:
         """The same without derivatives."""
-        return System(**{each.name: getattr(self, each.name) for each in fields(System)})
+        return System._made(**{each.name: getattr(self, each.name) for each in fields(System)})
 
     @lazy
     def widths(self) -> dict[str, int]:
         """How many numbers there are under each name."""
-        known = dict.fromkeys(INITIAL, self.robot.n) | dict(self.varied.columns)
+        n, mine = self.robot.n, self._controllers
+        known = {"q0": n, "qd0": n, "x0": mine.stop - mine.start} | dict(self.varied.columns)
         return {name: known[name] for name in self.by}
 
     @lazy
@@ -87,10 +94,19 @@ class SensitiveSystem(System):
         return (*self.plain.parts, *(StatePart(PREFIX + name, width * size)
                                      for name, width in self.widths.items()))
 
-    def start(self, initial: Array, own: Array, begin: float) -> Array:
-        """The states to start from, with units for what they are differentiated by."""
-        y, space, n = super().start(initial, own, begin), self.robot.mechanism.space, self.robot.n
-        nq, at = self.robot.nq, self.plain.shape.size
+    @property
+    def _controllers(self) -> slice:
+        """Where a state has that of a controller which moves."""
+        moving = [part.name for part in self.drive.parts(self) if not part.discrete]
+        return self.plain.layout.place(moving)
+
+    def initial(self, initial: Array, own: Array, begin: float) -> Array:
+        return self.with_units(self.plain.initial(initial, own, begin))
+
+    def with_units(self, y: Array) -> Array:
+        """Plain states, with units for what they are differentiated by."""
+        space, n, nq, at = self.space, self.robot.n, self.robot.nq, y.shape[1]
+        y = np.concatenate([y, np.zeros((len(y), self.shape.size - at))], axis=1)
         q = [y[:, k] for k in range(nq)]
         for name, width in self.widths.items():
             units = y[:, at:at + width * self.plain.shape.size].reshape(len(y), width, -1)
@@ -100,6 +116,8 @@ class SensitiveSystem(System):
                         np.broadcast_to(x, len(y)) for x in space.tangent(q, unit.tolist())], 1)
             elif name == "qd0":
                 units[:, :, nq:nq + n] = np.eye(n)
+            elif name == "x0":
+                units[:, :, self._controllers] = np.eye(width)
             y[:, at:at + units[0].size] = units.reshape(len(y), -1)
             at += units[0].size
         return y
@@ -110,7 +128,7 @@ class SensitiveSystem(System):
 
         nq, n, size = self.robot.nq, self.robot.n, self.plain.shape.size
         y = np.ascontiguousarray(rows["y"])
-        times, f = load_kernel(self.programs.event_times())(rows["t"][:, None].copy(), y, inputs)
+        times, f = load_kernel(self.event_times())(rows["t"][:, None].copy(), y, inputs)
         times = times[np.arange(len(rows)), rows["which"].astype(int)]
         found, at, first = {}, size, 0
         for name, width in self.widths.items():
@@ -122,36 +140,26 @@ class SensitiveSystem(System):
             at, first = at + width * size, first + width
         return found
 
-    @property
-    def programs(self) -> SensitivePrograms:
-        return SensitivePrograms(self)
+    def program(self, name: str) -> Program | RolledRates:
+        """A text and its derivatives; what is watched has none."""
+        if name == "rates":
+            return self._with_derivatives(self._plain_rates())
+        if name == "restore":
+            return self._with_derivatives(self.plain.straight(name))
+        return self._impact() if name == "impact" else super().program(name)
 
-
-@dataclass(frozen=True)
-class SensitivePrograms(SystemPrograms):
-    """The programs of a state with derivatives, from those of the plain state."""
-
-    system: SensitiveSystem
-
-    def rates(self) -> Program:
-        """The rates of the state and of its derivatives."""
-        return self._with_derivatives(self._plain_rates())
-
-    def restore(self) -> Program:
-        return self._with_derivatives(self.system.plain.programs.restore())
-
-    def impact(self) -> Program:
+    def _impact(self) -> Program:
         """The state after an impact, its derivatives by the saltation matrix."""
-        impact = self.system.plain.programs.impact()
+        impact = self.plain.straight("impact")
         graph, after = impact.results[0].graph, list(impact.results)
         y = self._inputs(graph)
         before = substitute(self._plain_rates().results, graph, {})
         # the same nodes are the rates after the impact, of the state that it leaves
         known = {x.index: value for x, value in zip(y, after, strict=True)}
         behind = substitute(before, graph, known)
-        acts = [graph.input(f"u[{self.system.shape.inputs + k}]")
-                for k in range(len(self.system.watched))]
-        margins = substitute(self.system.plain.programs.watch().results, graph, {})
+        acts = [graph.input(f"u[{self.shape.inputs + k}]")
+                for k in range(len(self.watched))]
+        margins = substitute(self.plain.straight("watch").results, graph, {})
         g = sum((act * x for act, x in zip(acts, margins, strict=True)), graph.const(0))
         along = dict(zip(y, before, strict=True))
         g_f, R_f = pushforward([g], along)[0], pushforward(after, along)
@@ -168,7 +176,7 @@ class SensitivePrograms(SystemPrograms):
         rates = self._plain_rates()
         graph = rates.results[0].graph
         f = list(rates.results)
-        watch = substitute(self.system.plain.programs.watch().results, graph, {})
+        watch = substitute(self.plain.straight("watch").results, graph, {})
         along = dict(zip(self._inputs(graph), f, strict=True)) | {
             graph.input("t[0]"): graph.const(1)}
         slopes = pushforward(watch, along)
@@ -180,7 +188,7 @@ class SensitivePrograms(SystemPrograms):
 
     def _plain_rates(self) -> Program:
         """The rates of the plain system."""
-        program, robot = self.system.plain.programs.rates(), self.system.robot
+        program, robot = self.plain.program("rates"), self.robot
         if isinstance(program, RolledRates):
             raise ValueError(f"sensitivities: {robot.name} has {robot.n} rates, too many "
                              "for derivatives beside them, expected a smaller robot; "
@@ -191,15 +199,15 @@ class SensitivePrograms(SystemPrograms):
 
     def _inputs(self, graph: Graph) -> list[Node]:
         """The elements of the plain state."""
-        return [graph.input(f"y[{k}]") for k in range(self.system.plain.shape.size)]
+        return [graph.input(f"y[{k}]") for k in range(self.plain.shape.size)]
 
     def _moved(self, graph: Graph) -> list[dict[Node, Node]]:
         """How the inputs of programs change with each number."""
-        y, at, found = self._inputs(graph), self.system.plain.shape.size, []
-        own, firsts = self.system.shape.timed, {}
-        for name, width in self.system.varied.columns:
+        y, at, found = self._inputs(graph), self.plain.shape.size, []
+        own, firsts = self.shape.timed, {}
+        for name, width in self.varied.columns:
             firsts[name], own = own, own + width
-        for name, width in self.system.widths.items():
+        for name, width in self.widths.items():
             for j in range(width):
                 moved = {x: graph.input(f"y[{at + k}]") for k, x in enumerate(y)}
                 if name in firsts:
@@ -223,7 +231,7 @@ class SensitivePrograms(SystemPrograms):
             [[pushforward(results, moved) for moved in directions], by_matrix]))
 
     def _ports(self, program: Program) -> tuple[Port, ...]:
-        return tuple(Port("y", (self.system.shape.size,)) if port.name == "y" else port
+        return tuple(Port("y", (self.shape.size,)) if port.name == "y" else port
                      for port in program.inputs)
 
     def _joined(self, program: Program, columns: Sequence[Scalars]) -> Program:
@@ -239,7 +247,8 @@ def sensitive(system: System, by: Sequence[str], method: Method) -> SensitiveSys
     if not isinstance(by, str | Iterable):
         raise ValueError(f"sensitivities: {by!r:.80}, expected names, such as 'q0'")
     names = (by,) if isinstance(by, str) else tuple(by)
-    known = (*INITIAL, *(name for name, _ in system.varied.columns))
+    first = INITIAL if any(part.name == "x" for part in system.parts) else INITIAL[:2]
+    known = (*first, *(name for name, _ in system.varied.columns))
     for k, name in enumerate(names):
         if name not in known:
             raise ValueError(f"sensitivities: {name!r}, expected some of {', '.join(known)}; what "
@@ -247,8 +256,7 @@ def sensitive(system: System, by: Sequence[str], method: Method) -> SensitiveSys
         if name in names[:k]:
             raise ValueError(f"sensitivities: {name!r} twice, expected each name once")
     expect_derivatives(system, method, "sensitivities")
-    found = SensitiveSystem(**{each.name: getattr(system, each.name) for each in fields(System)},
-                            by=names)
+    found = SensitiveSystem.of(system, names)
     derivatives = found.shape.size - found.plain.shape.size
     if derivatives > MOST_DERIVATIVES:
         raise ValueError(f"sensitivities: {derivatives} derivatives ({found.plain.shape.size} "
@@ -260,8 +268,9 @@ def sensitive(system: System, by: Sequence[str], method: Method) -> SensitiveSys
 def expect_derivatives(system: System, method: Method, what: str) -> None:
     """Refuse motions that have no derivatives, or none that are known here."""
     for wrong, why, other in (
-            (not method.compiles or method.canonical or method.stepwise or method.solves,
+            (method.needs - {"history"} or method.decides_modes,
              f"method={method.name!r}", "a Runge-Kutta method or abm"),
+            (isinstance(system.drive, Untraced), "traced=False", "a traced controller"),
             (system.velocity.name != "qd", f"velocity={system.velocity.name!r}", "'qd'"),
             (system.robot.mechanism.closures, "a mechanism with loops", "a tree"),
             (system.holds, "limits='hold'", "'bounce', 'stop' or 'ignore': where a joint comes to "

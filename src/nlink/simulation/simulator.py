@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,25 +14,31 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nlink.backends.llvm.threads import InterruptKeptBack
+from nlink.engines.kernels import kept
+from nlink.formats.files import own_name
 from nlink.iterations.integration import STATUS, Method
-from nlink.iterations.records import new_records
+from nlink.iterations.iteration import new_records
 from nlink.programs.keys import key
+from nlink.scalars.misuse import instead_of
 from nlink.simulation.asking import Asking
-from nlink.simulation.closing import Closing, check_closing
+from nlink.simulation.closing import Closing
 from nlink.simulation.control_scheme import Controller
-from nlink.simulation.event_log import EventLog, stop_outside
-from nlink.simulation.events import watched
+from nlink.simulation.drives import Asked, Controlled, Untraced
+from nlink.simulation.ensemble import Ensemble
+from nlink.simulation.events import stop_outside
 from nlink.simulation.following import target_of
 from nlink.simulation.implicit import expect_derivatives_of_control
 from nlink.simulation.integration_kernels import kernel_of
-from nlink.simulation.problem import Problem, limited, rubbing, whole_number
-from nlink.simulation.resuming import create
 from nlink.simulation.run import Run
-from nlink.simulation.run_files import PART, write_run
+from nlink.simulation.run_files import PART, finish_block, run_of, write_run
 from nlink.simulation.sensitivity import SensitiveSystem, sensitive
-from nlink.simulation.store import Store
-from nlink.simulation.system import System
-from nlink.simulation.writing import one_writer, uninterrupted
+from nlink.simulation.setting import Physics, Saving, Solver, setting, whole_number
+from nlink.simulation.system import System, system_of
+from nlink.storage.array_store import remove_directory
+from nlink.storage.event_log import EventLog
+from nlink.storage.locking import one_writer
+from nlink.storage.run_store import RunStore, create
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
@@ -54,7 +59,9 @@ class Follows(Protocol):
     def states(self, t: Array, q: Array) -> None: ...
 
 
-def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = None,
+@instead_of(dt="step, of methods with fixed steps, or every, between outputs",
+            t_end="t", T="t", q="q0", qd="qd0", v0="qd0", controller="tau")
+def simulate(robot: Robot | System, q0: ArrayLike | None = None, qd0: ArrayLike | None = None,
              t: float | ArrayLike = 10.0, tau: ArrayLike | Controller | None = None,
              method: str | Method = "rkf45", rtol: float = 1e-9, atol: float = 1e-12,
              every: float = 0.01, *, vary: Mapping[str, Any] | None = None,
@@ -65,7 +72,9 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
              threads: int | None = None, max_steps: int = 10_000_000,
              save: str | Path | None = None,
              progress: bool | Callable[[float], None] | None = None,
-             closing: Closing = "project", sensitivities: str | Sequence[str] = ()) -> Run:
+             closing: Closing = "project", sensitivities: str | Sequence[str] = (),
+             f_ext: Any = None, physics: Physics | None = None, solver: Solver | None = None,
+             saving: Saving | None = None) -> Run:
     """Integrate the motion of a robot from states q0, qd0 over the time t.
 
     A batch of states is an ensemble of any leading shape; each trajectory has its own steps and its
@@ -74,13 +83,20 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     `tau` is None (free fall), a controller (see `nlink.simulation.controllers`, or any function of
     t, q, qd written with `nlink.sin` and similar functions, which becomes part of the machine code;
     `traced=False` calls it as ordinary Python; docs/controllers.md describes those with a state, a
-    sampling time, saturation, delay or noise), or joint forces at the output times, (..., times,
-    n), linear in between.
+    sampling time, saturation, delay or noise), or joint forces: (n,) that never change, or (...,
+    times, n) at the output times, linear in between.
+
+    `f_ext` are wrenches on links, (moment, force) about the origin of a link's frame in world axes
+    (`nlink.simulation.Wrenches` has those in link axes): {"link": wrench} with six numbers, a table
+    (..., times, 6) or a traced function of t, q, qd for each link; or the same for all links,
+    (links, 6).
 
     `vary` gives each trajectory numbers of its own, (..., count), which broadcast with q0:
     "payload" (point masses in the last frame, or a `nlink.simulation.Payload`), "viscous",
-    "coulomb" and "armature" of the joints, "kp", "ki" and "kd" of the bundled controllers, and "p",
-    which your own controller receives as controller(t, q, qd, p). One kernel serves all
+    "coulomb" and "armature" of the joints, "gravity" (..., 3), "inertia" (..., links, 10) and
+    "placement" (..., joints, 6) as `nlink.parameter_derivatives` has them, "kp", "ki" and "kd" of
+    the bundled controllers, "tau" and "f_ext" that never change, and "p", which your own controller
+    receives as controller(t, q, qd, p), and functions in `f_ext` likewise. One kernel serves all
     trajectories.
 
     `method` is "rkf45", "dopri5", "verner65", "dop853", "rkf78" or "abm" (error control by rtol and
@@ -122,82 +138,50 @@ def simulate(robot: Robot, q0: ArrayLike | None = None, qd0: ArrayLike | None = 
     gives values for (`Run.sensitivity`, `Run.events.sensitivities`, docs/derivatives.md). The
     derivatives are integrated beside the states, and rtol and atol apply to them as well.
 
+    `physics`, `solver` and `saving` hold these options as values: `nlink.Physics`, `nlink.Solver`,
+    `nlink.Saving`.
+
     >>> import nlink
     >>> run = nlink.simulate(nlink.load("double_pendulum"), [0.1, 0.0], t=1.0)
     >>> run.q.shape, run.status, bool(abs(run.energy - run.energy[0]).max() < 1e-8)
     ((101, 2), 'done', True)
     """
-    problem, system, bounds = posed(
-        robot, q0, qd0, t, tau, method, rtol, atol, every, vary=vary, step=step, max_step=max_step,
-        algorithm=algorithm, velocity=velocity, events=events, limits=limits,
-        restitution=restitution, friction=friction, width=width, effort=effort, traced=traced,
-        max_steps=max_steps, closing=closing)
+    physics = setting(physics, Physics(), algorithm=algorithm, velocity=velocity, limits=limits,
+                      restitution=restitution, friction=friction, width=width, effort=effort,
+                      closing=closing)
+    solver = setting(solver, Solver(), method=method, rtol=rtol, atol=atol, step=step,
+                     max_step=max_step, max_steps=max_steps)
+    saving = setting(saving, Saving(), t=t, every=every, save=save)
+    system = system_of(robot, physics, tau=tau, f_ext=f_ext, vary=vary, events=events,
+                       traced=traced)
+    ensemble = Ensemble.of(system, q0, qd0, solver, saving)
+    return simulated(ensemble, solver, sensitivities, saving.save, threads, progress)
+
+
+def simulated(ensemble: Ensemble, solver: Solver, sensitivities: str | Sequence[str] = (),
+              save: str | Path | None = None, threads: int | None = None,
+              progress: bool | Callable[[float], None] | None = False) -> Run:
+    """The run of an ensemble."""
+    system, method = ensemble.system, ensemble.method
+    bounds = solver.bounds(float(np.abs(ensemble.times).max()))
+    traced = not isinstance(system.drive, Untraced)
     if sensitivities:
-        if not traced:
-            raise ValueError("sensitivities: not with traced=False, expected a traced controller")
-        system = sensitive(system, sensitivities, problem.method)
-    if problem.method.solves:
-        expect_derivatives_of_control(system, problem.method, traced=traced)
-    if not (problem.method.compiles and (traced or system.asks)):
+        ensemble = replace(ensemble, system=sensitive(system, sensitivities, method))
+    if "derivatives" in method.needs:
+        expect_derivatives_of_control(system, method)
+    compiled = "python" not in method.needs
+    if not (compiled and (traced or isinstance(system.drive, Asked))):
         from nlink.simulation.interpreted import integrate_in_python
 
         if save is not None:
-            raise ValueError(f"save: not with method={problem.method.name!r}, traced={traced}; "
+            raise ValueError(f"save: not with method={method.name!r}, traced={traced}; "
                              "use the run's own save() afterwards")
-        return replace(integrate_in_python(problem, system, bounds, traced=traced),
-                       target=target_of(problem.controller, robot))
-    if save is not None and system.asks:
+        return replace(integrate_in_python(ensemble, bounds),
+                       target=target_of(system.drive.forces(ensemble), system.robot))
+    if save is not None and isinstance(system.drive, Asked):
         raise ValueError("save: not with traced=False, expected a traced controller: a run can "
                          "only be continued by what decides it; use Run.save afterwards")
-    return _compiled(problem, system, bounds, _threads(threads), save, progress)
-
-
-def posed(robot: Robot, q0: ArrayLike | None, qd0: ArrayLike | None, t: float | ArrayLike,
-          tau: ArrayLike | Controller | None, method: str | Method, rtol: float, atol: float,
-          every: float, *, vary: Mapping[str, Any] | None, step: float | None,
-          max_step: float | None, algorithm: str | None, velocity: str, events: Any, limits: str,
-          restitution: float | None, friction: str, width: float, effort: str, traced: bool,
-          max_steps: int, closing: Closing) -> tuple[Problem, System, dict[str, Any]]:
-    """What the arguments of `simulate` ask for, checked: a problem, what is integrated, and the
-    bounds of steps and errors."""
-    problem = Problem.of(robot, q0, qd0, t, limited(robot, tau, effort), method, velocity, every,
-                         step, vary)
-    if not (rtol >= 0 and atol >= 0 and 0 < rtol + atol < np.inf):
-        raise ValueError(f"rtol: {rtol} and atol: {atol}, expected finite numbers >= 0, not both 0")
-    _check_combination(problem, algorithm, traced)
-    closing = check_closing(robot, closing, problem.method, velocity)
-    stepwise = getattr(problem.method, "stepwise", False)
-    found = watched(robot, events, "ignore" if stepwise and limits == "hold" else limits)
-    if limits == "bounce" and problem.varied.mechanical:
-        raise ValueError("limits: 'bounce' does not go with a mechanism that varies, expected "
-                         "'stop', 'ignore', or only gains and p in vary")
-    restitution = (0.0 if limits == "hold" else 1.0) if restitution is None else restitution
-    if not 0 <= restitution <= 1:
-        raise ValueError(f"restitution: {restitution}, expected a number from 0 to 1")
-    if max_step is not None and not max_step > 0:
-        raise ValueError(f"max_step: {max_step}, expected a positive number of seconds")
-    bounds = {"rtol": float(rtol), "atol": float(atol),
-              "most": whole_number("max_steps", max_steps),
-              "largest": np.inf if max_step is None else float(max_step),
-              "least": 16 * np.finfo(float).eps * float(np.abs(problem.times).max())}
-    modes, smooth = rubbing(problem, friction, width, limits)
-    system = System(robot, problem.controller, problem.table is not None, problem.velocity,
-                    algorithm, closing, problem.varied, found, float(restitution),
-                    modes=modes, stepwise=stepwise and modes is not None, width=smooth)
-    if not traced and problem.method.compiles and system.sampling is not None:
-        system = replace(system, asks=True)
-    return problem, system, bounds
-
-
-def _check_combination(problem: Problem, algorithm: str | None, traced: bool) -> None:
-    """Quasi-velocities have a dynamics of their own, which is compiled."""
-    velocity, method = problem.velocity, problem.method
-    if velocity.velocities is None:
-        return
-    if not (method.compiles and method.closes and traced) or algorithm is not None:
-        raise ValueError(f"velocity: {velocity.name!r} does not go with method={method.name!r}, "
-                         f"traced={traced}, algorithm={algorithm!r}, expected a traced controller, "
-                         "a Runge-Kutta method or abm, and no algorithm")
+    return _compiled(ensemble, bounds, _threads(threads), save, progress)
 
 
 def _threads(threads: int | None) -> int:
@@ -206,67 +190,75 @@ def _threads(threads: int | None) -> int:
     return allowed() if threads is None else whole_number("threads", threads)
 
 
-def _compiled(problem: Problem, system: System, limits: dict[str, Any], threads: int,
+def new_records_of(ensemble: Ensemble) -> Array:
+    """The records of trajectories that have not started."""
+    system, method, begin = ensemble.system, ensemble.method, float(ensemble.times[0])
+    records = new_records(len(ensemble.y0), system.iteration(method).layout, system.shape.size,
+                          system.varied.width)
+    records["own"] = own = ensemble.own
+    records["next"], records["t"], records["h"] = 1, begin, ensemble.step
+    records["y"] = system.initial(ensemble.initial, own, begin)
+    if system.sampling is not None:
+        for name, value in system.sampling.first(begin).items():
+            records[name] = value
+        if system.sampling.asks:
+            records["status"] = STATUS["waiting"]
+    records["status"][ensemble.unclosed] = STATUS["not closed"]
+    return records
+
+
+def _compiled(ensemble: Ensemble, limits: dict[str, Any], threads: int,
               save: str | Path | None, progress: bool | Callable[[float], None] | None) -> Run:
-    from nlink.backends.llvm.host import host
     from nlink.backends.llvm.loading import source_contents
 
-    count, method, own = len(problem.y0), problem.method, problem.own
-    wide = host().target.width
-    kernel = kernel_of(system, method, wide if count > 2 else 2)
-    records = new_records(count, system.iteration(method).layout, system.shape.size,
-                          own.shape[1])
-    records["own"] = own
-    records["next"], records["t"], records["h"] = 1, problem.times[0], problem.step
-    records["y"] = system.start(problem.initial, own, float(problem.times[0]))
-    if system.sampling is not None:
-        for name, value in system.sampling.first(float(problem.times[0])).items():
-            records[name] = value
-    records["status"][problem.unclosed] = STATUS["not closed"]
-    head = {"method": method.name, "lead": problem.lead, "t": problem.times,
+    system, method, robot = ensemble.system, ensemble.method, ensemble.robot
+    records, count = new_records_of(ensemble), len(ensemble.y0)
+    kernel = kernel_of(system, method, count)
+    forces = system.drive.forces(ensemble)
+    head = {"method": method.name, "lead": ensemble.lead, "t": ensemble.times,
             "velocity": system.velocity.name, "closing": system.closing,
-            "evaluations": method.evaluations, "stages": method.stages,
-            "start": 2 if method.adaptive and not problem.step else 1,
-            "nq": problem.robot.nq,
+            "evaluations": method.cost.evaluations, "stages": method.cost.stages,
+            "start": 2 if method.adaptive and not ensemble.step else 1,
+            "nq": robot.nq,
             "parts": [[part.name, part.size] for part in system.parts],
-            "forces": not (problem.controller is None and problem.table is None) and not any(
+            "forces": forces is not None and not any(
                 part.name == "held" for part in system.parts),
-            "vary": None if problem.variation is None else problem.variation.head(),
+            "vary": None if ensemble.variation is None else ensemble.variation.head(),
             "events": system.event_names}
+    if system.wrenches is not None:
+        head["wrenches"] = True
     target = _target(save)
     if target is not None:
-        head |= {"digest": _digest(problem, system, limits), "source": source_contents(),
-                 "robot": problem.robot.to_toml(), "record": records.dtype.descr}
-    if system.asks:
-        records["status"][records["status"] == STATUS["running"]] = STATUS["waiting"]
+        head |= {"digest": _digest(ensemble, limits), "source": source_contents(),
+                 "robot": robot.to_toml(), "record": records.dtype.descr}
     log = EventLog(count, system.shape.size, len(system.event_names))
     stop_outside(records, log, system.watched)
-    forces = problem.forces() if not head["forces"] or problem.controller is None else (
-        _controller_kernel(system))
+    followed = target_of(forces, robot)
+    if head["forces"] and isinstance(system.drive, Controlled):
+        forces = _controller_kernel(system)
     if target is not None:
         target.parent.mkdir(parents=True, exist_ok=True)
     place = None if save is None else Path(save)
     with nullcontext() if place is None else one_writer(place):
         store = create(records, head, target, log)
-        asking = Asking(problem, system, limits["least"]) if system.asks else None
-        _advance(kernel, store, problem, limits, threads, progress, forces, asking)
-        run = replace(store.run(problem.robot, forces),
-                      target=target_of(problem.controller, problem.robot))
+        asking = Asking(ensemble, limits["least"]) if isinstance(system.drive, Asked) else None
+        _advance(kernel, store, ensemble, limits, threads, progress, forces, asking)
+        run = replace(run_of(store, robot, forces), target=followed)
         if isinstance(system, SensitiveSystem) and run.log is not None:
             rows = store.log.in_order()
             run = replace(run, log=replace(run.log, sensitivities=system.at_events(
-                rows, problem.inputs(rows["trajectory"], rows["t"]))))
+                rows, ensemble.inputs(rows["trajectory"], rows["t"]))))
         if place is not None and target is not None and place != target:
             run = run.in_memory()  # Windows removes no file that is mapped
             write_run(run, place)
-            shutil.rmtree(target)
+            remove_directory(target)
     return run
 
 
 def _target(save: str | Path | None) -> Path | None:
     if save is None:
         return None
-    path = Path(save)
+    path = own_name("save", Path(save))
     if path.suffix == ".npz":
         return path.with_name(path.name + PART)
     if path.suffix not in ("", ".zarr", PART):
@@ -275,26 +267,26 @@ def _target(save: str | Path | None) -> Path | None:
     return path
 
 
-def _digest(problem: Problem, system: System, limits: dict[str, Any]) -> str:
+def _digest(ensemble: Ensemble, limits: dict[str, Any]) -> str:
     """What decides the numbers of a run and the names of its events, besides nlink itself."""
     from nlink.backends.llvm.host import host
 
-    names = system.event_names
-    method = key(system.programs.recorded(problem.method).parts())
-    digest = sha256(repr((system.programs.recipe(), names, host().identity, method,
-                          problem.step, problem.lead, sorted(limits.items()))).encode())
-    for array in (problem.y0, problem.times, problem.table, problem.own):
+    system = ensemble.system
+    method = key(system.recorded(ensemble.method).parts())
+    digest = sha256(repr((system.recipe(), system.event_names, host().identity, method,
+                          ensemble.step, ensemble.lead, sorted(limits.items()))).encode())
+    for array in (ensemble.y0, ensemble.times, ensemble.table, ensemble.own):
         if array is not None:
             digest.update(array.tobytes())
     return digest.hexdigest()
 
 
-def _advance(kernel: Any, store: Store, problem: Problem, limits: dict[str, Any], threads: int,
+def _advance(kernel: Any, store: RunStore, ensemble: Ensemble, limits: dict[str, Any], threads: int,
              progress: bool | Callable[[float], None] | None, forces: Any,
              asking: Asking | None) -> None:
     """Block after block, slice after slice until nothing runs; whatever interrupts it leaves a
     checkpoint."""
-    outputs = len(problem.times) - 1
+    outputs = len(ensemble.times) - 1
     passed, total = 0, store.count * outputs
     saved = begin = time.monotonic()
     with _bar(progress) as tell:
@@ -304,18 +296,19 @@ def _advance(kernel: Any, store: Store, problem: Problem, limits: dict[str, Any]
                 passed += store.records[rows].size * outputs
                 continue
             records, out = store.take(block)
-            table = problem.table
+            table = ensemble.table
             if table is not None and len(table) > 1:
                 table = table[rows]
             log = store.log.buffer
             try:
                 while _running(records, out, asking):
-                    with uninterrupted():
+                    with InterruptKeptBack():
                         if time.monotonic() - saved > CHECKPOINT:
                             store.checkpoint()
                             saved = time.monotonic()
-                        kernel.run(records, out, problem.times, table, **limits, budget=SLICE,
-                                   threads=threads, log=None if log is None else log[rows])
+                        kernel.run(records, limits, out, ensemble.times, held=table,
+                                   log=None if log is None else log[rows], budget=SLICE,
+                                   threads=threads)
                         store.log.collect(store.records)
                     late = time.monotonic() - begin > CHECKPOINT
                     if tell is not None and (callable(progress) or late):
@@ -323,13 +316,15 @@ def _advance(kernel: Any, store: Store, problem: Problem, limits: dict[str, Any]
                         here = np.where(failed, outputs, records["next"] - 1).sum()
                         tell(float(passed + here) / total)
                         if isinstance(progress, Follows):
-                            progress.states(records["t"], records["y"][:, :problem.robot.nq])
+                            progress.states(records["t"], records["y"][:, :ensemble.robot.nq])
             finally:  # records never say that all is done before the forces are written too
-                with uninterrupted():
+                with InterruptKeptBack():
                     if (records["status"] == STATUS["running"]).any():
                         store.checkpoint()
                     else:
-                        store.finish(problem.robot, forces if table is None else table)
+                        finish_block(store, ensemble.robot, table[..., :ensemble.robot.n]
+                                     if table is not None and ensemble.system.drive.tabled
+                                     else forces)
             passed += len(records) * outputs
         store.close()
 
@@ -360,5 +355,7 @@ def _controller_kernel(system: System) -> Callable[..., Array]:
     follow, if there are any."""
     from nlink.backends.llvm.loading import load_kernel
 
-    kernel = load_kernel(system.programs.controller(rates=False))
+    program = system.control_program
+    forces = replace(program, outputs=program.outputs[:1], results=program.results[:system.robot.n])
+    kernel = kept(system.robot, ("controller", system.recipe()), lambda: load_kernel(forces))
     return lambda t, q, qd, *more: kernel(t[:, None], q, qd, *more)

@@ -26,10 +26,10 @@ from nlink.formats.state_rows import is_number
 from nlink.scalars.arrays import single
 from nlink.scalars.functions import Scalar, sign
 from nlink.scalars.lookup import LookupTable
-from nlink.simulation.trajectories import Motion
+from nlink.simulation.trajectories import Motion, at_times
 
 Array = np.ndarray
-MOST = 20_000
+MOST_WAYPOINTS = 20_000
 """Waypoints of a spline."""
 CELLS = 150_000
 """Cells of equal size that time is divided into, at most, so that each has one waypoint or none."""
@@ -57,8 +57,8 @@ class Spline:
 
     def __post_init__(self) -> None:
         t = single("t", self.t, (None,))
-        if not 2 <= len(t) <= MOST:
-            raise ValueError(f"t: shape {t.shape}, expected 2 to {MOST} times")
+        if not 2 <= len(t) <= MOST_WAYPOINTS:
+            raise ValueError(f"t: shape {t.shape}, expected 2 to {MOST_WAYPOINTS} times")
         if (np.diff(t) <= 0).any():
             raise ValueError("t: expected increasing, finite times")
         q = single("q", self.q, (len(t), None), ": a row for each time")
@@ -71,14 +71,10 @@ class Spline:
             if self.ends != "clamped":
                 raise ValueError("rates: only with ends='clamped'")
             rates = single("rates", self.rates, rates.shape)
-        cells = math.ceil(1.5 * (t[-1] - t[0]) / np.diff(t).min())
-        if cells > CELLS:
-            raise ValueError(f"t: the shortest interval is {np.diff(t).min():g} of "
-                             f"{t[-1] - t[0]:g} s, expected at least a {CELLS // 3 * 2:,}th of it")
         for array in (t, q, rates):
             array.flags.writeable = False
         for name, value in (("t", t), ("q", q), ("rates", rates),
-                            ("_tables", _tables(t, q, self.ends, rates, cells))):
+                            ("_tables", _tables(t, q, self.ends, rates))):
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -93,11 +89,11 @@ class Spline:
             raise ValueError(text if text.startswith(str(path)) else f"{path}: {text}") from None
 
     def __call__(self, t: Scalar) -> Motion:
-        origin, pace, base, edge, begin, *joints = self._tables
-        cell = (t - origin) * pace + 1.0
-        # the segment at the beginning of the cell, or the next from the edge on
-        k = base(cell) + 0.5 * (sign(sign(t - edge(cell)) + 0.5) + 1.0)
-        x = t - begin(k)
+        """q, qd and qdd at a time; at an array of times, arrays (times, n)."""
+        if isinstance(t, np.ndarray) and t.ndim:
+            return at_times(self, t)
+        segments, *joints = self._tables
+        k, x = segments.locate(t)
         q, qd, qdd = [], [], []
         for table in joints:
             a, b, c, d = (coefficient(k) for coefficient in table)
@@ -107,29 +103,53 @@ class Spline:
         return tuple(q), tuple(qd), tuple(qdd)
 
 
-def _tables(t: Array, q: Array, ends: str, rates: Array, cells: int) -> tuple[Any, ...]:
-    """Where cells begin, cells a second; of each cell its first segment and where the next
-    begins; of each segment where it begins, and its coefficients, for each joint.
+class Segments:
+    """The segments between increasing times, in tables that any scalar can look up.
 
-    There is a segment of rest before the first waypoint and one after the last.
+    Segment 0 is the rest before the first time, 1 begins at it, and the last is the rest after the
+    last time. Time is divided into cells so small that each has one edge of segments or none.
     """
+
+    def __init__(self, t: Array) -> None:
+        cells = cells_of(t)
+        if cells > CELLS:
+            raise ValueError(f"t: the shortest interval is {np.diff(t).min():g} of "
+                             f"{t[-1] - t[0]:g} s, expected at least a {CELLS // 3 * 2:,}th of it")
+        # the last time belongs to the last segment
+        edges = np.append(t[:-1], np.nextafter(t[-1], np.inf))
+        pace = cells / (t[-1] - t[0])
+        # a cell, a little larger than it is: rounding may put a time into a neighbour
+        starts = t[0] + (np.arange(cells + 3) - 1 - 1e-3) / pace
+        base = np.searchsorted(edges, starts, side="right")
+        edge = edges[np.minimum(base, len(edges) - 1)]
+        self.origin, self.pace = float(t[0]), float(pace)
+        self.base = LookupTable(base)
+        self.edge = LookupTable(np.where(base < len(edges), edge, np.inf))
+        self.begin = LookupTable(np.append(t, t[-1])[np.r_[0, 0:len(t)]])  # rest, segments, rest
+
+    def locate(self, t: Scalar) -> tuple[Scalar, Scalar]:
+        """The segment of a time, and the time since it began."""
+        cell = (t - self.origin) * self.pace + 1.0
+        # the segment at the beginning of the cell, or the next from the edge on
+        k = self.base(cell) + 0.5 * (sign(sign(t - self.edge(cell)) + 0.5) + 1.0)
+        return k, t - self.begin(k)
+
+
+def cells_of(t: Array) -> int:
+    """The number of cells that increasing times need."""
+    return math.ceil(1.5 * (t[-1] - t[0]) / np.diff(t).min())
+
+
+def _tables(t: Array, q: Array, ends: str, rates: Array) -> tuple[Any, ...]:
+    """The segments, and the coefficients of each, for each joint."""
     h, m = np.diff(t)[:, None], second_derivatives(t, q, ends, rates)
     slopes = np.diff(q, axis=0) / h
     real = (q[:-1], slopes - h * (2 * m[:-1] + m[1:]) / 6, m[:-1] / 2, np.diff(m, axis=0) / (6 * h))
     zeros = np.zeros_like(q[:1])
     coefficients = [np.concatenate([before, part, after]) for part, before, after in zip(
         real, (q[:1], zeros, zeros, zeros), (q[-1:], zeros, zeros, zeros), strict=True)]
-    begins = np.append(t, t[-1])[np.r_[0, 0:len(t)]]  # rest, segments, rest
-    # the last waypoint belongs to the last segment
-    edges = np.append(t[:-1], np.nextafter(t[-1], np.inf))
-    pace = cells / (t[-1] - t[0])
-    # a cell, a little larger than it is: rounding may put a time into a neighbour
-    starts = t[0] + (np.arange(cells + 3) - 1 - 1e-3) / pace
-    base = np.searchsorted(edges, starts, side="right")
-    edge = edges[np.minimum(base, len(edges) - 1)]
-    return (float(t[0]), float(pace), LookupTable(base), LookupTable(np.where(
-        base < len(edges), edge, np.inf)), LookupTable(begins), *(
-            tuple(LookupTable(part[:, j]) for part in coefficients) for j in range(q.shape[1])))
+    return (Segments(t), *(
+        tuple(LookupTable(part[:, j]) for part in coefficients) for j in range(q.shape[1])))
 
 
 def second_derivatives(t: Array, q: Array, ends: str, rates: Array) -> Array:
@@ -178,8 +198,8 @@ def _read_csv(path: Path) -> tuple[Array, Array]:
     first = 1
     if not is_number(rows[0][0]):
         columns, rows, first = _columns(rows[0]), rows[1:], 2
-    if len(rows) > MOST:
-        raise ValueError(f"{len(rows)} waypoints, expected at most {MOST}")
+    if len(rows) > MOST_WAYPOINTS:
+        raise ValueError(f"{len(rows)} waypoints, expected at most {MOST_WAYPOINTS}")
     numbers = []
     for k, row in enumerate(rows, first):
         try:

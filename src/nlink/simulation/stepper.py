@@ -6,44 +6,50 @@ from one multiple of `step` to the next, and a method integrates in between.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.iterations.integration import STATUS, Method
-from nlink.iterations.records import new_records
+from nlink.iterations.iteration import new_records
 from nlink.scalars.arrays import batch
-from nlink.simulation.closing import check_closing
-from nlink.simulation.event_log import FEW
+from nlink.scalars.misuse import instead_of, tell
+from nlink.simulation.closing import Closing, closed_start
+from nlink.simulation.doubts import failure
+from nlink.simulation.drives import Pushed, Untraced
+from nlink.simulation.ensemble import Ensemble, unit_states
+from nlink.simulation.events import Events, events_of, stop_outside
 from nlink.simulation.integration_kernels import kernel_of
-from nlink.simulation.problem import Problem, rubbing, whole_number
 from nlink.simulation.run import MESSAGES
-from nlink.simulation.system import System
+from nlink.simulation.setting import Physics, Saving, Solver, setting, whole_number
+from nlink.simulation.system import System, system_of
+from nlink.simulation.wrenches import WIDTH, wrench_numbers
+from nlink.storage.event_log import EventLog
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
 
 Array = np.ndarray
-
-
-@dataclass(frozen=True)
-class HeldForces:
-    """A controller whose forces are set from outside, every `period` seconds."""
-
-    period: float
-
-    def __call__(self, t: Any, q: Any, qd: Any) -> Any:
-        return 0.0 * qd
+ENDED = tuple(STATUS[word] for word in ("event", "limit reached", "at rest on a limit"))
+"""How a robot may end without having failed."""
 
 
 class Stepper:
     """Robots from states q, qd, (..., nq) and (..., n), that move `step` seconds at each call.
 
-    `method`, `rtol`, `atol`, `friction` and `width` are those of `nlink.simulate`; a fixed step is
-    `step`. `t`, `q` and `qd` are the current times and states of the robots; `status` is "running",
-    or says why a robot has failed, which then stays where it was until it is reset.
+    The options are those of `nlink.simulate`: `method`, `rtol`, `atol`, `limits`, `restitution`,
+    `friction`, `width`, `effort`, `closing`, `algorithm`, `events`, `f_ext`, `vary`, or `physics`
+    and `solver` as values; a fixed step is `step`. `t`, `q` and `qd` are the current times and
+    states of the robots; `events` has the events of the last step. `status` is "running", or says
+    why a robot has ended or failed, which then stays where it was until it is reset. The first
+    failure after the start or a reset is a warning with its time and likely reason; `strict=True`
+    raises ArithmeticError.
+
+    Wrenches that are numbers can be given anew at each step: `step(tau, f_ext={"link": wrench})`,
+    for the links that `f_ext` named at the beginning.
 
     >>> import nlink
     >>> robots = Stepper(nlink.load("planar3"), q=np.zeros((100, 3)), step=0.01)
@@ -53,50 +59,70 @@ class Stepper:
     ((100, 3), 0.2)
     """
 
-    def __init__(self, robot: Robot, q: ArrayLike | None = None, qd: ArrayLike | None = None, *,
-                 step: float = 1e-3, method: str | Method = "rk4", rtol: float = 1e-9,
-                 atol: float = 1e-12, max_steps: int = 10_000, threads: int | None = None,
-                 friction: str = "dry", width: float = 1e-3) -> None:
+    @instead_of(dt="step", q0="q", qd0="qd")
+    def __init__(self, robot: Robot | System, q: ArrayLike | None = None,
+                 qd: ArrayLike | None = None, *, step: float = 1e-3, method: str | Method = "rk4",
+                 rtol: float = 1e-9, atol: float = 1e-12, max_steps: int = 10_000,
+                 threads: int | None = None, strict: bool = False,
+                 friction: str = "dry", width: float = 1e-3,
+                 limits: str = "ignore", restitution: float | None = None, effort: str = "ignore",
+                 closing: Closing = "project", algorithm: str | None = None,
+                 vary: Mapping[str, Any] | None = None, events: Any = None, f_ext: Any = None,
+                 physics: Physics | None = None, solver: Solver | None = None) -> None:
         if not (np.isfinite(step) and step > 0):
             raise ValueError(f"step: {step}, expected a positive number of seconds")
-        problem = Problem.of(robot, q, qd, [0.0, float(step)], HeldForces(float(step)), method,
-                             "qd", float(step), None)
-        if not problem.method.compiles or problem.velocity.rates is not None:
-            raise ValueError(f"method: {problem.method.name!r}, expected one that is compiled and "
-                             "integrates qd")
-        closing = check_closing(robot, "project", problem.method, "qd")
-        self.robot, self.lead, self._start = robot, problem.lead, problem.y0
-        modes, smooth = rubbing(problem, friction, width, "ignore")
-        system = System(robot, problem.controller, velocity=problem.velocity, closing=closing,
-                        asks=True, modes=modes, width=smooth,
-                        stepwise=getattr(problem.method, "stepwise", False) and modes is not None)
-        from nlink.backends.llvm.host import host
+        length = float(step)
+        physics = setting(physics, Physics(), friction=friction, width=width, limits=limits,
+                          restitution=restitution, effort=effort, closing=closing,
+                          algorithm=algorithm)
+        solver = setting(solver, Solver("rk4", max_steps=10_000), method=method, rtol=rtol,
+                         atol=atol, max_steps=max_steps)
+        # forces are limited as they are given, not by a controller around them
+        system = system_of(robot, physics, tau=None, f_ext=f_ext, vary=vary, events=events)
+        _expect_steps(system, solver.integrator)
+        system = system.but(drive=Pushed(system.drive, length))
+        saving = Saving([0.0, length], length)
+        self._ensemble = ensemble = Ensemble.of(system, q, qd, solver, saving)
+        system, method = ensemble.system, ensemble.method
+        self.robot, self.lead, self._system = system.robot, ensemble.lead, system
+        self._strict, self._length, self._told = strict, length, False
+        self._limited = partial(system.physics.limited, self.robot)
+        self._limited(np.zeros(self.robot.n))
         from nlink.backends.llvm.threads import threads as allowed
 
-        count, sampling = len(problem.y0), system.sampling
+        count, size, sampling = len(ensemble.y0), system.shape.size, system.sampling
         assert sampling is not None
-        self._kernel = kernel_of(system, problem.method, host().target.width if count > 2 else 2)
+        self._kernel = kernel_of(system, method, count)
         self._threads = allowed() if threads is None else whole_number("threads", threads)
-        size = system.shape.size
-        self._blank = new_records(1, system.iteration(problem.method).layout, size)
-        self._blank["next"], self._blank["h"] = 1, problem.step
+        self._blank = new_records(1, system.iteration(method).layout, size, system.varied.width)
+        self._blank["next"], self._blank["h"] = 1, ensemble.step
         for name, value in sampling.first(0.0).items():
             self._blank[name] = value
-        self._records = np.repeat(self._blank, count)
-        self._records["status"] = STATUS["waiting"]
-        self._y = self._records["y"]
-        self._y[:, :robot.nq + robot.n] = problem.y0
-        self._records["status"][problem.unclosed] = STATUS["not closed"]
-        self._held = self._y[:, system.remembered][:, :robot.n]
-        # changes of modes are logged, and forgotten
-        self._log = np.empty((count, FEW, 2 + size)) if system.event_names else None
+        self._records, self._failed = np.repeat(self._blank, count), np.zeros(count, bool)
+        self._y, self._own = self._records["y"], self._records["own"]
+        self._held = self._y[:, system.layout.place(["held"])]
+        self._log = EventLog(count, size, len(system.event_names))
         self._out, self._times = np.empty((count, 2, size)), np.array([0.0, np.inf])
-        self._most = whole_number("max_steps", max_steps)
-        self._bounds = {"rtol": float(rtol), "atol": float(atol),
-                        "least": 16 * np.finfo(float).eps * float(step)}
+        self._bounds = solver.bounds(length)
+        self._begin(np.arange(count), ensemble.y0, ensemble.own, ensemble.unclosed)
 
-    def step(self, tau: ArrayLike | None = None) -> None:
+    def _begin(self, rows: Array, states: Array, own: Array, unclosed: Array) -> None:
+        """Start some robots from states (rows, nq + n) at t = 0."""
+        self._records[rows], self._failed[rows], self._told = self._blank, False, False
+        self._own[rows] = own
+        self._y[rows] = self._system.initial(states, own, 0.0)
+        status = np.where(unclosed, STATUS["not closed"], STATUS["waiting"])
+        self._records["status"][rows] = status
+        begun, system = self._records[rows], self._system
+        stop_outside(begun, EventLog(len(rows), system.shape.size, len(system.event_names)),
+                     system.watched)
+        self._records["status"][rows] = begun["status"]
+
+    def step(self, tau: ArrayLike | None = None, f_ext: Any = None) -> None:
         """Advance all robots by one step under joint forces (..., n), zero if not given.
+
+        `f_ext` are wrenches from now on, {"link": (..., 6)} or (..., links, 6), in place of the
+        numbers that `Stepper` was made with.
 
         >>> import nlink
         >>> robot = nlink.load("double_pendulum")
@@ -116,14 +142,56 @@ class Stepper:
                 except ValueError:
                     raise ValueError(f"tau: shape {given.shape}, expected "
                                      f"{(*self.lead, self.robot.n)}") from None
-            self._held[:] = given.reshape(-1, self.robot.n)
+            self._held[:] = self._limited(given.reshape(-1, self.robot.n))
+        if f_ext is not None:
+            self._push(f_ext)
+        if names := self._system.event_names:
+            self._log = EventLog(len(records), self._system.shape.size, len(names),
+                                 self._log.buffer)
         status[status == STATUS["waiting"]] = STATUS["running"]
         # the bound on steps is one on each call
         records["steps"] = records["rejects"] = 0
         while (status == STATUS["running"]).any():
-            self._kernel.run(records, self._out, self._times, None, most=self._most,
-                             threads=self._threads, log=self._log, **self._bounds)
-            records["fill"] = 0
+            self._kernel.run(records, self._bounds, self._out, self._times,
+                             log=self._log.buffer, threads=self._threads)
+            self._log.collect(records)
+        over = status != STATUS["waiting"]
+        if over.any():
+            self._tell_of_failures(over & ~np.isin(status, ENDED))
+
+    def _push(self, f_ext: Any) -> None:
+        """Wrenches that never change, changed."""
+        varied = self._system.varied
+        links, wrenches = wrench_numbers(self.robot, f_ext)
+        if not varied.links or any(link not in varied.links for link in links):
+            known = ", ".join(repr(self.robot.links[k].name) for k in varied.links) or "none"
+            raise ValueError("f_ext: a link that Stepper was not made with, expected some of those "
+                             f"that its own f_ext has numbers for: {known}")
+        try:
+            wrenches = np.broadcast_to(wrenches, (*self.lead, wrenches.shape[-1]))
+        except ValueError:
+            raise ValueError(f"f_ext: leading shape {wrenches.shape[:-1]}, expected one that "
+                             f"broadcasts to {self.lead}") from None
+        first = varied.width - WIDTH * len(varied.links)
+        for k, link in enumerate(links):
+            at = first + WIDTH * varied.links.index(link)
+            self._own[:, at:at + WIDTH] = wrenches[..., WIDTH * k:WIDTH * (k + 1)].reshape(
+                -1, WIDTH)
+
+    def _tell_of_failures(self, failed: Array) -> None:
+        """Warn of the first robot that has failed since the start or a reset, or raise."""
+        status, fresh = self._records["status"], failed & ~self._failed
+        self._failed = failed
+        if self._told or not fresh.any():
+            return
+        k = int(np.argmax(fresh))
+        index = tuple(int(i) for i in np.unravel_index(k, self.lead)) if self.lead else ()
+        said = failure(self.robot, MESSAGES[int(status[k])], index, float(self._records["t"][k]),
+                       self._ensemble.y0[k, :self.robot.nq], self._length, self._held[k])
+        if self._strict:
+            raise ArithmeticError(said)
+        self._told = True
+        tell(said)
 
     def reset(self, where: Any = None, q: ArrayLike | None = None, qd: ArrayLike | None = None,
               ) -> None:
@@ -141,7 +209,7 @@ class Stepper:
         """
         robot, picked = self.robot, np.zeros(self.lead, bool)
         picked[... if where is None else where] = True
-        rows, states = np.flatnonzero(picked), self._start[picked.ravel()].copy()
+        rows, states = np.flatnonzero(picked), self._ensemble.y0[picked.ravel()].copy()
         for name, given, part in (("q", q, slice(0, robot.nq)), ("qd", qd, slice(robot.nq, None))):
             if given is None:
                 continue
@@ -153,12 +221,15 @@ class Stepper:
             except ValueError:
                 raise ValueError(f"{name}: shape {values.shape}, expected ({len(rows)}, {width}) "
                                  "for the robots that are reset") from None
-        checked = Problem.of(robot, states[:, :robot.nq], states[:, robot.nq:], [0.0, 1.0], None,
-                             "rk4", "qd", 1.0, None)
-        self._records[rows] = self._blank
-        self._y[rows, :robot.nq + robot.n] = checked.y0
-        self._records["status"][rows] = np.where(
-            checked.unclosed, STATUS["not closed"], STATUS["waiting"])
+        states, unclosed = closed_start(robot, unit_states(robot, states))
+        self._begin(rows, states, self._own[rows], unclosed)
+        self._failed[rows], self._told = False, False
+
+    @property
+    def events(self) -> Events | None:
+        """The events of the last step, None if none are watched; see `Run.events`."""
+        return events_of(self._log, self.robot, self._system.event_names, "qd", None,
+                         len(self._system.modes or ()))
 
     @property
     def t(self) -> Array:
@@ -186,3 +257,18 @@ class Stepper:
     def __repr__(self) -> str:
         return (f"<Stepper of {self._records.size} {self.robot.name}, "
                 f"t = {float(self._records['t'].max(initial=0.0)):g}>")
+
+
+def _expect_steps(system: System, method: Method) -> None:
+    """Refuse systems that cannot be stepped."""
+    if method.needs & {"python", "momenta"} or system.velocity.rates is not None:
+        raise ValueError(f"method: {method.name!r}, expected one that is compiled and integrates "
+                         "qd")
+    if system.columns:
+        name = "tau" if system.drive.tabled else "f_ext"
+        raise ValueError(f"{name}: a table, expected numbers or functions of t, q, qd: steps have "
+                         f"no output times; step(tau, f_ext=...) takes those of a step")
+    if isinstance(system.drive, Untraced) or system.sampling is not None:
+        raise ValueError("robot: a System whose controller is called at samples, or not traced, "
+                         "expected one that acts at all times: forces of a step are given to "
+                         "step(tau)")

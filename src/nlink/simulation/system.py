@@ -1,115 +1,242 @@
-"""A robot under a controller as a system of first order: ydot = f(t, y), on any scalars.
+"""A robot, what drives it and what acts on it, as a system of first order: y' = f(t, y).
 
-The state is y = (q, qd, parts) with qdot the tangent of the space of q (a quaternion's rate for
-spherical and free joints) and qdd from forward dynamics, tau = controller(t, q, qd). Parts are
-what controllers remember, and the modes of what rubs.
+The state is y = (q, v, parts), v being qd, momenta for the symplectic method, or quasi-velocities
+[Koz95] (`velocities`). Parts are what its pieces remember: controllers, and the modes of what rubs.
 
-The state may hold other velocities than qd (`velocities`): momenta for the symplectic method,
-or quasi-velocities [Koz95]; a controller still sees qd.
+A system is one value with one text of its rates. On nodes a text becomes a program, in which the
+controller shares sines and poses with the dynamics (`program`); on floats it is called as it is
+(`on_floats`), around compiled algorithms. A program is of t, y and u, the latter (t0, t1, row0,
+row1) if there is a table, then what varies, and then cells of the iteration.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from nlink.algorithms.closed_chains import ASKEW
+from nlink.backends.llvm.rates import RolledRates
+from nlink.engines.kernels import kept
 from nlink.iterations.event_handling import EventHandling
 from nlink.iterations.integration import Integration, Method
+from nlink.iterations.iteration import Shape
+from nlink.iterations.recording import Gives, RecordedIteration, record
 from nlink.iterations.sampling import Sampling
-from nlink.iterations.switching import Switching
-from nlink.iterations.text import Shape
-from nlink.scalars.functions import Scalar, Scalars, less, where
+from nlink.programs.keys import key
+from nlink.programs.program import Port, Program
+from nlink.programs.rolled_program import RolledProgram
+from nlink.programs.tracing import input_nodes
+from nlink.robot import Robot, expect_robot
+from nlink.scalars.arrays import batch
+from nlink.scalars.functions import Scalar, Scalars
+from nlink.scalars.graph import Graph
 from nlink.scalars.lazy import lazy
-from nlink.simulation.applying import apply, perform
-from nlink.simulation.closing import Closing
+from nlink.scalars.misuse import explained
+from nlink.simulation.closing import Closing, check_closing
 from nlink.simulation.control_scheme import Controller, ControlScheme, StatePart
-from nlink.simulation.dry_friction import Modes, smooth_friction, without_dry_friction
-from nlink.simulation.events import Margin, Watched
-from nlink.simulation.moded_states import ModedStates
+from nlink.simulation.drives import FREE, Asked, Constant, Controlled, Drive, Tabled, Untraced
+from nlink.simulation.events import Watched, Watching, watched
+from nlink.simulation.integration_kernels import one_step
+from nlink.simulation.modes import Modes, SteppedModes, expect_modes, friction_of, smooth_friction
+from nlink.simulation.moment import (
+    WRENCHED,
+    Change,
+    Moment,
+    SystemPiece,
+    Text,
+    weightless,
+    without_dry_friction,
+)
+from nlink.simulation.numbers import Numbers, given_numbers
+from nlink.simulation.setting import Physics, Solver, setting
 from nlink.simulation.state_layout import StateLayout
-from nlink.simulation.system_programs import SystemPrograms
-from nlink.simulation.variation import NOTHING, Varied
-from nlink.simulation.velocities import VELOCITIES, JointRates
+from nlink.simulation.variation import Varied
+from nlink.simulation.velocities import VELOCITIES, JointRates, velocity_of
+from nlink.simulation.wrenches import AppliedWrenches
 
 if TYPE_CHECKING:
-    from nlink.compute.engines import Request
+    from nlink.engines.engines import Request
     from nlink.model.mechanism import Mechanism
-    from nlink.robot import Robot
+    from nlink.model.spaces import Space
 
 Array = np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, repr=False)
 class System:
-    """What is integrated: a robot, a controller (None is free fall), or forces held in a table."""
+    """What `simulate`, `Stepper`, `linearize`, `adjoint` and `sweep` integrate: a robot and all
+    that acts on it.
+
+    The arguments are those of `nlink.simulate`; each of these functions takes a system in place of
+    a robot. `rates(t, y)` are the rates of states, `step(y, h)` is the state a step later, and
+    `program(name)` is a text of the system as a program: `texts` has their names.
+
+    >>> import nlink
+    >>> arm = nlink.load("planar3")
+    >>> system = nlink.System(arm, lambda t, q, qd: arm.gravity_torque(q) - 5.0 * qd)
+    >>> y = system.start([0.1, 0.2, 0.3], [1.0, 0.0, 0.0])
+    >>> system.rates(0.0, y).shape, system.program("rates").outputs[0].size
+    ((6,), 6)
+    >>> nlink.simulate(system, [0.1, 0.2, 0.3], t=0.1).status
+    'done'
+    """
 
     robot: Robot
-    controller: Controller | None = None
-    table: bool = False
-    """Joint forces come from a table on the output times, linear in between."""
-    velocity: JointRates = VELOCITIES["qd"]
-    """What the state holds besides q."""
-    algorithm: str | None = None
-    closing: Closing = "project"
-    """How loops are kept closed."""
-    varied: Varied = NOTHING
-    """What each trajectory has of its own: the last elements of u."""
-    watched: tuple[Watched, ...] = ()
-    """Functions whose zeros are events."""
-    restitution: float = 1.0
-    """What of a joint's rate is left after an impact on its limit."""
-    asks: bool = False
-    """Whether Python is asked for joint forces at samples, rather than a traced program."""
-    modes: Modes | None = None
+    drive: Drive
+    """What moves the joints."""
+    wrenches: AppliedWrenches | None
+    """Wrenches on links from outside."""
+    modes: Modes | None
     """The rates that rub, or that limits hold, if there are any."""
-    stepwise: bool = False
-    """Whether modes are decided in every step by the method, rather than at events."""
-    width: float | None = None
+    width: float | None
     """The rate at which smooth friction is almost what dry friction is."""
+    watching: Watching
+    """Functions whose zeros are events, limits among them."""
+    closing: Closing
+    """How loops are kept closed."""
+    varied: Varied
+    """What each trajectory has of its own: the last elements of u."""
+    velocity: JointRates
+    """What the state holds besides q."""
+    algorithm: str | None
+    arguments: Mapping[str, Any] = field(compare=False)
+    """What it was made with, physics among it."""
+    numbers: Numbers = field(compare=False)
+    """The values of tables and of what varies: no program depends on them."""
+
+    def __init__(self, robot: Robot, tau: ArrayLike | Controller | None = None, *,
+                 f_ext: Any = None, vary: Mapping[str, Any] | None = None, events: Any = None,
+                 traced: bool = True, algorithm: str | None = None, velocity: str = "qd",
+                 limits: str = "ignore", restitution: float | None = None, friction: str = "dry",
+                 width: float = 1e-3, effort: str = "ignore", closing: Closing = "project",
+                 physics: Physics | None = None) -> None:
+        physics = setting(physics, Physics(), algorithm=algorithm, velocity=velocity,
+                          limits=limits, restitution=restitution, friction=friction, width=width,
+                          effort=effort, closing=closing)
+        arguments = {"tau": tau, "f_ext": f_ext, "vary": vary, "events": events, "traced": traced,
+                     "physics": physics}
+        tau = physics.limited(expect_robot(robot), tau)
+        controller = tau if callable(tau) else None
+        numbers, varied, wrenches = given_numbers(robot, tau, f_ext, vary)
+        drive: Drive = FREE
+        if controller is not None:
+            drive = Controlled(ControlScheme.of(controller, robot.n))
+        elif numbers.forces is not None:
+            drive = Tabled()
+        elif varied.has("tau"):
+            drive = Constant()
+        if not traced:
+            drive = Untraced(drive)
+        bounce = physics.impact
+        modes, smooth = friction_of(robot, physics.friction, physics.width, physics.limits, bounce,
+                                    varied=varied.has("coulomb"))
+        if physics.limits == "bounce" and varied.mechanical:
+            raise ValueError("limits: 'bounce' does not go with a mechanism that varies, expected "
+                             "'stop', 'ignore', or only gains and p in vary")
+        self._set(robot=robot, drive=drive, wrenches=wrenches, modes=modes, width=smooth,
+                  watching=Watching(watched(robot, events, physics.limits), bounce),
+                  closing=check_closing(robot, physics.closing), varied=varied,
+                  velocity=velocity_of(physics.velocity), algorithm=physics.algorithm,
+                  arguments=arguments, numbers=numbers)
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def but(self, **changes: Any) -> Self:
+        """The same with other pieces."""
+        return self._made(**{each.name: getattr(self, each.name)
+                             for each in fields(self)} | changes)
+
+    @classmethod
+    def _made(cls, **values: Any) -> Self:
+        system = object.__new__(cls)
+        system._set(**values)
+        return system
+
+    def under(self, method: Method) -> Self:
+        """The system as a method integrates it: momenta in place of rates where it wants them,
+        modes decided in its steps if it decides them, and Python asked at samples if it is
+        compiled and the controller is not."""
+        velocity, modes, watching, drive = self.velocity, self.modes, self.watching, self.drive
+        compiled, momenta = "python" not in method.needs, "momenta" in method.needs
+        closes = compiled and not momenta
+        if momenta:
+            if not self.space.flat:
+                raise ValueError(f"method: {method.name!r} needs as many coordinates as rates, and "
+                                 f"{self.robot.name} has {self.robot.nq} and {self.robot.n}")
+            velocity = VELOCITIES["p"] if velocity.name == "qd" else velocity
+        expect_modes(modes, velocity.name)
+        traced = not isinstance(drive, Untraced)
+        if velocity.velocities is not None and not (
+                closes and traced and self.algorithm is None):
+            raise ValueError(
+                f"velocity: {velocity.name!r} does not go with method={method.name!r}, "
+                f"traced={traced}, algorithm={self.algorithm!r}, expected a traced controller, a "
+                "Runge-Kutta method or abm, and no algorithm")
+        if self.robot.mechanism.closures and (velocity.name != "qd" or not closes):
+            raise ValueError(f"method: {method.name!r} with velocity={velocity.name!r} does not "
+                             "keep loops closed, expected a Runge-Kutta method or abm, and "
+                             "velocity='qd'")
+        if modes is not None and method.decides_modes:
+            modes, watching = (SteppedModes(modes.rates, modes.restitution),
+                               watching.without_holding())
+        if isinstance(drive, Untraced) and compiled and drive.sampling is not None:
+            drive = Asked(drive.drive)
+        return self.but(velocity=velocity, modes=modes, watching=watching, drive=drive)
+
+    def __repr__(self) -> str:
+        return (f"<System of {self.robot.name}: {type(self.drive).__name__} drive, state of "
+                f"{self.shape.size}, {', '.join(self.texts)}>")
+
+    # what it consists of
 
     @property
-    def programs(self) -> SystemPrograms:
-        """What is compiled of it."""
-        return SystemPrograms(self)
+    def physics(self) -> Physics:
+        """The options that it was made with."""
+        return self.arguments["physics"]
 
-    @property
+    @lazy
+    def pieces(self) -> tuple[SystemPiece, ...]:
+        """What adds to the state and to the texts."""
+        return self.drive, self.watching, *((self.modes,) if self.modes else ())
+
+    @lazy
     def shape(self) -> Shape:
         robot, layout = self.robot, self.layout
-        return Shape(layout.size, 2 * robot.n if self.table else 0, self.varied.width, robot.nq,
-                     layout.discrete)
+        return Shape(layout.size, 2 * self.columns, self.varied.width, robot.nq, layout.discrete)
 
-    def scheme(self, own: Sequence[Scalar] = ()) -> ControlScheme | None:
-        """The controller, with the numbers that vary if they are given."""
-        if self.controller is None:
-            return None
-        return ControlScheme.of(self.varied.controller(self.controller, own) if len(own)
-                                else self.controller, self.robot.n)
+    @property
+    def columns(self) -> int:
+        """Columns of the table on the output times: joint forces, then wrenches."""
+        wrenches = 0 if self.wrenches is None else self.wrenches.columns
+        return wrenches + (self.robot.n if self.drive.tabled else 0)
+
+    @property
+    def watched(self) -> tuple[Watched, ...]:
+        """Functions whose zeros are events, limits last."""
+        return self.watching.functions
 
     @property
     def event_names(self) -> list[str]:
         """What a log of events has numbers for: functions watched, and changes of modes."""
-        moded = self.modes.rates if self.modes and not self.stepwise else ()
         return [*(each.name for each in self.watched),
-                *(f"{each.name} {word}" for each in moded for word in each.words)]
+                *(self.modes.event_names if self.modes else ())]
 
-    @lazy
+    @property
     def sampling(self) -> Sampling | None:
-        """When the controller acts; None if always."""
-        scheme = self.scheme()
-        return None if scheme is None or scheme.period is None else Sampling(
-            scheme.period, self.asks)
+        """When the drive acts; None if always."""
+        return self.drive.sampling
 
     @lazy
     def parts(self) -> tuple[StatePart, ...]:
         """What the state has behind q and the velocities: what moves, then what only jumps."""
-        scheme = self.scheme()
-        found = () if scheme is None else scheme.parts
-        if self.modes:
-            found += (StatePart("holding", len(self.modes)),
-                      StatePart("mode", len(self.modes), discrete=True))
+        found = [part for piece in self.pieces for part in piece.parts(self)]
         return tuple(sorted(found, key=lambda part: part.discrete))
 
     @lazy
@@ -117,161 +244,342 @@ class System:
         """Where a state has what."""
         return StateLayout(self.robot.nq, self.robot.n, self.parts)
 
-    @lazy
-    def moded(self) -> ModedStates:
-        """The states, where some rates have modes."""
-        assert self.modes is not None
-        return ModedStates(self.layout, self.modes, self.restitution)
-
     @property
     def remembered(self) -> slice:
-        """Where a state has the parts of the controller."""
-        scheme = self.scheme()
-        return self.layout.place(() if scheme is None else [part.name for part in scheme.parts])
+        """Where a state has the parts of the drive."""
+        return self.layout.place([part.name for part in self.drive.parts(self)])
 
-    def iteration(self, method: Method) -> Integration:
-        """What a driver runs: a method, around the programs of this system."""
-        # held values, and states that must be closed, want a stop at every output, and a jump
-        # leaves a method that remembers nothing to interpolate with
-        dense = (method.interpolates and not (method.compiles and self.table)
-                 and not self.projects and not (self.sampling and method.remembers))
-        switching = Switching(impacts=self.holds) if self.modes and not self.stepwise else None
-        method = method.with_modes() if self.stepwise else method
-        events = EventHandling([each.trigger for each in self.watched], switching) if (
-            self.watched or switching) else None
-        return Integration(method, dense=dense, projects=self.projects, events=events,
-                           sampling=self.sampling)
+    @lazy
+    def space(self) -> Space:
+        return self.robot.mechanism.space
 
     @property
     def holds(self) -> bool:
-        """Whether limits hold."""
+        """Whether limits hold, between the steps of a method."""
         return any(each.trigger.action == "hold" for each in self.watched)
 
     @property
     def restores(self) -> bool:
-        return not (self.projects or self.robot.mechanism.space.flat)
+        """Whether steps leave the spaces of coordinates, and are brought back."""
+        return not (self.projects or self.space.flat)
 
     @property
     def projects(self) -> bool:
+        """Whether steps are projected onto closed loops."""
         return bool(self.robot.mechanism.closures) and self.closing == "project"
-
-    def request(self) -> Request:
-        """The request of the algorithm that makes the state change."""
-        motion = self.velocity.motion
-        if self.robot.mechanism.closures and isinstance(self.closing, float):
-            return replace(self.robot.request(motion, algorithm="contact"), stiffness=self.closing)
-        return self.robot.request(motion, algorithm=self.algorithm)
-
-    def after_sample(self, t: Scalar, y: Scalars, own: Sequence[Scalar]) -> list[Scalar]:
-        """The state after the controller has seen it."""
-        scheme = self.scheme(own)
-        assert scheme is not None
-        q, v, parts = self.layout.split(y)
-        q, qd = self.joint_rates(y, self.varied.mechanism(self.robot, own))
-        mine = iter(scheme.sample(t, q, qd, [x for part in scheme.parts for x in parts[part.name]]))
-        return self.layout.joined(q, v, parts | {
-            part.name: [next(mine) for _ in range(part.size)] for part in scheme.parts})
-
-    def start(self, initial: Array, own: Array, begin: float) -> Array:
-        """The states to start from: coordinates and velocities, and what the controller has
-        there, the first sample taken if it is traced."""
-        y = self.before_sample(initial)
-        if self.sampling is None or self.asks:
-            return y
-        from nlink.backends.llvm.loading import load_kernel
-
-        inputs = np.zeros((len(y), self.shape.inputs))
-        inputs[:, self.shape.timed:] = own
-        return load_kernel(self.programs.sample())(np.full((len(y), 1), begin), y, inputs)
-
-    def before_sample(self, initial: Array) -> Array:
-        """Coordinates and velocities to start from, and what is remembered there."""
-        scheme, count, at = self.scheme(), len(initial), 0
-        mine = np.empty((count, 0)) if scheme is None else scheme.start(count)
-        columns = {part.name: np.zeros((count, part.size)) for part in self.parts}
-        for part in () if scheme is None else scheme.parts:
-            columns[part.name], at = mine[:, at:at + part.size], at + part.size
-        if self.modes:
-            at = self.robot.nq + np.array([each.rate for each in self.modes.rates])
-            columns["mode"] = np.sign(initial[:, at])
-        return np.concatenate([initial, *columns.values()], axis=1)
-
-    def watch(self, t: Scalar, q: Any, qd: Any, modes: Scalars) -> list[Scalar]:
-        """What is watched; a limit that holds is not passed."""
-        found = [each(t, q, qd) for each in self.watched]
-        for k, each in enumerate(self.watched):
-            if each.trigger.action == "hold":
-                assert self.modes is not None
-                (mode,) = [mode for moded, mode in zip(self.modes.rates, modes, strict=True)
-                           if moded.rate == each.rate]
-                found[k] = where(less(1.0, each.trigger.sign * mode), 1.0, found[k])
-        return found
-
-    def after_impact(self, y: Scalars, acts: Scalars) -> list[Scalar]:
-        """The state after an impact on one of the limits that are watched, for which `acts` is
-        1, else 0. The joint, e in the space of rates, is on its limit, and an impulse on it
-        has turned its rate round: qd' = qd - (1 + restitution) (e . qd) / (e . M^-1 e) M^-1 e.
-        """
-        robot = self.robot
-        (q, qd), (_, _, parts) = self.joint_rates(y), self.layout.split(y)
-        q, e = list(q), [0.0] * robot.n
-        for each, act in zip(self.watched, acts, strict=True):
-            if isinstance(each.g, Margin) and each.trigger.action == "bounce":
-                e[each.rate] = e[each.rate] + act
-                q[each.g.at] = q[each.g.at] * (1 - act) + each.g.bound * act
-        # how the mechanism yields to a force on the joint, whatever holds it together: M^-1 e
-        rest = [0.0] * robot.n
-        pushed, still = (apply(robot, "forward_dynamics", q, rest, tau, algorithm=self.algorithm)
-                         for tau in (e, rest))
-        c = [a - b for a, b in zip(pushed, still, strict=True)]
-        reach = sum((a * b for a, b in zip(e, c, strict=True)), 0.0)
-        speed = sum((a * b for a, b in zip(e, qd, strict=True)), 0.0)
-        impulse = -(1 + self.restitution) * speed / reach
-        after = [v + x * impulse for v, x in zip(qd, c, strict=True)]
-        return self.layout.joined(
-            q, self.velocity.from_rates(self.performer(robot.mechanism), q, after), parts)
-
-    def joint_rates(self, y: Scalars, mechanism: Mechanism | None = None,
-                    ) -> tuple[Scalars, Scalars]:
-        """q and qd of a state."""
-        q, v, _ = self.layout.split(y)
-        perform = self.performer(mechanism or self.robot.mechanism)
-        return q, self.velocity.to_rates(perform, q, v)
-
-    def performer(self, mechanism: Mechanism) -> Callable[..., list[Scalar]]:
-        """Algorithms on a mechanism, by name; the one that makes the state change as asked for."""
-        def run(name: str, *columns: Scalars) -> list[Scalar]:
-            request = (self.request() if name == self.velocity.motion
-                       else self.robot.request(name))
-            return perform(replace(request, mechanism=mechanism), *columns)
-
-        return run
 
     def bare(self, mechanism: Mechanism) -> Mechanism:
         """What algorithms see: friction as it is, or viscous alone where dry friction is the
         business of the system."""
         return mechanism if self.width is None else without_dry_friction(mechanism)
 
-    def rubbed(self, mechanism: Mechanism, qd: Scalars, tau: Scalars) -> Scalars:
-        """Joint forces less smooth friction, if that is asked for."""
+    def less_friction(self, at: Moment, tau: list[Scalar]) -> list[Scalar]:
+        """Joint forces less smooth friction."""
         if self.width is None:
             return tau
-        return [t - x for t, x in zip(tau, smooth_friction(mechanism, qd, self.width),
+        return [a - b for a, b in zip(tau, smooth_friction(at.mechanism, at.qd, self.width),
                                       strict=True)]
 
-    def change(self, mechanism: Mechanism, q: Scalars, v: Scalars, qd: Scalars,
-               tau: Scalars) -> Scalars:
-        """dv/dt of the velocities that the state holds."""
-        drag = [x for joint, own in zip(mechanism.joints, mechanism.split(qd, "nv"), strict=True)
-                for x in joint.friction(own)]
-        return self.velocity.derivative(self.performer(mechanism), q, v, qd, tau, drag)
+    def request(self, name: str | None = None) -> Request:
+        """The request of an algorithm; of the one that makes the state change, if none is named."""
+        motion = self.velocity.motion
+        if name == WRENCHED:
+            return self.robot.request("inverse_dynamics", wrenches=True)
+        if name not in (None, motion):
+            return self.robot.request(name)
+        request = self.robot.request(motion, algorithm=self.algorithm)
+        if not self.robot.mechanism.closures:
+            return request
+        stiffness = self.closing if isinstance(self.closing, float) else 0.0
+        return replace(request, stiffness=stiffness, closeness=ASKEW)
 
-    def control(self, scheme: ControlScheme | None, t: Scalar, q: Scalars, qd: Scalars,
-                parts: Mapping[str, Scalars]) -> tuple[list[Scalar], list[Scalar]]:
-        """Joint forces of a controller, and the rates of all parts of the state."""
-        if scheme is None:
-            return [0.0] * self.robot.n, []
-        x = parts.get("x", ())
-        tau = list(parts["held"]) if "held" in parts else scheme.tau(t, q, qd, x)
-        change = [] if scheme.period is not None or not scheme.size else scheme.rates(t, q, qd, x)
-        return tau, [*change, *[0.0] * self.shape.discrete]
+    @property
+    def limited(self) -> bool:
+        """Whether limits of joints matter."""
+        return bool(self.watching.bounded) or (self.modes is not None and self.modes.holds)
+
+    # what users call
+
+    def start(self, q: ArrayLike | None = None, qd: ArrayLike | None = None) -> Array:
+        """The states (..., size) with coordinates q and rates qd: what `rates` and `step` take.
+
+        Behind q and qd they have what is remembered, as a simulation that starts there has it.
+        """
+        values = [batch(name, default if given is None else given, (len(default),))
+                  for name, given, default in (("q", q, self.robot.neutral),
+                                               ("qd", qd, np.zeros(self.robot.n)))]
+        lead = np.broadcast_shapes(*(x.shape[:-1] for x in values))
+        flat = np.concatenate([np.broadcast_to(x, (*lead, x.shape[-1])).reshape(
+            -1, x.shape[-1]) for x in values], axis=1)
+        return self.before_sample(flat).reshape(*lead, self.shape.size)
+
+    def rates(self, t: ArrayLike, y: ArrayLike) -> Array:
+        """y' of states (..., size) at times t: the rates that are integrated.
+
+        >>> import nlink
+        >>> system = System(nlink.load("double_pendulum"), [1.0, 0.0], friction="smooth")
+        >>> system.rates(0.0, [0.1, 0.2, 0.3, 0.4])[:2]
+        array([0.3, 0.4])
+        """
+        times, states, lead = self._states(t, y)
+        found = self.kernel("rates")(times[:, None], states, self._own(lead))
+        return found.reshape(*lead, self.shape.size)
+
+    def step(self, y: ArrayLike, step: float, t: float = 0.0, method: str | Method = "rk4",
+             ) -> Array:
+        """The states (..., size) one step of a method later; nan where it fails.
+
+        >>> import nlink
+        >>> pendulum = System(nlink.load("double_pendulum"))
+        >>> pendulum.step(pendulum.start([0.1, 0.2]), 1e-3).shape
+        (4,)
+        """
+        each = Solver(method).integrator
+        if each.needs & {"python", "momenta"} or self.sampling is not None or (
+                self.modes is not None):
+            raise ValueError(f"method: {each.name!r}, expected one that is compiled and integrates "
+                             "qd, of a system without samples and modes; nlink.Stepper has those")
+        times, states, lead = self._states(t, y)
+        return one_step(self.under(each), each, states, self._own(lead), float(times.flat[0]),
+                        float(step)).reshape(*lead, self.shape.size)
+
+    def _states(self, t: ArrayLike, y: ArrayLike) -> tuple[Array, Array, tuple[int, ...]]:
+        """Times and states, (count,) and (count, size), and their leading shape."""
+        if self.columns:
+            raise ValueError("robot: a System with a table, expected numbers or functions of t, q, "
+                             "qd: a table stands at the output times of nlink.simulate")
+        states = batch("y", y, (self.shape.size,))
+        times = batch("t", t, ())
+        numbers = self.numbers.variation
+        lead = np.broadcast_shapes(times.shape, states.shape[:-1],
+                                   () if numbers is None else numbers.values.shape[:-1])
+        states = np.broadcast_to(states, (*lead, self.shape.size)).reshape(-1, self.shape.size)
+        return np.broadcast_to(times, lead).ravel(), states, lead
+
+    def _own(self, lead: tuple[int, ...]) -> Array:
+        """What varies, (count, width)."""
+        numbers, width = self.numbers.variation, self.varied.width
+        if numbers is None:
+            return np.empty((int(np.prod(lead)), 0))
+        return np.broadcast_to(numbers.values, (*lead, width)).reshape(-1, width)
+
+    # how it starts
+
+    def initial(self, initial: Array, own: Array, begin: float) -> Array:
+        """The states (count, size) to start from, of coordinates and velocities: with what is
+        remembered there, the first sample taken if it is traced."""
+        y = self.before_sample(initial)
+        if "sample" not in self.texts:
+            return y
+        inputs = np.zeros((len(y), self.shape.inputs))
+        inputs[:, self.shape.timed:] = own
+        return self.kernel("sample")(np.full((len(y), 1), begin), y, inputs)
+
+    def before_sample(self, initial: Array) -> Array:
+        """Coordinates and velocities to start from, and what is remembered there."""
+        found = {name: x for piece in self.pieces for name, x in piece.start(self, initial).items()}
+        return np.concatenate([initial, *(
+            found[part.name] if part.name in found else np.zeros((len(initial), part.size))
+            for part in self.parts)], axis=1)
+
+    # its texts
+
+    @lazy
+    def texts(self) -> dict[str, Text]:
+        """All that an iteration may call."""
+        known = {"rates": Text(self.derivative)}
+        if self.restores:
+            known["restore"] = Text(self.restore)
+        if self.projects:
+            known["close"] = Text(self.close, gives=Gives(cells=1))
+        for piece in self.pieces:
+            known |= piece.texts(self)
+        return known
+
+    def push(self, at: Moment) -> Scalars:
+        """The joint forces J^T f of all wrenches on links: what inverse dynamics needs less at
+        rest and without weight [Saha99, eq. 30]."""
+        assert self.wrenches is not None
+        links, rest = len(self.robot.links), [0.0] * self.robot.n
+        f = self.wrenches.on_links(
+            links, self.varied.split(at.own).get("f_ext", ()),
+            at.row[self.columns - self.wrenches.columns:], at.t, *at.state,
+            *self.varied.parameters(at.own))
+        if self.wrenches.axes == "link":
+            f = [x for k in range(links) for x in at.turned(k, f[6 * k:6 * k + 6])]
+        return [-x for x in at.perform(WRENCHED, at.q, rest, rest, f, change=weightless)]
+
+    def derivative(self, at: Moment) -> Scalars:
+        """y': the only place where it is written."""
+        velocity = at.qd if self.space.flat else self.space.tangent(at.q, at.qd)
+        tau, further = at.driven
+        if self.modes:
+            qdd, holding = self.modes.moving(at, tau)
+            return [*velocity, *qdd, *self.modes.rates_of_parts(at, further, holding)]
+        change = self.velocity.derivative(partial(at.perform, change=self.bare), at.q, at.v, at.qd,
+                                          tau, lambda: _drag(self.bare(at.mechanism), at.qd))
+        return [*velocity, *change, *further]
+
+    def restore(self, at: Moment) -> Scalars:
+        """The state with q in its space, where an error of integration left it."""
+        return at.but(self.space.normalize(at.q))
+
+    def close(self, at: Moment) -> Scalars:
+        """The same with loops closed, or almost, and what they are open by."""
+        q, nq = self.space.normalize(at.q), self.robot.nq
+        *closed, left = at.perform("project", q, at.v)
+        return [*at.but(closed[:nq], closed[nq:]), left]
+
+    # its texts on nodes
+
+    @property
+    def programs(self) -> dict[str, Program | RolledRates]:
+        """All that an iteration calls, traced."""
+        return {name: self.program(name) for name in self.texts}
+
+    def moment(self, cells: int = 0) -> tuple[tuple[Port, ...], Moment]:
+        """A moment of nodes."""
+        shape, graph = self.shape, Graph()
+        ports = (Port("t", (1,)), Port("y", (shape.size,)), Port("u", (shape.inputs + cells,)))
+        (t,), y, u = input_nodes(graph, ports)
+        return ports, Moment(self, t, y, u)
+
+    def program(self, name: str) -> Program | RolledRates:
+        """A text as a program; the rates of a long chain in parts, around a rolled one."""
+        if name not in self.texts:
+            raise ValueError(f"name: {name!r}, expected one of {', '.join(self.texts)}")
+        if (name == "rates" and not self.modes and self.velocity.rates is None
+                and not self.varied.mechanical and self.request().rolled):
+            return self._rolled_rates()
+        return self.straight(name)
+
+    def straight(self, name: str) -> Program:
+        """A text as a program that is not rolled."""
+        text = self.texts[name]
+        ports, at = self.moment(text.cells)
+        with explained():
+            values = text.function(at)
+        gives = "ydot" if name == "rates" else "column" if text.gives.column else "cells"
+        return _program(name, ports, at, gives, values)
+
+    def kernel(self, name: str, make: Callable[[], Program] | None = None) -> Any:
+        """A text, or what `make` makes of texts, compiled for arrays of states; made once."""
+        from nlink.backends.llvm.loading import load_kernel
+
+        return kept(self.robot, ("text of a system", name, self.recipe()), lambda: load_kernel(
+            self.straight(name) if make is None else make()))
+
+    def _rolled_rates(self) -> RolledRates:
+        ports, at = self.moment()
+        tau, further = at.driven
+        part = partial(_program, ports=ports, at=at, gives="ydot")
+        rolled = replace(self.request(), mechanism=self.bare(at.mechanism)).program()
+        assert isinstance(rolled, RolledProgram)
+        return RolledRates(
+            part("forces", values=tau), None if self.space.flat else part(
+                "velocity", values=self.space.tangent(at.q, at.qd)), rolled,
+            part("further", values=further) if further else None)
+
+    @lazy
+    def control_program(self) -> Program:
+        """The controller alone, traced once; see `drives.Controlled`."""
+        controlled = self.drive.controlled
+        assert controlled is not None
+        return controlled.program(self)
+
+    @lazy
+    def _recipe(self) -> str:
+        watch = key(self.program("watch")) if self.watched else None
+        limits = [(each.g, each.rate) for each in self.watched if each.trigger.bounds]
+        pushed = None if self.wrenches is None else (
+            replace(self.wrenches, functions=()), self.columns, self._push_key())
+        here = repr((type(self), self.drive.recipe(self), self.parts, pushed, self.velocity,
+                     self.algorithm, self.closing, self.varied, self.modes, self.width,
+                     self.watching.triggers, watch, limits, self.watching.restitution))
+        return kept(self.robot, ("recipe of a system", here),
+                    lambda: key(self.shape, self.programs))
+
+    def _push_key(self) -> str | None:
+        """A digest of the functions that wrenches come from: they are traced alone."""
+        assert self.wrenches is not None
+        if not self.wrenches.functions:
+            return None
+        _, at = self.moment()
+        none = [0.0] * (6 * len(self.robot.links))
+        with explained():
+            values = self.wrenches.on_links(len(self.robot.links), none, none, at.t, *at.state,
+                                            *self.varied.parameters(at.own))
+        return key([link for link, _ in self.wrenches.functions],
+                   [at.t.graph.lift(x) for x in values])
+
+    def recipe(self) -> str:
+        """A digest of all programs that are integrated; only what users wrote is traced for it if
+        an equal system has been integrated before."""
+        return self._recipe
+
+    # its texts on floats
+
+    def on_floats(self, inputs: Callable[[float], Scalars],
+                  kernel: Callable[[str, Change], Callable[..., list[Scalar]] | None],
+                  ) -> dict[str, Callable[..., Any]]:
+        """All that an iteration calls, on floats; `inputs` gives u without cells at a time."""
+        def bound(text: Text) -> Callable[..., Any]:
+            def call(t: float, y: Array, cells: Sequence[Any] = ()) -> Any:
+                u = [*inputs(float(t)), *map(float, cells)]
+                found = text.function(Moment(self, float(t), y.tolist(), u, kernel))
+                if not text.gives.column:
+                    return [np.float64(x) for x in found]
+                column = np.array(found[:len(y)], dtype=float)
+                return (column, found[len(y):]) if text.gives.cells else column
+
+            return call
+
+        return {name: bound(text) for name, text in self.texts.items()}
+
+    # how it is integrated
+
+    def iteration(self, method: Method) -> Integration:
+        """What a driver runs: a method, around the texts of this system."""
+        # held values, and states that must be closed, want a stop at every output, and a jump
+        # leaves a method that remembers nothing to interpolate with
+        dense = (method.interpolates and not ("python" not in method.needs and self.columns)
+                 and not self.projects and not (self.sampling and "history" in method.needs))
+        switching = self.modes.switching if self.modes else None
+        method = method.with_modes() if "advance" in self.texts else method
+        events = EventHandling(self.watching.triggers, switching) if (
+            self.watched or switching) else None
+        return Integration(method, dense=dense, projects=self.projects, events=events,
+                           sampling=self.sampling)
+
+    def recorded(self, method: Method) -> RecordedIteration:
+        """The statements of an iteration with a method; no program that it calls is traced."""
+        called = {name: text.gives for name, text in self.texts.items()}
+        if "derivatives" in method.needs:
+            called |= {"factor": Gives(shared=True), "solve": Gives()}
+        return record(self.iteration(method), called, self.shape.discrete)
+
+
+def system_of(given: Robot | System, physics: Physics, **own: Any) -> System:
+    """The system given in place of a robot, or the one of a robot and these arguments."""
+    if not isinstance(given, System):
+        return System(given, physics=physics, **own)
+    beside = [name for name, value in own.items() if value is not None and name != "traced"]
+    beside += ["traced"] if not own.get("traced", True) else []
+    beside += [each.name for each in fields(Physics)
+               if getattr(physics, each.name) != each.default]
+    if beside:
+        raise ValueError(f"{beside[0]}: given beside a System, which has its own, expected it in "
+                         f"nlink.System(robot, {beside[0]}=...)")
+    return given
+
+
+def _program(name: str, ports: tuple[Port, ...], at: Moment, gives: str, values: Scalars,
+             ) -> Program:
+    return Program(name, ports, (Port(gives, (len(values),)),),
+                   tuple(at.t.graph.lift(x) for x in values))
+
+
+def _drag(mechanism: Mechanism, qd: Scalars) -> list[Scalar]:
+    """The forces of friction in the joints of a mechanism."""
+    return [x for joint, own in zip(mechanism.joints, mechanism.split(qd, "nv"), strict=True)
+            for x in joint.friction(own)]

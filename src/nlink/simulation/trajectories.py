@@ -7,8 +7,9 @@ and at its end after t = T.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,14 @@ from nlink.scalars.arrays import single
 from nlink.scalars.functions import Scalar, cos, sin
 
 Motion = tuple[tuple[Scalar, ...], tuple[Scalar, ...], tuple[Scalar, ...]]
+
+
+def at_times(trajectory: Callable[[float], Motion], t: Any) -> Any:
+    """q, qd and qdd at an array of times, each (times, n)."""
+    times = np.asarray(t, dtype=float)
+    rows = np.array([trajectory(time) for time in times.ravel().tolist()], dtype=float)
+    found = np.moveaxis(rows.reshape(*times.shape, 3, -1), -2, 0)
+    return found[0], found[1], found[2]
 
 
 @dataclass(frozen=True)
@@ -36,6 +45,8 @@ class Rest:
         object.__setattr__(self, "q", tuple(single("q", self.q, (None,)).tolist()))
 
     def __call__(self, t: Scalar) -> Motion:
+        if isinstance(t, np.ndarray) and t.ndim:
+            return at_times(self, t)
         zeros = (0.0,) * (len(self.q) if self.n is None else self.n)
         return tuple(self.q), zeros, zeros
 
@@ -63,6 +74,9 @@ class Between:
         raise NotImplementedError
 
     def __call__(self, t: Scalar) -> Motion:
+        """q, qd and qdd at a time; at an array of times, arrays (times, n)."""
+        if isinstance(t, np.ndarray) and t.ndim:
+            return at_times(self, t)
         x = t * (1 / self.T)
         # s = x, but not below 0 nor above 1, without a branch
         s = (abs(x) - abs(x - 1) + 1) * 0.5

@@ -7,6 +7,7 @@ has its own mechanism.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -14,27 +15,36 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nlink.model.changes import CHANGES
 from nlink.model.joints import Free, Spherical
-from nlink.model.mechanism import Mechanism
-from nlink.programs.program import Port, Program
-from nlink.programs.tracing import run
+from nlink.model.mechanism import Mechanism, MovingJoint
+from nlink.programs.program import Port
+from nlink.programs.tracing import run, trace_function
 from nlink.scalars.arrays import batch
-from nlink.scalars.functions import Scalar
-from nlink.scalars.graph import Graph
+from nlink.scalars.functions import Scalar, Scalars
 from nlink.simulation.wrappers import stacked, with_gains
+from nlink.simulation.wrenches import wrench_numbers
 from nlink.spatial import RigidInertia, Symmetric, Vector
 
 if TYPE_CHECKING:
-    from nlink.compute.engines import Request
+    from nlink.engines.engines import Request
+    from nlink.model.description import Joint
     from nlink.robot import Robot
 
 Array = np.ndarray
 JOINTS = ("viscous", "coulomb", "armature")
 """Numbers of each rate of a joint."""
+MOMENTS = 6
+"""Numbers of a payload's inertia."""
 PAYLOAD = ("payload", "com", "inertia")
+MODEL = ("gravity", "inertia", "placement")
+"""Parameters of the model as `parameter_derivatives` knows them. The inertias of links, and that of
+a payload, which has six numbers, have one name."""
 GAINS = ("kp", "ki", "kd")
 PARAMETERS = "p"
-NAMES = ("payload", *JOINTS, *GAINS, PARAMETERS)
+APPLIED = ("tau", "f_ext")
+"""Joint forces and wrenches that never change."""
+NAMES = ("payload", *JOINTS, *MODEL, *GAINS, PARAMETERS, *APPLIED)
 
 
 @dataclass(frozen=True)
@@ -64,6 +74,16 @@ class Varied:
     """Names and widths, in the order of the values."""
     frame: int | str = -1
     """Where a payload is held."""
+    links: tuple[int, ...] = ()
+    """The links that wrenches act on."""
+
+    def with_numbers(self, name: str, width: int) -> Varied:
+        """The same with more numbers, behind all others."""
+        return replace(self, columns=(*self.columns, (name, width)))
+
+    def has(self, name: str) -> bool:
+        """Whether numbers vary under this name."""
+        return any(name == each for each, _ in self.columns)
 
     @property
     def width(self) -> int:
@@ -72,42 +92,91 @@ class Varied:
     @property
     def mechanical(self) -> bool:
         """Whether the mechanism itself varies, not only its control."""
-        return any(name in (*PAYLOAD, *JOINTS) for name, _ in self.columns)
+        return any(name in (*PAYLOAD, *JOINTS, *MODEL) for name, _ in self.columns)
 
-    def split(self, p: Sequence[Scalar]) -> dict[str, Sequence[Scalar]]:
+    def split(self, p: Scalars) -> dict[str, Sequence[Scalar]]:
         """The numbers of a trajectory by their names."""
         flat = iter(p)
         return {name: [next(flat) for _ in range(width)] for name, width in self.columns}
 
-    def mechanism(self, robot: Robot, p: Sequence[Scalar]) -> Mechanism:
+    def mechanism(self, robot: Robot, p: Scalars) -> Mechanism:
         """A robot's mechanism with the numbers p, on any scalars."""
         own, mechanism = self.split(p), robot.mechanism
+        for name in MODEL:
+            if name in own and (name != "inertia" or len(own[name]) > MOMENTS):
+                mechanism = _changed(robot, mechanism, name, own[name])
         joints = list(mechanism.joints)
         for name in JOINTS:
             if name in own:
                 joints = [replace(joint, **{name: x}) for joint, x in zip(
                     joints, mechanism.split(own[name], "nv"), strict=True)]
+        if "coulomb" in own:
+            joints = [_same_breakaway(joint, seen) for joint, seen in zip(
+                joints, _moving(robot), strict=True)]
         if "payload" in own:
             at = robot.request("pose", frame=self.frame).frame
+            moments = own.get("inertia", ())
+            moments = moments if len(moments) == MOMENTS else (0,) * MOMENTS
             body = RigidInertia.from_com(
                 own["payload"][0], Vector(*own.get("com", (0, 0, 0))).rotate(at.R) + at.p,
-                Symmetric(*own.get("inertia", (0,) * 6)).rotate(at.R))
+                Symmetric(*moments).rotate(at.R))
             carrier = joints[at.body - 1]
             joints[at.body - 1] = replace(carrier, inertia=carrier.inertia + body)
         return replace(mechanism, joints=tuple(joints))
 
-    def controller(self, controller: Callable[..., Any], p: Sequence[Scalar]) -> Callable[..., Any]:
+    def controller(self, controller: Callable[..., Any], p: Scalars) -> Callable[..., Any]:
         """A controller with the numbers p: gains in place of its own, or its last argument."""
         own = self.split(p)
         gains = {name: tuple(own[name]) for name in GAINS if name in own}
         if gains:
             controller = with_gains(controller, gains)
-        if PARAMETERS not in own:
-            return controller
-        return _WithParameters(controller, stacked(own[PARAMETERS]))
+        parameters = self.parameters(p)
+        return _WithParameters(controller, *parameters) if parameters else controller
+
+    def parameters(self, p: Scalars) -> tuple[Array, ...]:
+        """The last argument of a user's functions, if there is one."""
+        own = self.split(p)
+        return (stacked(own[PARAMETERS]),) if PARAMETERS in own else ()
 
 
 NOTHING = Varied()
+
+
+def _changed(robot: Robot, mechanism: Mechanism, name: str, values: Scalars) -> Mechanism:
+    """The mechanism with other parameters of its model."""
+    change = CHANGES[name]
+    now = change.values(robot.description, robot.mechanism).ravel().tolist()
+    return change.apply(robot.description, mechanism, [
+        x - old if old else x for x, old in zip(values, now, strict=True)])
+
+
+def _moving(robot: Robot) -> list[Joint]:
+    """The joints that the mechanism's are made of."""
+    return [joint for joint in robot.joints if joint.type.nv]
+
+
+def _same_breakaway(joint: MovingJoint, seen: Joint) -> MovingJoint:
+    """A joint with other Coulomb friction that breaks away at the force it did before, as
+    `Robot.with_friction(dry=...)` gives it."""
+    if not seen.friction.breakaway:
+        return joint
+    falloff = seen.friction.stribeck ** -2 if seen.friction.stribeck else 0.0
+    return replace(joint, falloff=(falloff,) * joint.type.nv, excess=tuple(
+        seen.friction.breakaway - x for x in joint.coulomb))
+
+
+def _expect_below_breakaway(robot: Robot, coulomb: Array) -> None:
+    at, coulomb = 0, np.broadcast_to(coulomb, (*coulomb.shape[:-1], robot.n))
+    for joint in _moving(robot):
+        known, at = coulomb[..., at:at + joint.type.nv], at + joint.type.nv
+        most = joint.friction.breakaway
+        if most and (known > most).any():
+            raise ValueError(f"vary: coulomb {known.max():g} for joint {joint.name!r}, expected at "
+                             f"most its breakaway friction {most:g}")
+        if most and not joint.friction.stribeck and (known < most).any():
+            raise ValueError(f"vary: coulomb {known.min():g} for joint {joint.name!r} with the "
+                             f"breakaway friction {most:g}, expected a stribeck rate at which "
+                             "it falls")
 
 
 class _WithParameters:
@@ -126,6 +195,13 @@ class _WithParameters:
         return lambda *arguments: found(*arguments, self._values)
 
 
+def with_coulomb(vary: Mapping[str, Any]) -> dict[str, Any]:
+    """What varies, with dry friction (as `with_friction` calls it) under its name coulomb."""
+    if "dry" in vary and "coulomb" in vary:
+        raise ValueError("vary: dry and coulomb, expected one of them: they are the same")
+    return {"coulomb" if name == "dry" else name: x for name, x in vary.items()}
+
+
 @dataclass(frozen=True)
 class Variation:
     """Numbers that vary, and their values for each trajectory: (..., width)."""
@@ -134,10 +210,13 @@ class Variation:
     values: Array
 
     @classmethod
-    def of(cls, robot: Robot, controller: Any, vary: Mapping[str, Any] | None) -> Variation | None:
-        """The argument `vary` of `simulate`, checked."""
+    def of(cls, robot: Robot, controller: Any, vary: Mapping[str, Any] | None,
+           functions: bool = False) -> Variation | None:
+        """The argument `vary` of `simulate`, checked; `functions` other than the controller may
+        have parameters, too."""
         if not vary:
             return None
+        vary = with_coulomb(vary)
         unknown = [name for name in vary if name not in NAMES]
         if unknown:
             raise ValueError(f"vary: {unknown[0]!r}, expected some of {', '.join(NAMES)}")
@@ -150,7 +229,23 @@ class Variation:
             arrays |= _payload(robot, payload)
         for name in (*JOINTS, *GAINS, PARAMETERS):
             if name in vary:
-                arrays[name] = _rows(name, vary[name], _width(name, robot, controller))
+                arrays[name] = _rows(name, vary[name], _width(name, robot, controller,
+                                                              functions=functions))
+        for name in MODEL:
+            if name in vary:
+                if name in arrays:
+                    raise ValueError("vary: 'inertia' beside the inertia of a payload, expected "
+                                     "one of them")
+                arrays[name] = _model(name, robot, vary[name])
+        links: tuple[int, ...] = ()
+        if "tau" in vary:
+            if controller is not None:
+                raise ValueError("vary: 'tau' beside joint forces in tau, expected one of them")
+            arrays["tau"] = batch("vary: tau", vary["tau"], (robot.n,))
+        if "f_ext" in vary:
+            links, arrays["f_ext"] = wrench_numbers(robot, vary["f_ext"])
+        if "coulomb" in arrays:
+            _expect_below_breakaway(robot, arrays["coulomb"])
         if "armature" in arrays:
             _rotors(robot, arrays["armature"])
         try:
@@ -160,7 +255,8 @@ class Variation:
             raise ValueError(f"vary: leading shapes do not broadcast: {shapes}") from None
         values = np.concatenate([np.broadcast_to(x, (*lead, x.shape[-1]))
                                  for x in arrays.values()], axis=-1)
-        return cls(Varied(tuple((name, x.shape[-1]) for name, x in arrays.items()), frame), values)
+        columns = tuple((name, x.shape[-1]) for name, x in arrays.items())
+        return cls(Varied(columns, frame, links), values)
 
     def spread(self, lead: tuple[int, ...]) -> Variation:
         """The same for every trajectory of an ensemble."""
@@ -180,13 +276,14 @@ class Variation:
 
     def head(self) -> dict[str, Any]:
         """All but the values, as JSON knows it."""
+        links = {"links": list(self.varied.links)} if self.varied.links else {}
         return {"columns": [list(column) for column in self.varied.columns],
-                "frame": self.varied.frame}
+                "frame": self.varied.frame} | links
 
     @classmethod
     def from_head(cls, head: Mapping[str, Any], values: Array) -> Variation:
         columns = tuple((str(name), int(width)) for name, width in head["columns"])
-        return cls(Varied(columns, head["frame"]), values)
+        return cls(Varied(columns, head["frame"], tuple(head.get("links", ()))), values)
 
 
 def varied_kernel(robot: Robot, varied: Varied, request: Request,
@@ -195,14 +292,14 @@ def varied_kernel(robot: Robot, varied: Varied, request: Request,
     is what is done to the mechanism with these."""
     from nlink.backends.llvm.loading import load_kernel
 
-    graph, (inputs, outputs) = Graph(), request.ports
-    ports = (*inputs, Port("own", (varied.width,)))
-    *values, own = [[graph.input(f"{port.name}[{k}]") for k in range(port.size)]
-                    for port in ports]
-    mechanism = request.algorithm.prepare(change(varied.mechanism(robot, own)))
-    results = tuple(graph.lift(x) for x in run(
-        request.algorithm, mechanism, request.options, values))
-    return load_kernel(Program(request.algorithm.name, ports, outputs, results))
+    def varied_text(*columns: Sequence[Scalar]) -> list[Scalar]:
+        *values, own = columns
+        mechanism = request.algorithm.prepare(change(varied.mechanism(robot, own)))
+        return run(request.algorithm, mechanism, request.options, values)
+
+    inputs, outputs = request.ports
+    return load_kernel(trace_function(request.algorithm.name, (*inputs, Port(
+        "own", (varied.width,))), outputs, varied_text))
 
 
 def _payload(robot: Robot, payload: Payload) -> dict[str, Array]:
@@ -247,11 +344,25 @@ def _rotors(robot: Robot, armature: Array) -> None:
                              "axis to axis, expected one number three times")
 
 
-def _width(name: str, robot: Robot, controller: Any) -> int | None:
+def _model(name: str, robot: Robot, given: ArrayLike) -> Array:
+    """Parameters of the model, (..., numbers): their last dimensions may be flat already."""
+    shape = CHANGES[name].shape(robot.description, robot.mechanism)
+    x, size = batch(f"vary: {name}", given, ()), math.prod(shape)
+    if x.shape[-1:] != (size,):
+        x = batch(f"vary: {name}", given, shape)
+        x = x.reshape(*x.shape[:x.ndim - len(shape)], size)
+    if name == "inertia":
+        _not_negative("inertia: the mass", x[..., ::10])
+    return x
+
+
+def _width(name: str, robot: Robot, controller: Any, *, functions: bool) -> int | None:
     """How many numbers a trajectory has under a name; None if any."""
     if name in JOINTS:
         return robot.n
-    if controller is None:
+    if name == PARAMETERS and functions:
+        return None
+    if controller is None or not callable(controller):
         raise ValueError(f"vary: {name!r} needs a controller as tau")
     if name == PARAMETERS:
         return None

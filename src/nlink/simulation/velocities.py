@@ -39,7 +39,7 @@ class JointRates:
         return qd if self.velocities is None else perform(self.velocities, q, qd)
 
     def derivative(self, perform: Perform, q: Scalars, v: Scalars, qd: Scalars, tau: Scalars,
-                   drag: Scalars) -> Scalars:
+                   drag: Callable[[], Scalars]) -> Scalars:
         """dv/dt; `drag` are the forces of friction at qd."""
         return perform(self.motion, q, v, tau)[-len(v):]
 
@@ -56,9 +56,10 @@ class Momenta(JointRates):
         return [sum((M[i * n + j] * qd[j] for j in range(n)), 0.0) for i in range(n)]
 
     def derivative(self, perform: Perform, q: Scalars, v: Scalars, qd: Scalars, tau: Scalars,
-                   drag: Scalars) -> Scalars:
-        n, C, g = len(v), perform("coriolis_matrix", q, qd), perform("gravity_torque", q)
-        return [tau[k] - drag[k] - g[k] + sum((C[i * n + k] * qd[i] for i in range(n)), 0.0)
+                   drag: Callable[[], Scalars]) -> Scalars:
+        n, friction = len(v), drag()
+        C, g = perform("coriolis_matrix", q, qd), perform("gravity_torque", q)
+        return [tau[k] - friction[k] - g[k] + sum((C[i * n + k] * qd[i] for i in range(n)), 0.0)
                 for k in range(n)]
 
 
@@ -67,3 +68,11 @@ VELOCITIES: dict[str, JointRates] = {each.name: each for each in (
     JointRates("nu", "rates_from_quasi_velocities", "quasi_velocities", "quasi_motion"),
     JointRates("xi", "rates_from_unnormalized_quasi_velocities", "unnormalized_quasi_velocities",
                "unnormalized_quasi_motion"))}
+
+
+def velocity_of(name: str) -> JointRates:
+    """The velocity of a name that users may choose: momenta come with their method."""
+    known = [each for each in VELOCITIES if each != "p"]
+    if name not in known:
+        raise ValueError(f"velocity: {name!r}, expected one of {', '.join(known)}")
+    return VELOCITIES[name]

@@ -137,6 +137,19 @@ class ArticulatedInertia:
         return ArticulatedInertia(
             R.to_parent(I.J), R.to_parent(I.H), R.to_parent(I.M)).shift(X.p)
 
+    def to_child(self, X: Transform) -> ArticulatedInertia:
+        """The inertia of the parent, in the child's frame."""
+        I, R = self.shift(-X.p), X.R
+        return ArticulatedInertia(
+            R.to_child(I.J), R.to_child(I.H), R.to_child(I.M)).shift(-X.r)
+
+    def with_rows(self, f: Wrench, g: Wrench) -> ArticulatedInertia:
+        """Stiffened by f g^T, which is symmetric: g is f but for a factor."""
+        n, l = g.moment, g.force
+        H = Matrix(n * f.force.x, n * f.force.y, n * f.force.z)
+        return ArticulatedInertia(self.J + _outer(f.moment, n), self.H + H,
+                                  self.M + _outer(f.force, l))
+
     def eliminate(self, S: Twist, extra: Scalar, held: Any = None,
                   ) -> tuple[ArticulatedInertia, Pivot]:
         """What the parent feels when a joint is free along S: I - U U^T / D, [Saha99, 50].

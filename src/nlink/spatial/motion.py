@@ -52,10 +52,7 @@ class Twist:
     @property
     def axis(self) -> str | None:
         """"angular.x" ... "linear.z" if this is the unit along it by structure, else None."""
-        values = [literal(x) for x in self.components]
-        if values.count(0) == 5 and values.count(1) == 1:
-            return AXES[values.index(1)]
-        return None
+        return _axis(self.components)
 
     def component(self, axis: str) -> Scalar:
         return self.components[AXES.index(axis)]
@@ -104,6 +101,11 @@ class Wrench:
     def __mul__(self, factor: Scalar) -> Wrench:
         return Wrench(self.moment * factor, self.force * factor)
 
+    @property
+    def axis(self) -> str | None:
+        """The twist's axis whose dual this is the unit of, by structure, else None."""
+        return _axis(self.components)
+
     def replace(self, axis: str, value: Scalar) -> Wrench:
         """The same but for the component dual to a twist's axis."""
         parts = [value if name == axis else x
@@ -113,3 +115,11 @@ class Wrench:
     def shift(self, r: Vector) -> Wrench:
         """The same force system about a point at -r: the origin was at r from there."""
         return Wrench(self.moment + r.cross(self.force), self.force)
+
+
+def _axis(components: Sequence[Scalar]) -> str | None:
+    """The name of the only component that is not zero, if it is one."""
+    values = [literal(x) for x in components]
+    if values.count(0) == 5 and values.count(1) == 1:
+        return AXES[values.index(1)]
+    return None

@@ -103,6 +103,17 @@ class Transform:
         w = self.R.to_child(t.angular)
         return Twist(w, self.R.to_child(t.linear + t.angular.cross(self.p)) + w.cross(self.r))
 
+    def twist_to_parent(self, t: Twist) -> Twist:
+        """The twist of the parent's origin and axes, were it fixed in the child."""
+        w = self.R.to_parent(t.angular)
+        v = self.R.to_parent(t.linear - t.angular.cross(self.r))
+        return Twist(w, v - w.cross(self.p))
+
+    def wrench_to_child(self, f: Wrench) -> Wrench:
+        """The force system of the parent about the child's origin, in its axes."""
+        f = f.shift(-self.p)
+        return Wrench(self.R.to_child(f.moment), self.R.to_child(f.force)).shift(-self.r)
+
     def wrench_to_parent(self, f: Wrench) -> Wrench:
         """The same force system about the parent's origin, in its axes: B^T of [Saha99, 13]."""
         f = f.shift(self.r)

@@ -6,8 +6,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from nlink.compute.computations import SingularMassMatrix
-from nlink.compute.engines import Engine
+from nlink.engines.computations import SingularMassMatrix
+from nlink.engines.engines import Engine
 from nlink.model.names import visible
 from nlink.robot import Robot, expect_robot
 from nlink.scalars.notebook import html_table
@@ -89,8 +89,8 @@ class CheckReport:
         return html_table(self.verdict, ("law", "statement", "residual", "bound", ""), rows)
 
     def __str__(self) -> str:
-        lines = [f"{'law':<16}{'statement':<40}{'residual':>10}{'bound':>10}"]
-        lines += [f"{row.law:<16}{row.statement:<40}{row.residual:>10.1e}{row.bound:>10.1e}"
+        lines = [f"{'law':<20}{'statement':<40}{'residual':>10}{'bound':>10}"]
+        lines += [f"{row.law:<20}{row.statement:<40}{row.residual:>10.1e}{row.bound:>10.1e}"
                   f"  {'ok' if row.ok else 'BROKEN'}" for row in self.rows]
         lines += [f"warning: {finding.message}" for finding in self.findings]
         return visible("\n".join([*lines, self.verdict]))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nlink.algorithms.catalogue import ALGORITHMS, Algorithm
-from nlink.compute.engines import Engine
+from nlink.engines.engines import Engine
 from nlink.formats.dh import parse_toml
 from nlink.formats.toml_writer import to_toml
 from nlink.model.mechanism import Mechanism
@@ -207,12 +207,29 @@ def forward_dynamics_is_differentiated(robot: Robot, x: Samples, engine: Engine 
                     for a, b in zip(found, expected, strict=True))))
 
 
-def forces_are_linear_in_inertias(robot: Robot, x: Samples, engine: Engine | None) -> float:
-    Y = robot.regressor(x.q, x.qd, x.qdd, engine=engine)
+def forces_are_linear_in_parameters(robot: Robot, x: Samples, engine: Engine | None) -> float:
+    """Friction and armatures among them, and as found from the poses of links."""
+    kinds = ("viscous", "coulomb", "stribeck")
+    Y = robot.regressor(x.q, x.qd, x.qdd, friction=kinds, armature=True, width=1e-300,
+                        engine=engine)
+    pi = robot.parameters(kinds, armature=True)
     tau = robot.inverse_dynamics(x.q, x.qd, x.qdd, engine="numpy")
-    rotors = np.array([joint.armature for joint in robot.joints for _ in range(joint.type.nv)])
-    rest = tau - friction(robot, x.qd) - rotors * x.qdd
-    return difference(Y @ inertial_parameters(robot), rest, *_largest(tau), torque_scale(robot))
+    known = inertial_parameters(robot)
+    return worst((difference(Y @ pi, tau, torque_scale(robot)),
+                  difference(pi[:len(known)], known)))
+
+
+def momenta_and_energies_are_linear_in_parameters(robot: Robot, x: Samples,
+                                                  engine: Engine | None) -> float:
+    rotors = robot.parameters(armature=True)[len(robot.parameters()):] * x.qd
+    p = np.einsum("kij,kj->ki", robot.mass_matrix(x.q, engine="numpy"), x.qd)
+    T = robot.kinetic_energy(x.q, x.qd, engine="numpy")
+    V = robot.potential_energy(x.q, engine="numpy")
+    found = robot.momentum_regressor(x.q, x.qd, engine=engine) @ robot.parameters()
+    energies = robot.energy_regressor(x.q, x.qd, engine=engine) @ robot.parameters()
+    return worst((difference(found + rotors, p),
+                  difference(energies[:, 0] + (rotors * x.qd).sum(-1) / 2, T),
+                  difference(energies[:, 1], V, torque_scale(robot))))
 
 
 def pose_is_rigid(robot: Robot, x: Samples, engine: Engine | None) -> float:
@@ -402,7 +419,9 @@ LAWS: tuple[Law, ...] = (
         _few),
     Law("derivatives", "dID = complex steps of ID", inverse_dynamics_is_differentiated, 50, _few),
     Law("forward derivatives", "M dFD = -dID", forward_dynamics_is_differentiated, 50, _few),
-    Law("regressor", "tau = Y pi", forces_are_linear_in_inertias, 50, _few),
+    Law("regressor", "tau = Y pi", forces_are_linear_in_parameters, 50, _few),
+    Law("momenta", "M qd = Y pi, (T, V) = Y pi", momenta_and_energies_are_linear_in_parameters, 50,
+        _few),
     Law("rotation", "R R^T = 1, det R = 1", pose_is_rigid, 50),
     Law("jacobian", "J = d pose / dq", jacobian_is_pose_derivative, 50, _few),
     Law("jacobian rate", "Jdot qd = d/dt (J) qd", jacobian_dot_is_jacobian_rate, 50, _few),

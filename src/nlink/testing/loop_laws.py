@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nlink.algorithms.catalogue import CLOSED
-from nlink.algorithms.object_form import held_object
-from nlink.compute.engines import Engine
+from nlink.engines.engines import Engine
 from nlink.model.constraints import ANGLE_TOLERANCE
 from nlink.robot import Robot
 from nlink.testing.laws import Law
@@ -89,7 +88,7 @@ def closed_engines_agree(robot: Robot, x: Samples, engine: Engine | None) -> flo
     spread = float(_spread(robot, few).max())
     for entries in CLOSED.values():
         for entry in entries.values():
-            if entry.formulation == "object" and held_object(robot.mechanism) is None:
+            if entry.refuses(robot.mechanism):
                 continue
             ours = runner(robot, entry, few, engine)(few)
             theirs = runner(robot, next(iter(entries.values())), few, "python")(few)

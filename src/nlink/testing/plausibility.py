@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from nlink.compute.engines import Engine
+from nlink.engines.engines import Engine
 from nlink.model.description import Description
 from nlink.robot import Robot
 from nlink.testing.laws import FEW

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from nlink.algorithms.catalogue import Algorithm, find
-from nlink.compute.engines import Engine, prepare
+from nlink.algorithms.catalogue import Algorithm
+from nlink.engines.engines import Engine, prepare
+from nlink.engines.kernels import kept
 from nlink.model.description import Description
+from nlink.programs.products import find
 from nlink.robot import Robot
 
 EPS = float(np.finfo(float).eps)
@@ -61,7 +62,7 @@ class Samples:
         return np.where(self.tau > 0, 1.0, 0.0)
 
     def arguments(self, algorithm: Algorithm) -> list[Array]:
-        """What an algorithm takes, without external wrenches."""
+        """The arguments of an algorithm, without external wrenches."""
         return [getattr(self, name) for name, _ in algorithm.inputs if name != "f_ext"]
 
 
@@ -81,19 +82,12 @@ def samples(robot: Robot, seed: int = 0, states: int = 16, frame: int | str = -1
     return Samples(q, qd, qdd, tau, f_ext, frame)
 
 
-_RUNNERS: WeakKeyDictionary[Robot, dict[Any, Callable[..., Any]]] = WeakKeyDictionary()
-"""What laws have asked for already: several look at the same."""
-
-
 def runner(robot: Robot, algorithm: Algorithm, x: Samples,
            engine: Engine | None) -> Callable[[Samples], tuple[Array, ...]]:
     """Any entry of the catalogue as a function of samples, without external wrenches."""
-    known = _RUNNERS.setdefault(robot, {})
-    key = algorithm.name, algorithm.formulation, x.frame, engine
-    if key not in known:
-        known[key] = prepare(robot.request(algorithm.name, algorithm=algorithm.formulation,
-                                           frame=x.frame), engine)
-    run = known[key]
+    name, formulation = algorithm.name, algorithm.formulation
+    run = kept(robot, ("law", name, formulation, x.frame, engine), lambda: prepare(
+        robot.request(name, algorithm=formulation, frame=x.frame), engine))
 
     def compute(x: Samples) -> tuple[Array, ...]:
         result = run(*x.arguments(algorithm))
@@ -112,14 +106,20 @@ def friction(robot: Robot, qd: Array) -> Array:
 
 
 def inertial_parameters(robot: Robot) -> Array:
-    """The ten parameters of each link, as `robot.regressor` has them."""
-    rows = []
-    for link in robot.links:
-        c = np.array(link.com)
-        J = np.array(link.inertia) + link.mass * (c @ c * np.eye(3) - np.outer(c, c))
-        rows.append([link.mass, *(link.mass * c), J[0, 0], J[0, 1], J[1, 1], J[0, 2], J[1, 2],
-                     J[2, 2]])
-    return np.array(rows).ravel()
+    """The ten parameters of each body, as `robot.regressor` has them, from the poses of links."""
+    moving = [k for k, joint in enumerate(robot.joints, 1) if joint.type.nv]
+    carrier, rows = [0], {k: np.zeros(10) for k in moving}
+    poses = robot.poses(robot.neutral, engine="python")
+    for k, (link, joint) in enumerate(zip(robot.links, robot.joints, strict=True), 1):
+        carrier.append(k if joint.type.nv else carrier[joint.parent])
+        if not carrier[k]:
+            continue
+        seen = np.linalg.inv(poses[carrier[k]]) @ poses[k]
+        R, c = seen[:3, :3], (seen @ (*link.com, 1.0))[:3]
+        J = R @ np.array(link.inertia) @ R.T + link.mass * (c @ c * np.eye(3) - np.outer(c, c))
+        rows[carrier[k]] += [link.mass, *(link.mass * c), J[0, 0], J[0, 1], J[1, 1], J[0, 2],
+                             J[1, 2], J[2, 2]]
+    return np.concatenate([*rows.values(), np.zeros(0)])
 
 
 def mass_columns(robot: Robot, x: Samples, engine: Engine | None) -> Array:

@@ -1,8 +1,9 @@
 """Mesh files of strangers: found within known directories only, read with limits.
 
 A `package://name/path` is looked for in the directories given, and in the directories above the
-robot's file; a relative name beside that file. Nothing outside of these is opened, nothing but
-STL, OBJ and DAE files, and of what these name in turn only the .mtl file of an OBJ.
+robot's file, but for the root of the disk; a relative name beside that file, or a directory above.
+Nothing outside of these is opened, also not by way of links, nothing but STL, OBJ and DAE files,
+and of what these name in turn only the .mtl file of an OBJ.
 """
 
 from __future__ import annotations
@@ -28,6 +29,12 @@ TRIANGLES = 2_000_000
 """The most triangles of one."""
 INSTANCES = 2_000
 """The most nodes that a DAE file may place."""
+GROUPS = 1_000
+"""The most materials, objects and groups of an OBJ file: each is read as a mesh of its own."""
+FARTHEST = 1e6
+"""The farthest coordinate of a mesh that is drawn, metres."""
+LARGEST_NUMBER = 1e12
+"""The largest coordinate of a mesh file, which may have any unit that its robot scales."""
 SUFFIXES = (".stl", ".obj", ".dae")
 
 
@@ -45,32 +52,45 @@ def _within_reach(name: str, origin: str, packages: Sequence[Path]) -> Path:
     roots = [Path(os.path.abspath(root)) for root in packages]
     if name.startswith("package://"):
         package, _, rest = unquote(name.removeprefix("package://")).lstrip("/").partition("/")
-        homes = [*(root / package for root in roots), *(root for root in roots
-                                                        if root.name == package)]
+        homes = [(root, root / package) for root in roots]
+        homes += [(root, root) for root in roots if root.name == package]
         for above in (beside, *beside.parents):
-            homes += [above] * (above.name == package) + [above / package]
-        for home in homes:
-            path = _below(home, rest) if package not in ("", ".", "..") else None
-            if path is not None and path.is_file():
+            homes += [(above, above)] * (above.name == package)
+            if above.name:  # what is at the root of the disk is nobody's package
+                homes.append((above, above / package))
+        for known, home in homes:
+            path = Path(os.path.normpath(f"{home}/{rest}"))
+            if (package not in ("", ".", "..") and path.is_relative_to(home) and _is_file(path)
+                    and _stays(path, known, home)):
                 return path
         raise ValueError(f"{name}: not found in a directory {package!r} above {origin} or in "
                          "those given by packages")
-    allowed = [*roots, beside, beside.parent]
+    allowed = [*roots, beside, *([beside.parent] if beside.parent.name else [])]
     local = Path(unquote(name.removeprefix("file://")))
     for start in (beside, *roots):
         path = Path(os.path.normpath(start / local))
-        if path.is_file():
-            if any(path.is_relative_to(root) for root in allowed):
+        if _is_file(path):
+            if any(_stays(path, root, root) for root in allowed):
                 return path
             raise ValueError(f"{name}: outside of the directory of {origin} and of those given "
                              "by packages, so it is not opened")
     raise ValueError(f"{name}: not found beside {origin}")
 
 
-def _below(home: Path, rest: str) -> Path | None:
-    """A path in a directory, unless it leaves it."""
-    path = Path(os.path.normpath(home / rest))
-    return path if path.is_relative_to(home) else None
+def _is_file(path: Path) -> bool:
+    """Whether there is such a file; a name that no file can have is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _stays(path: Path, known: Path, home: Path) -> bool:
+    """Whether a path is in a directory `home`, and still is when links are followed. The way to
+    the directory `known`, which the user named, may lead over links; what is below may not leave
+    `home`."""
+    real = Path(os.path.realpath(known), home.relative_to(known))
+    return path.is_relative_to(home) and Path(os.path.realpath(path)).is_relative_to(real)
 
 
 def read_mesh(path: Path) -> list[Surface]:
@@ -79,14 +99,20 @@ def read_mesh(path: Path) -> list[Surface]:
     kind = path.suffix.lower()[1:]
     if kind == "dae":
         _check_document(data, path)
+    if kind == "obj":
+        _check_groups(data, path)
     trimesh = _trimesh()
     try:
-        scene = trimesh.load_scene(io.BytesIO(data), file_type=kind, process=False,
-                                   resolver=_materials_beside(path))
+        with np.errstate(all="ignore"):  # numbers that are too large are refused below
+            scene = trimesh.load_scene(io.BytesIO(data), file_type=kind, process=False,
+                                       resolver=_materials_beside(path))
     except Exception as error:  # a parser of other people's formats raises anything
         raise ValueError(f"{path}: not a mesh that can be read: {type(error).__name__}: "
                          f"{error}") from None
-    surfaces = [surface for surface in _surfaces(scene, trimesh) if len(surface.triangles)]
+    try:
+        surfaces = [surface for surface in _surfaces(scene, trimesh) if len(surface.triangles)]
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
     if not surfaces:
         raise ValueError(f"{path}: has no triangles that trimesh can read")
     return surfaces
@@ -105,10 +131,24 @@ def _surfaces(scene: Any, trimesh: Any) -> Iterator[Surface]:
         vertices = np.asarray(mesh.vertices)
         if not np.isfinite(vertices).all():
             raise ValueError("a vertex that is not finite")
-        unit = str(mesh.metadata.get("units", "")).partition(" * meters")
-        scale = np.diag([float(unit[0]) if unit[1] else 1.0] * 3 + [1.0])
-        yield Surface.of(vertices, np.asarray(mesh.faces), _colour(mesh)).placed(
-            scale @ np.asarray(T))
+        words, named, _ = str(mesh.metadata.get("units", "")).partition(" * meters")
+        unit = float(words) if named else 1.0
+        if not 1e-12 < unit < 1e12:
+            raise ValueError(f"a unit of {words} m, expected one from 1e-12 to 1e12 m")
+        with np.errstate(all="ignore"):
+            place = np.diag([unit] * 3 + [1.0]) @ np.asarray(T, float)
+            check_reach(vertices @ place[:3, :3].T + place[:3, 3], LARGEST_NUMBER)
+        check_reach(vertices, LARGEST_NUMBER)
+        yield Surface.of(vertices, np.asarray(mesh.faces), _colour(mesh)).placed(place)
+
+
+def check_reach(vertices: np.ndarray, most: float = FARTHEST) -> None:
+    """Refuse vertices that are not finite or too far away to be drawn."""
+    if not np.isfinite(vertices).all():
+        raise ValueError("a vertex that is not finite")
+    farthest = float(np.abs(vertices).max(initial=0.0))
+    if farthest > most:
+        raise ValueError(f"a vertex {farthest:.3g} m away, expected at most {most:g} m")
 
 
 def _colour(mesh: Any) -> Colour | None:
@@ -125,7 +165,10 @@ def _colour(mesh: Any) -> Colour | None:
 
 def _bytes(path: Path) -> bytes:
     try:
-        with path.open("rb") as stream:
+        # a pipe is opened without waiting for someone to write to it
+        number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
+                         | getattr(os, "O_BINARY", 0))
+        with os.fdopen(number, "rb") as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise ValueError(f"{path}: not a file")
             data = stream.read(MESH_BYTES + 1)
@@ -148,6 +191,14 @@ def _check_document(data: bytes, path: Path) -> None:
         raise ValueError(f"{path}: places nodes by reference or more than {INSTANCES} meshes")
 
 
+def _check_groups(data: bytes, path: Path) -> None:
+    """Refuse OBJ files that change their material so often that reading takes long."""
+    count = sum(data.count(b"\n" + word) for word in (b"usemtl", b"o ", b"g "))
+    if count > GROUPS:
+        raise ValueError(f"{path}: {count} materials, objects and groups, expected at most "
+                         f"{GROUPS}")
+
+
 def _materials_beside(path: Path) -> Any:
     """What an OBJ file may open: .mtl files in its own directory."""
     resolvers: Any = import_module("trimesh.resolvers")
@@ -160,7 +211,10 @@ def _materials_beside(path: Path) -> Any:
             own = Path(name)
             if own.name != name.strip() or own.suffix.lower() != ".mtl":
                 raise KeyError(name)
-            return _bytes(path.with_name(own.name))
+            beside = path.with_name(own.name)
+            if not _stays(beside, path.parent, path.parent):
+                raise KeyError(name)
+            return _bytes(beside)
 
         def write(self, name: str, data: bytes) -> None:
             raise KeyError(name)

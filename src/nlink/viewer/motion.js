@@ -426,7 +426,8 @@ function chart(caption, curves, unitName) {
   byId("curves").append(make("figure", {}, make("figcaption", {textContent: `${caption}${unitName}`}), area, key));
   area.onpointerdown = area.onpointermove = (e) => {
     if (e.type === "pointermove" && !e.buttons) return;
-    const box = area.getBoundingClientRect(), s = (e.clientX - box.left - 46) / (box.width - 52);
+    const box = area.getBoundingClientRect(), left = area.left || 46;
+    const s = (e.clientX - box.left - left) / (box.width - left - 6);
     shown.now = begin + Math.min(1, Math.max(0, s)) * (end - begin); shown.playing = false;
     tell(); press(); redraw();
   };
@@ -455,15 +456,20 @@ function drawCurves() {
     const large = Math.max(Math.abs(low), Math.abs(high), 1e-9), level = high - low < 2e-3 * large;
     const pad = level ? .01 * large : (high - low) * .08;
     low -= pad; high += pad;
-    const X = (time) => 46 + (time - begin) / (end - begin || 1) * (w - 52);
-    const Y = (value) => 6 + (high - value) / (high - low) * (h - 26);
-    pen.font = "11px system-ui, sans-serif"; pen.fillStyle = ink; pen.strokeStyle = rule; pen.lineWidth = 1;
+    pen.font = "11px system-ui, sans-serif";
+    const values = (level ? [.5] : [0, .5, 1]).map((s) => low + pad + s * (high - low - 2 * pad));
+    const words = values.map((value) => String(Number(value.toPrecision(3))));
+    // as much room on the left as the longest label needs
+    const left = area.left = Math.max(46, ...words.map((word) => pen.measureText(word).width + 10));
+    const X = (time) => left + (time - begin) / (end - begin || 1) * (w - left - 6);
+    const Y = (value) => 8 + (high - value) / (high - low) * (h - 28);
+    pen.fillStyle = ink; pen.strokeStyle = rule; pen.lineWidth = 1;
     pen.textAlign = "right"; pen.textBaseline = "middle";
-    for (const s of level ? [.5] : [0, .5, 1]) {
-      const value = low + pad + s * (high - low - 2 * pad), y = Y(value);
-      pen.beginPath(); pen.moveTo(46, y); pen.lineTo(w - 6, y); pen.stroke();
-      pen.fillText(Number(value.toPrecision(3)), 41, y);
-    }
+    values.forEach((value, k) => {
+      const y = Y(value);
+      pen.beginPath(); pen.moveTo(left, y); pen.lineTo(w - 6, y); pen.stroke();
+      pen.fillText(words[k], left - 5, y);
+    });
     pen.textBaseline = "alphabetic";
     for (const s of [0, .5, 1]) {
       pen.textAlign = ["left", "center", "right"][2 * s];

@@ -3,6 +3,8 @@
 Numbers are bytes: places as 32-bit floats and quaternions as 16-bit integers, vertices as 16-bit
 fractions of their mesh's box, normals as 8-bit integers; differences where neighbours are alike,
 the bytes of equal weight together, then deflated.
+
+A motion within a notebook: the page that `run.html` writes, in a frame; no server.
 """
 
 from __future__ import annotations
@@ -27,12 +29,14 @@ from nlink.viewer.scene import GREY, Part, Scene
 if TYPE_CHECKING:
     from nlink.simulation.run import Run
 
+
 Array = np.ndarray
 PAGE_TRIANGLES = 100_000
 """The most triangles of a page; larger meshes are simplified."""
-REACH = 1.5
-"""Sizes of a robot within which it is looked at, and the share of it that stays there."""
+REACHES = (1.5, 3.0, 6.0)
+"""Sizes of a robot within which it is looked at: the first in which most of it stays."""
 STAYS = 0.6
+"""The share of it that must stay there."""
 _POLICY = ("default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
            "img-src data:")
 
@@ -64,9 +68,9 @@ class _Bytes:
 
 
 def motion_page(clip: Clip, *, triangles: int = PAGE_TRIANGLES, compact: bool = False,
-                playing: bool = False) -> str:
-    """The page of a clip; `compact` is without curves, for a report or a notebook, and `playing`
-    begins by itself, unless the reader has asked the browser for less motion."""
+                playing: bool = True) -> str:
+    """The page of a clip; `compact` is without curves, for a report or a notebook, and one that
+    is `playing` begins by itself, unless the reader has asked the browser for less motion."""
     data = _Bytes()
     camera = Camera.around(clip.scene, _swept(clip), 1.4)
     parts, words = _within(clip.scene, triangles)
@@ -135,12 +139,14 @@ def _document(title: str, head: dict[str, Any], data: _Bytes, still: bytes) -> s
 
 
 def _swept(clip: Clip) -> Array:
-    """Corners of some frames, for the camera. A finger without limits that slides away is left
-    out, unless most of the robot goes with it."""
+    """Corners of some frames, for the camera. It frames the robot, not its path: what slides or
+    flies away by many sizes is left out, and if that is most of the robot, the camera looks at
+    where it began."""
     some = clip.scene.corners(clip.places[:, ::max(1, clip.places.shape[1] // 24)])
     first, corners = some[:, 0].reshape(-1, 3), some.reshape(-1, 3)
-    near = np.linalg.norm(corners - first.mean(axis=0), axis=1) <= REACH * clip.scene.size
-    return corners[near] if near.mean() > STAYS else corners
+    far = np.linalg.norm(corners - first.mean(axis=0), axis=1) / clip.scene.size
+    reach = next((x for x in REACHES if (far <= x).mean() > STAYS), REACHES[0])
+    return np.concatenate([first, corners[far <= reach]])
 
 
 def _smooth(r: Array) -> Array:
@@ -203,3 +209,19 @@ def _marks(scene: Scene) -> dict[str, Any]:
             inertias.append([number, *(turn * half).T.ravel().tolist(), *link.com])
     return {"axes": axes, "masses": masses, "inertias": inertias,
             "upright": upward(scene).tolist()}
+
+
+class InlineView:
+    """What `run.view()` gives in a notebook, which shows it."""
+
+    def __init__(self, run: Run, **options: Any) -> None:
+        self.page = motion_page(Clip.of(run, **options))
+
+    def _repr_html_(self) -> str:
+        return inline_frame(self.page)
+
+    def __repr__(self) -> str:
+        return f"<InlineView: a page of {len(self.page)} characters>"
+
+    def close(self) -> None:
+        """Nothing runs that would have to be ended."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import base64
 import struct
+import sys
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from numpy.typing import ArrayLike
 from nlink.formats.files import write_bytes
 from nlink.model.joints import AxialJoint
 from nlink.scalars.arrays import single
-from nlink.viewer.raster import rasterize
+from nlink.viewer.raster import Work, rasterize
 from nlink.viewer.scene import LAYERS, Part, Scene
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ FEW = 40
 """Links of a robot that is drawn wherever it is shown."""
 LARGEST = 4096
 """Pixels across."""
+COVERS = 20
+"""How often the triangles of a picture may cover it before the largest are left out."""
+LEAST_WORK = 20_000_000
+"""Pixels that are looked at in any case: a small picture of a mesh of many small triangles."""
 THEMES = {
     "light": {"sky": (1.0, 1.0, 1.0), "ground": (0.965, 0.968, 0.975), "line": (0.80, 0.82, 0.85),
               "shadow": 0.30},
@@ -113,8 +118,10 @@ def _zeros(scene: Scene) -> list[float]:
 
 def picture(scene: Scene, places: Array, *, width: int = 960, height: int = 720,
             camera: Camera | None = None, theme: str = "light",
-            layers: Iterable[str] = (), ghosts: Sequence[Array] = ()) -> Array:
-    """(height, width, 3) bytes: the robot with its links at `places` (links + 1, 4, 4)."""
+            layers: Iterable[str] = (), ghosts: Sequence[Array] = (),
+            tell: Callable[[str], object] = lambda _note: None) -> Array:
+    """(height, width, 3) bytes: the robot with its links at `places` (links + 1, 4, 4); `tell` is
+    told what was left out because it would take too long."""
     if theme not in THEMES:
         raise ValueError(f"theme: {theme!r}, expected {' or '.join(map(repr, THEMES))}")
     unknown = [layer for layer in layers if layer not in LAYERS]
@@ -130,13 +137,18 @@ def picture(scene: Scene, places: Array, *, width: int = 960, height: int = 720,
     solid = [part for part in parts if part.colour[3] >= 0.99]
     clear = [part for part in parts if part.colour[3] < 0.99]
     w, h = width * FINER, height * FINER
+    work = Work(max(COVERS * w * h, LEAST_WORK))
     ground = _ground(scene, solid, places, camera, width, height, THEMES[theme])
     image, depth = ground.repeat(FINER, 0).repeat(FINER, 1), np.full(w * h, np.inf)
-    image, depth = _paint(image, depth, solid, places, camera, w, h, 1.0)
+    image, depth = _paint(image, depth, solid, places, camera, w, h, 1.0, work)
     for ghost in ghosts:
-        image, _ = _paint(image, depth, solid, ghost, camera, w, h, 0.25)
+        image, _ = _paint(image, depth, solid, ghost, camera, w, h, 0.25, work)
     for part in clear:
-        image, _ = _paint(image, depth, [part], places, camera, w, h, part.colour[3])
+        work.pixels -= w * h  # each is laid over all of the picture
+        image, _ = _paint(image, depth, [part], places, camera, w, h, part.colour[3], work)
+    if work.left_out:
+        tell(f"{work.left_out} triangles that cover much of the picture are left out: all of them "
+             f"would cover it more than {COVERS} times")
     image = image.reshape(height, FINER, width, FINER, 3).mean(axis=(1, 3))
     return np.round(255 * np.clip(image, 0, 1)).astype(np.uint8)
 
@@ -155,12 +167,13 @@ def _world(parts: Sequence[Part], places: Array) -> tuple[Array, Array, Array, A
 
 
 def _paint(image: Array, depth: Array, parts: Sequence[Part], places: Array, camera: Camera,
-           w: int, h: int, opacity: float) -> tuple[Array, Array]:
+           w: int, h: int, opacity: float, work: Work) -> tuple[Array, Array]:
     """The image with parts in front of what is farther away."""
-    if not parts:
+    if not parts or work.pixels <= 0:
+        work.left_out += sum(len(part.surface.triangles) for part in parts)
         return image, depth
     vertices, normals, triangles, colours = _world(parts, places)
-    buffer = rasterize(camera.project(vertices, w, h), triangles, w, h)
+    buffer = rasterize(camera.project(vertices, w, h), triangles, w, h, work)
     hit = np.flatnonzero((buffer.triangle >= 0) & (buffer.depth < depth))
     which = buffer.triangle[hit]
     weights = buffer.weights[hit, :, None]
@@ -258,7 +271,9 @@ def _shadow(parts: Sequence[Part], places: Array, camera: Camera, at: Array, hit
     margin = 0.08 * max(float((high - low).max()), 1e-6)
     low, cell = low - margin, (float((high - low).max()) + 2 * margin) / cells
     points = np.column_stack([(flat - low) / cell, np.ones(len(flat))])
-    mask = (rasterize(points, triangles, cells, cells).triangle >= 0).reshape(cells, cells) * 1.0
+    work = Work(max(COVERS * cells**2, LEAST_WORK))
+    mask = (rasterize(points, triangles, cells, cells, work).triangle >= 0) * 1.0
+    mask = mask.reshape(cells, cells)
     for _ in range(3):
         for axis in (0, 1):
             total = np.cumsum(np.pad(mask, [(4, 4) if k == axis else (0, 0) for k in (0, 1)]),
@@ -299,14 +314,18 @@ def robot_png(robot: Robot, path: str | Path | None, q: ArrayLike | None = None,
               width: int = 960, height: int = 720, theme: str = "light",
               layers: Iterable[str] = (), packages: Sequence[str | Path] = (),
               scene: Scene | None = None) -> bytes:
-    """A picture of a robot in a configuration, written to `path` if given."""
+    """A picture of a robot in a configuration, written to `path` if given; what could not be
+    drawn is said on standard error."""
     if path is not None and Path(path).suffix != ".png":
         raise ValueError(f"path: {str(path)!r} has the suffix {Path(path).suffix!r}, "
                          "expected .png")
     q = single("q", robot.neutral if q is None else q, (robot.nq,))
     scene = scene or Scene.of(robot, packages)
+    notes = list(scene.notes)
     data = png(picture(scene, scene.places(q), width=width, height=height, theme=theme,
-                       layers=layers))
+                       layers=layers, tell=notes.append))
+    for note in notes:
+        print(f"nlink: {note}", file=sys.stderr)
     if path is not None:
         write_bytes(path, data)
     return data

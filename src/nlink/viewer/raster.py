@@ -19,6 +19,26 @@ LARGE = 6
 
 
 @dataclass
+class Work:
+    """The pixels that may still be looked at for a picture, and how many triangles were left out
+    because they would have taken more."""
+
+    pixels: int
+    left_out: int = 0
+
+    def spend(self, costs: Array) -> Array:
+        """Which of triangles with these costs are affordable, the cheapest first."""
+        order = np.argsort(costs, kind="stable")
+        total = np.cumsum(costs[order])
+        taken = np.zeros(len(costs), bool)
+        count = int(np.searchsorted(total, self.pixels, side="right"))
+        taken[order[:count]] = True
+        self.pixels -= int(total[count - 1]) if count else 0
+        self.left_out += len(costs) - count
+        return taken
+
+
+@dataclass
 class Buffer:
     """For each pixel the nearest triangle, -1 where there is none, its depth and where in it."""
 
@@ -32,9 +52,11 @@ class Buffer:
                    np.zeros((width * height, 3), np.float32))
 
 
-def rasterize(points: Array, triangles: Array, width: int, height: int) -> Buffer:
+def rasterize(points: Array, triangles: Array, width: int, height: int,
+              work: Work | None = None) -> Buffer:
     """Points (N, 3) are x, y in pixels from the upper left corner, and 1/distance, which is linear
-    on the screen; what is behind the camera is nan."""
+    on the screen; what is behind the camera is nan. Only the part of a triangle's box that is in
+    the picture is looked at, and no more boxes than `work` allows."""
     buffer = Buffer.of(width, height)
     corners = points[triangles]
     low = np.floor(corners[..., :2].min(axis=1) - 0.5)
@@ -45,6 +67,8 @@ def rasterize(points: Array, triangles: Array, width: int, height: int) -> Buffe
     low, high = np.clip(low, 0, bounds).astype(int), np.clip(high, 0, bounds).astype(int)
     span = (high - low).max(axis=1)
     seen = np.flatnonzero(fits & ((high - low).min(axis=1) > 0))
+    if work is not None:
+        seen = seen[work.spend(np.prod(high[seen] - low[seen], axis=1))]
     level = np.ceil(np.log2(np.maximum(span[seen], 1))).astype(int)
     for step in np.unique(level):
         group, side = seen[level == step], int(2**step)
@@ -81,7 +105,8 @@ def _fill(buffer: Buffer, corners: Array, group: Array, low: Array, across: int,
     near = u * a[which, 2] + v * b[which, 2] + w * c[which, 2]
     pixel = (low[group[which], 1] + row) * width + low[group[which], 0] + column
     depth = 1 / near
-    order = np.argsort(-depth, kind="stable")  # the nearest is written last
+    # the nearest is written last; a triangle alone meets each pixel once
+    order = np.argsort(-depth, kind="stable") if len(group) > 1 else np.arange(len(depth))
     pixel, depth = pixel[order], depth[order]
     nearer = depth < buffer.depth[pixel]
     order, pixel, depth = order[nearer], pixel[nearer], depth[nearer]

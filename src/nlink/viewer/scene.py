@@ -19,7 +19,7 @@ from nlink.model.joints import AxialJoint, Fixed, Free, Prismatic
 from nlink.model.names import visible
 from nlink.model.visuals import Colour, Visual
 from nlink.viewer import surfaces
-from nlink.viewer.mesh_files import find_mesh, read_mesh
+from nlink.viewer.mesh_files import check_reach, find_mesh, read_mesh
 from nlink.viewer.places import LinkPlaces
 from nlink.viewer.surfaces import Surface
 
@@ -37,6 +37,9 @@ GREY: Colour = (0.72, 0.74, 0.77, 1.0)
 BONES: tuple[Colour, ...] = ((0.90, 0.89, 0.86, 1.0), (0.62, 0.66, 0.71, 1.0))
 """The colours of links that are drawn, in turn."""
 DRUM: Colour = (0.10, 0.42, 0.68, 1.0)
+TUBE, INNER = 0.6, 0.7
+"""Of a link and one that slides in it along it: how much of their length is the outer tube, and
+how much is the rod."""
 LOOP: Colour = (0.84, 0.37, 0.0, 1.0)
 AXIS: Colour = (0.85, 0.20, 0.45, 1.0)
 MASS: Colour = (0.95, 0.70, 0.10, 1.0)
@@ -177,7 +180,10 @@ class _Meshes:
         if visual.shape != "mesh":
             return [_simple(visual, size).placed(T).coloured(visual.colour)]
         found = self._mesh(visual)
-        T = T @ np.diag([*(x or 1e-9 for x in visual.size), 1.0])
+        with np.errstate(all="ignore"):
+            T = T @ np.diag([*(x or 1e-9 for x in visual.size), 1.0])
+            for surface in found:
+                check_reach(surface.vertices @ T[:3, :3].T + T[:3, 3])
         # a file's own colours are finer than one for all of it, which most URDF files repeat
         own = visual.file.lower().endswith((".dae", ".obj"))
         return [s.placed(T).coloured((s.colour if own else None) or visual.colour or s.colour)
@@ -234,9 +240,10 @@ class _Skeleton:
                 else self.d.joints[number - 1].placement.after.inverse().p)
 
     def _ends(self, number: int) -> list[Array]:
-        """What a link carries, in its frame: joints, ends of loops; its tip if it carries
-        nothing."""
-        ends = [joint.placement.before.p for joint in self.d.joints if joint.parent == number]
+        """What a link carries, in its frame: joints, but not bodies that float; ends of loops; its
+        tip if it carries nothing."""
+        ends = [joint.placement.before.p for joint in self.d.joints
+                if joint.parent == number and not isinstance(joint.type, Free)]
         ends += [frame.pose.p for loop in self.d.loops for frame in (loop.of, loop.on)
                  if frame.link == number]
         if ends or not number:
@@ -250,20 +257,42 @@ class _Skeleton:
         start = self._start(number)
         return [(start, end) for end in self._ends(number)]
 
+    def _telescope(self, number: int) -> tuple[Array, float] | None:
+        """Of a link that slides out of its parent along that link: the direction in which it
+        does, in the parent, and the length of the parent. Such a pair is drawn as a tube with a
+        rod in it."""
+        joint = self.d.joints[number - 1]
+        if not isinstance(joint.type, Prismatic) or not joint.parent:
+            return None
+        if len(self._ends(joint.parent)) != 1:
+            return None
+        before = joint.placement.before
+        span = before.p - self._start(joint.parent)
+        length = float(np.linalg.norm(span))
+        axis = before.R @ np.array(joint.type.axis)
+        if length < 1e-3 * self.size or abs(axis @ span) < 0.999 * length:
+            return None
+        return span / length, length
+
     def parts(self, number: int) -> Iterator[Part]:
         bone = BONES[number % len(BONES)]
         joint = self.d.joints[number - 1] if number else None
         free = joint is not None and isinstance(joint.type, Free)
-        if free:
+        plate = (surfaces.plate(self._ends(number), 1.2 * self.r) if free or joint is None
+                 else None)
+        if plate is not None:
+            yield Part(number, plate.coloured(bone))
+        elif free:
             body = equal_inertia(self.d.links[number - 1], self.size, box=True)
             if body is not None:
                 yield Part(number, body.coloured(bone))
-        rods = [s for a, b in self._spans(number) for s in self._bent(a, b, joint)]
-        if rods and not free:
+        rods = [] if plate is not None or free else list(self._rods(number, joint))
+        if rods:
             yield Part(number, surfaces.joined(rods).coloured(bone))
-        drums = list(self._drum(joint)) if joint is not None else []
+        drums = list(self._drum(number)) if number else []
         if number == 0:
-            drums = [surfaces.cylinder(2.4 * self.r, 0.6 * self.r)] * bool(self._spans(0))
+            drums = [surfaces.cylinder(2.4 * self.r, 0.6 * self.r)] * bool(
+                self._spans(0) and plate is None)
         if drums:
             yield Part(number, surfaces.joined(drums).coloured(DRUM if number else BONES[1]))
         ends = [frame.pose.p for loop in self.d.loops for frame in (loop.of, loop.on)
@@ -272,6 +301,23 @@ class _Skeleton:
             yield Part(number, surfaces.joined([
                 surfaces.ellipsoid(*[1.5 * self.r] * 3).placed(_shift(end)) for end in ends],
             ).coloured(LOOP))
+
+    def _rods(self, number: int, joint: Joint | None) -> Iterator[Surface]:
+        """The rods of a link; a tube if one slides in it, and what slides reaches back into it."""
+        tubes = [found for k, carried in enumerate(self.d.joints, 1)
+                 if carried.parent == number and number and (found := self._telescope(k))]
+        if tubes:
+            direction, length = tubes[0]
+            start = self._start(number)
+            yield surfaces.rod(start, start + TUBE * length * direction, 1.5 * self.r, 1.5 * self.r)
+            return
+        found = self._telescope(number) if joint is not None else None
+        if found is not None and joint is not None:
+            back = joint.placement.after.inverse()
+            direction = back.R @ joint.placement.before.R.T @ found[0]
+            yield surfaces.rod(back.p, back.p - INNER * found[1] * direction, self.r, self.r)
+        for a, b in self._spans(number):
+            yield from self._bent(a, b, joint)
 
     def _bent(self, a: Array, b: Array, joint: Joint | None) -> Iterator[Surface]:
         """A rod from a to b: first along the joint's axis, then across it."""
@@ -287,7 +333,10 @@ class _Skeleton:
             yield surfaces.rod(a, corner, self.r, self.r)
         yield surfaces.rod(corner, b, self.r, 0.75 * self.r)
 
-    def _drum(self, joint: Joint) -> Iterator[Surface]:
+    def _drum(self, number: int) -> Iterator[Surface]:
+        joint = self.d.joints[number - 1]
+        if self._telescope(number):
+            return
         at, axis = _axis(joint)
         frame = surfaces.pointing(axis, at)
         if isinstance(joint.type, Fixed | Free):
@@ -340,6 +389,7 @@ def _who(visual: Visual) -> str:
 
 
 def _brief(notes: list[str], most: int = 20) -> list[str]:
+    notes = [visible(" ".join(note.split())) for note in notes]
     if len(notes) <= most:
         return notes
     return [*notes[:most], f"and {len(notes) - most} more"]

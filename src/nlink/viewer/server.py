@@ -22,11 +22,11 @@ from numpy.typing import ArrayLike
 
 from nlink.model.names import visible
 from nlink.scalars.arrays import single
-from nlink.viewer.hand import Hand
+from nlink.viewer.access import own_pages_only
 from nlink.viewer.pictures import Camera, ground_height, upward
 from nlink.viewer.places import quaternions
 from nlink.viewer.scene import LAYERS, MASS, Part, Scene
-from nlink.viewer.sliders import Sliders
+from nlink.viewer.sliders import Hand, Sliders
 from nlink.viewer.surfaces import Surface, pointing
 
 if TYPE_CHECKING:
@@ -52,10 +52,12 @@ class RobotView:
         self._busy = threading.RLock()
         port = free_port(host, port)
         viser: Any = _viser()
-        with redirect_stdout(io.StringIO()):  # it greets and says goodbye on standard output
+        # it greets and says goodbye on standard output
+        with redirect_stdout(io.StringIO()), own_pages_only(host):
             self.server: Any = viser.ViserServer(host=host, port=port, verbose=False,
                                                  label=visible(robot.name))
-        self.url = f"http://{'localhost' if host in ('0.0.0.0', '::') else host}:{port}"
+        shown = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{port}"
         self.server.gui.configure_theme(dark_mode=dark, show_logo=False,
                                         show_share_button=False)
         self.frames = self._add_links("robot", self.scene.parts)
@@ -70,7 +72,7 @@ class RobotView:
         self.show(self.q)
 
     def controls(self) -> None:
-        """What a view has above its sliders; playback has its own."""
+        """Controls of a view above its sliders; playback has its own."""
 
     def show(self, q: ArrayLike) -> None:
         """Put the robot at q."""
@@ -225,8 +227,8 @@ class RobotView:
 
 
 class Follower:
-    """What a simulation tells of its progress, shown: `simulate` calls it with the share that is
-    done, and `states` with the times and coordinates reached."""
+    """Shows a simulation under way: `simulate` calls it with the share that is done, and `states`
+    with the times and coordinates reached."""
 
     def __init__(self, view: RobotView) -> None:
         self.view = view
@@ -245,11 +247,18 @@ class Follower:
 
 def free_port(host: str, port: int | None) -> int:
     """A port that can be listened on: the one asked for, or the first that is free."""
+    try:
+        families = [found[0] for found in socket.getaddrinfo(host, None,
+                                                             type=socket.SOCK_STREAM)]
+    except (OSError, UnicodeError):
+        raise ValueError(f"host: {host!r} is no name or address that this machine knows, expected "
+                         "localhost or one of its own") from None
+    family = socket.AF_INET if socket.AF_INET in families else families[0]
     wanted = range(FIRST_PORT, FIRST_PORT + PORTS) if port is None else [port]
     for number in wanted:
         if not 0 < number < 65536:
             raise ValueError(f"port: {number}, expected 1 to 65535")
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
             with suppress(OSError):
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

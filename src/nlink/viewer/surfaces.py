@@ -89,6 +89,48 @@ def joined(surfaces: Sequence[Surface]) -> Surface:
                    np.concatenate([s.normals for s in surfaces]), surfaces[0].colour)
 
 
+def plate(points: Sequence[Array], thickness: float) -> Surface | None:
+    """A plate that holds three or more points, if they lie in a plane and not in a line."""
+    if len(points) < 3:
+        return None
+    p = np.array(points, float)
+    middle = p.mean(axis=0)
+    sizes, axes = np.linalg.svd(p - middle)[1:]
+    if sizes[1] < 0.2 * sizes[0] or sizes[2] > 0.02 * sizes[0]:
+        return None
+    corners = _hull((p - middle) @ axes[:2].T)
+    count, ring = len(corners), corners @ axes[:2] + middle
+    normal = np.cross(axes[0], axes[1])  # the hull runs counterclockwise about it
+    vertices = np.concatenate([ring - thickness / 2 * normal, ring + thickness / 2 * normal])
+    fans = [(0, k, k + 1) for k in range(1, count - 1)]
+    triangles = [*((a, c, b) for a, b, c in fans),
+                 *((a + count, b + count, c + count) for a, b, c in fans)]
+    for k in range(count):
+        m = (k + 1) % count
+        triangles += [(k, m, m + count), (k, m + count, k + count)]
+    return Surface.of(vertices, np.array(triangles))
+
+
+def _hull(points: Array) -> Array:
+    """The convex hull of points in a plane, counterclockwise [Andrew 1979]."""
+    order = points[np.lexsort(points.T[::-1])]
+
+    def side(rows: Array) -> list[Array]:
+        chain: list[Array] = []
+        for point in rows:
+            while len(chain) > 1 and _turn(chain[-2], chain[-1], point) <= 0:
+                chain.pop()
+            chain.append(point)
+        return chain[:-1]
+
+    return np.array([*side(order), *side(order[::-1])])
+
+
+def _turn(a: Array, b: Array, c: Array) -> float:
+    """Positive if a, b, c turn left."""
+    return float((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]))
+
+
 def _welded(vertices: Array, triangles: Array) -> tuple[Array, Array]:
     """Vertices at one place, to a millionth of the size, made one; flat triangles left out."""
     if not len(vertices):

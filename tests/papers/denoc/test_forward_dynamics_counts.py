@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nlink.compute.complexity import cost_formula
+from nlink.engines.complexity import cost_formula
 
 
 @pytest.mark.slow

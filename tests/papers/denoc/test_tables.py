@@ -9,7 +9,7 @@ import re
 import pytest
 from rich.console import Console
 
-from nlink.compute.complexity import cost_formula
+from nlink.engines.complexity import cost_formula
 from nlink.papers import saha_tables as tables
 from nlink.reports.page import Page
 

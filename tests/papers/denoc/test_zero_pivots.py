@@ -7,7 +7,7 @@ import pytest
 
 import nlink
 from nlink.algorithms.catalogue import ALGORITHMS
-from nlink.compute.engines import ENGINES
+from nlink.engines.engines import ENGINES
 
 ENGINE = pytest.mark.parametrize("engine", ENGINES)
 LINEAR = [name for name in ALGORITHMS["forward_dynamics"] if name in ("articulated", "denoc")]

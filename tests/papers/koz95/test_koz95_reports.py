@@ -10,7 +10,7 @@ from koz95_case import assert_same
 
 import nlink
 from nlink.cli import run
-from nlink.compute.complexity import cost_formula
+from nlink.engines.complexity import cost_formula
 from nlink.papers import koz_tables
 from nlink.papers.explain import explain
 from nlink.reports.page import Page

@@ -14,6 +14,15 @@ I = 1
 cases = pytest.mark.parametrize("name", CASES)
 
 
+@pytest.mark.parametrize("types", [("revolute", "prismatic"), ("spherical", "universal")])
+def test_the_generalized_inertia_has_one_name_for_joints_of_one_and_of_several_rates(types):
+    robot = random_robot(4, 4, types=types, fixed=False)
+    q = robot.random_state(np.random.default_rng(0))[0]
+    inertia = robot.mass_matrix(q)
+    for o in (robot.operators(q), robot.operators(q).spatial):
+        assert np.abs(o.I.dense() - inertia).max() <= 1e-12 * np.abs(inertia).max()
+
+
 @cases
 def test_transposed_twice_is_itself(name):
     o = case(name, 1).o

@@ -7,7 +7,7 @@ import pinocchio as pin
 import pytest
 
 import nlink
-from nlink.compute.complexity import cost_formula
+from nlink.engines.complexity import cost_formula
 from nlink.formats.bridges import to_pinocchio
 from nlink.papers.formulations import formulations, markdown, sweeps, table
 from nlink.testing import random_robot

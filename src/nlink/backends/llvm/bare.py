@@ -45,21 +45,25 @@ def emit_bare(inputs: Sequence[Port], outputs: Sequence[Port]) -> str:
     Arguments are (inputs..., outputs...), the inputs alone, or (inputs..., None).
     """
     f, ports, n = Function(), (*inputs, *outputs), len(inputs)
+    # the function is bound to a tuple that begins with the table of addresses, as bytes
     table = f.offset(f.load("ptr", "%self", tuple.__basicsize__), bytes.__basicsize__ - 1)
     checks = _Checks(f, table)
+    # on the stack: output objects, data pointers and strides, and the shape of a new output
     objects, places, strides = (f.let(f"alloca [{len(ports)} x i64]") for _ in range(3))
     sizes = f.let(f"alloca [{1 + max(len(port.shape) for port in outputs)} x i64]")
+    # an input without the leading dimension reads these in place of its own
     one = f.let("alloca [2 x i64]")  # size and stride of a dimension that is not there
     f.store("i64", "1", one)
     f.store("i64", "0", one, 8)
 
-    # were outputs given?
+    # were outputs given? not if there are inputs alone, or inputs and then None
     checks.require(f.let(f"icmp uge i64 %nargs, {n}"))
     last = f.load("ptr", f.offset("%args", f.let("shl i64 %nargs, 3")), -8)
     none = f.let(f"icmp eq ptr {last}, {checks.word('absent')}")
     none = f.let(f"and i1 {none}, {f.let(f'icmp eq i64 %nargs, {n + 1}')}")
     fresh = f.let(f"or i1 {none}, {f.let(f'icmp eq i64 %nargs, {n}')}")
     checks.require(f.let(f"or i1 {fresh}, {f.let(f'icmp eq i64 %nargs, {len(ports)}')}"))
+    # every input has to be an array of NumPy's; are all of them without leading dimension?
     given = [f.load("ptr", "%args", 8 * k) for k in range(n)]
     for array in given:
         checks.is_array(array)
@@ -99,11 +103,13 @@ def emit_bare(inputs: Sequence[Port], outputs: Sequence[Port]) -> str:
         f.go(f"{kind}_run")
         f.begin(f"{kind}_run")
 
+    # one state: whole contiguous arrays
     f.begin("single")
     if len(outputs) > 1 and not all(port.shape for port in outputs):
         checks.require(f.let(f"xor i1 {fresh}, true"))  # a tuple of scalars: no such kernel
     gather("single", [checks.state(array, port, CONTIGUOUS | ALIGNED)
                       for array, port in zip(given, inputs, strict=True)], "")
+    # compute it, and return a scalar as a number
     arguments = "".join(f"ptr {f.load('ptr', places, 8 * k)}, " for k in range(len(ports)))
     f.do(f"call void @one({arguments}ptr {checks.word('data')}, ptr {checks.word('scratch')})")
     if len(outputs) == 1 and not outputs[0].shape:
@@ -114,6 +120,7 @@ def emit_bare(inputs: Sequence[Port], outputs: Sequence[Port]) -> str:
     else:
         f.go("done")
 
+    # a batch: arrays with one leading dimension; a very long one is the fallback's
     f.begin("batch")
     rows, count = checks.batch(given, inputs, one)
     limits = checks.word("limits")
@@ -124,6 +131,7 @@ def emit_bare(inputs: Sequence[Port], outputs: Sequence[Port]) -> str:
         f.do(f"call void @{BATCH}(ptr {places}, ptr {strides}, i64 {count}, "
              f"ptr {checks.word('data')}, ptr {scratch})")
 
+    # a short batch keeps the GIL, and uses the kernel's scratch memory
     f.branch(f.let(f"icmp sle i64 {count}, {f.load('i64', limits)}"), "held", "released")
     f.begin("held")
     run(checks.word("scratch"))
@@ -133,6 +141,7 @@ def emit_bare(inputs: Sequence[Port], outputs: Sequence[Port]) -> str:
     room = f.let(f"add i64 {f.load('i64', table, 8 * TABLE.index('room'))}, {ALIGNMENT}")
     memory = f.let(f"call ptr {checks.word('allocate')}(i64 {room})")
     f.branch(f.let(f"icmp eq ptr {memory}, null"), "held", "roomy", unlikely=True)
+    # the scratch memory begins at a multiple of a vector register's size
     f.begin("roomy")
     state = f.let(f"call ptr {checks.word('release')}()")
     begin = f.let(f"ptrtoint ptr {memory} to i64")
@@ -145,6 +154,7 @@ def emit_bare(inputs: Sequence[Port], outputs: Sequence[Port]) -> str:
     f.begin("done")
     results = [f.load("ptr", objects, 8 * k) for k in range(len(outputs))]
     f.branch(fresh, "own", "borrowed")
+    # return what was allocated here: an array, or a tuple of several
     f.begin("own")
     if len(outputs) == 1:
         f.do(f"ret ptr {results[0]}")
@@ -157,10 +167,12 @@ def emit_bare(inputs: Sequence[Port], outputs: Sequence[Port]) -> str:
         for k, x in enumerate(results):
             f.store("ptr", x, both, tuple.__basicsize__ + 8 * k)
         f.do(f"ret ptr {both}")
+    # return what the caller gave: one more reference to it, or to None
     f.begin("borrowed")
     result = results[0] if len(outputs) == 1 else checks.word("none")
     f.do(f"call void {checks.word('incref')}(ptr {result})")
     f.do(f"ret ptr {result}")
+    # whatever was not recognised
     f.begin("fallback")
     answer = f.let(f"call ptr {checks.word('vectorcall')}"
                    f"(ptr {checks.word('fallback')}, ptr %args, i64 %nargs, ptr null)")
@@ -186,7 +198,7 @@ def _new_array(checks: _Checks, port: Port, count: str, sizes: str, before: Sequ
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Where an array has the first state, and how many bytes further each next one."""
+    """Where the first state lies, and how many bytes apart states are."""
 
     data: str
     stride: str

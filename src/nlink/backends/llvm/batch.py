@@ -101,9 +101,11 @@ def _states(ports: Sequence[Port], target: Target, vectors: int | None) -> str:
         f.do(f"{advanced} = add i64 {state}, 1")
         f.go(head)
 
+    # fewer states than lanes are computed one by one
     f.branch(f.let(f"icmp slt i64 %count, {width}"), "few", "many")
     f.begin("few")
     one_by_one("0", "%count", "end")
+    # vectors from the first state on; the last one reaches back to a whole width
     f.begin("many")
     last = f.let(f"sub i64 %count, {width}")
     f.go("vector")
@@ -118,6 +120,7 @@ def _states(ports: Sequence[Port], target: Target, vectors: int | None) -> str:
         left = f.let(f"call i64 @llvm.smax.i64(i64 {left}, i64 1)")
         states = f.let(f"mul i64 {left}, {width}")
         count = f", i64 {left}, i64 %ahead, i1 %stream"
+    # a block whose angles were too large for a vector is computed again, state by state
     arguments = "".join(f"ptr {p}, i64 {s}, " for p, s in zip(at(first), strides, strict=True))
     large = f.let(f"call i1 @block({arguments}ptr %data, ptr %scratch{count})")
     f.branch(large, "again", "advance", unlikely=True)

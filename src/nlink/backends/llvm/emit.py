@@ -4,6 +4,8 @@ Every kernel is two internal functions with the ports as arguments, and nothing 
 knows what the program was: `block`, which computes a vector's width of states (or several
 of them, see `pieces`) and says whether an angle was too large for it, and `one`, which
 computes a single state by the same operations in one lane and so to the last bit the same.
+
+Looking up a table in machine code: an index for each lane, then a load for each lane.
 """
 
 from __future__ import annotations
@@ -14,8 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nlink.backends.llvm.code import Code, lower
-from nlink.backends.llvm.ir import Constants, Function, Lanes, Target
-from nlink.backends.llvm.lookup_code import integer_parts, look_up
+from nlink.backends.llvm.ir import Constants, Function, Lanes, Target, number, repeat
 from nlink.backends.llvm.memory import (
     Columns,
     LaneRows,
@@ -35,12 +36,41 @@ from nlink.backends.llvm.pieces import (
     cut,
     with_steps,
 )
-from nlink.backends.llvm.repetition import repeat
 from nlink.backends.llvm.sincos import SinCos, sincos
 from nlink.programs.program import Port, Program
 from nlink.programs.staged import StagedProgram
 from nlink.scalars.graph import operation
 from nlink.scalars.lookup import LookupTable
+
+LARGEST = float(2**31)
+"""No table is longer; beyond it every index is the last."""
+
+
+def integer_parts(lanes: Lanes, x: str) -> str:
+    """The integers below x, within 0 and LARGEST, 0 for nan: what tables of any size need."""
+    zero, most = lanes.const(0.0), lanes.const(LARGEST)
+    x = lanes.select(lanes.compare("ogt", x, zero), x, zero)
+    x = lanes.select(lanes.compare("olt", x, most), x, most)
+    return lanes.to_integer(x)
+
+
+def look_up(lanes: Lanes, table: LookupTable, x: str, place: str) -> str:
+    """The values at the places, nan where x is."""
+    f, n = lanes.function, len(table.values)
+    values = ", ".join(f"double {number(v)}" for v in table.values.tolist())
+    f.constants[table.name] = f"@{table.name} = internal constant [{n} x double] [{values}]"
+    last = lanes.int(n - 1)
+    below = f.let(f"icmp slt {lanes.integer} {place}, {last}")
+    place = f.let(f"select {lanes.truth} {below}, {lanes.integer} {place}, "
+                  f"{lanes.integer} {last}")
+    found = "poison"
+    for k in range(lanes.width):
+        at = place if lanes.width == 1 else f.let(
+            f"extractelement {lanes.integer} {place}, i32 {k}")
+        value = f.load("double", f.let(f"getelementptr double, ptr @{table.name}, i64 {at}"))
+        found = value if lanes.width == 1 else f.let(
+            f"insertelement {lanes.real} {found}, double {value}, i32 {k}")
+    return lanes.select(lanes.compare("uno", x, x), x, found)
 
 
 def emit(code: Code, lanes: Lanes, read: Callable[[Any], str],
@@ -49,6 +79,7 @@ def emit(code: Code, lanes: Lanes, read: Callable[[Any], str],
 
     Returns the flags of angles too large for the vector, see `sincos`; none with `branch`.
     """
+    # an instruction may be several results
     wanted: dict[int, list[int]] = {}
     for k, r in enumerate(code.results):
         wanted.setdefault(r, []).append(k)
@@ -230,11 +261,13 @@ def cache_lines(ports: Sequence[Port], width: int, vectors: int) -> list[tuple[i
 def _in_pieces(program: Program | StagedProgram, pieces: Pieces, whole: Lanes, many: bool,
                ) -> list[str]:
     """`block` or `one` for one vector or for many; of several pieces, each has a function."""
+    # where each result goes: the number of its output, and of the element
     ports, inputs = (*program.inputs, *program.outputs), len(program.inputs)
     where = [(n, k) for n, port in enumerate(program.outputs) for k in range(port.size)]
     signature = parameters(ports, width=whole.width) + (
         ", i64 %count, i64 %ahead, i1 %stream" if many else "")
     pitch = 8 * whole.width
+    # many pieces are modules of their own, which see each other's names
     apart = len(pieces.pieces) > SCALAR
     linkage = "hidden" if apart else "internal"
 
@@ -259,6 +292,7 @@ def _in_pieces(program: Program | StagedProgram, pieces: Pieces, whole: Lanes, m
 
     def function(prefix: str, body: Body, ahead: Sequence[tuple[int, int]] = ()) -> str:
         """A function that does something for each vector, and fetches lines of a later one."""
+        # each piece goes over all vectors before the next one begins
         lanes = Lanes(Function(), whole.width, whole.fma, whole.constants)
         f = lanes.function
 
@@ -280,16 +314,19 @@ def _in_pieces(program: Program | StagedProgram, pieces: Pieces, whole: Lanes, m
 
     def compute(piece: Piece) -> Body:
         def body(lanes: Lanes, rows: Sequence[LaneRows], kept: Columns) -> Sequence[str]:
+            # inputs and outputs of a vector
             readers = {port.name: Reader(row, port.size)
                        for port, row in zip(program.inputs, rows[:inputs], strict=True)}
             writers = [RowWriter(row) for row in rows[inputs:]]
 
+            # what a piece reads: values that an earlier one kept, or elements of inputs
             def read(name: Slot | str) -> str:
                 if isinstance(name, Slot):
                     return kept.load(name.k)
                 port, k = split_name(name)
                 return readers[port].read(k)
 
+            # what it leaves: first values for later pieces, then elements of outputs
             def done(k: int, value: str) -> None:
                 if k < len(piece.slots):
                     kept.store(piece.slots[k], value)
@@ -306,11 +343,13 @@ def _in_pieces(program: Program | StagedProgram, pieces: Pieces, whole: Lanes, m
 
     def do_again(step: RepeatedPiece) -> Body:
         def body(lanes: Lanes, _rows: Sequence[LaneRows], kept: Columns) -> Sequence[str]:
+            # a table says where the values lie that each repetition reads
             f, name = lanes.function, f"rows{step.first}"
             f.constants[name] = integer_table(name, [k for row in step.rows for k in row])
             width, results = len(step.rows[0]), len(step.code.results)
 
             def once(r: str, _: list[str]) -> list[str]:
+                # this repetition's row of the table, and where its results go
                 own = f.offset(f"@{name}", f.let(f"mul i64 {r}, {4 * width}"))
                 to = f.offset(kept.base, f.let(f"mul i64 {r}, {pitch * results}"))
 
@@ -332,11 +371,14 @@ def _in_pieces(program: Program | StagedProgram, pieces: Pieces, whole: Lanes, m
         distribute(kept, list(outputs), pieces.results, "%stream" if many else None)
         return ()
 
+    # what is done, in order: pieces, steps that are repeated, and the copying of results
     functions, flags = list[str](), list[str]()
     bodies = [*map(compute, pieces.pieces), *map(do_again, pieces.repeated),
               *([write_outputs] if pieces.results else [])]
+    # a single one is `block` or `one` itself
     if len(bodies) == 1:
         return [function("", bodies[0])]
+    # else each is a function, and fetches its part of the rows of the next vectors
     f, arguments = whole.function, signature.replace(" noalias", "")
     for k, body in enumerate(bodies):
         prefix = f"piece{k}_"

@@ -324,7 +324,7 @@ class Kernel:
 
 
 def _worth(count: int, seconds: float) -> int:
-    """How many states are just worth asking others for, if one thread took so long for some."""
+    """The number of states from which helpers are worth asking, from the time of one thread."""
     return int(LEADS * team.seconds_to_lead() * count / max(seconds, 1e-9))
 
 

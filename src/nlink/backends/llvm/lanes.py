@@ -1,6 +1,6 @@
 """The machine that runs an iteration: processes flow through the lanes of a vector.
 
-    void nlink_integrate(int64_t *words)
+    void nlink_processes(int64_t *words)
 
 A lane takes the next process that is waiting, steps it until its status says that it has
 ended, writes what is due on the way, stores what it must remember in the process's record, and
@@ -14,30 +14,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from nlink.backends.llvm.integrator import DOUBLES, ENTRY, POINTERS, WORDS
-from nlink.backends.llvm.ir import MODULE_TAIL, Function, Target, number
+from nlink.backends.llvm.ir import MODULE_BREAK, MODULE_TAIL, Function, Target, number, repeat
 from nlink.backends.llvm.kernel import Compiled
-from nlink.backends.llvm.rates import RolledRates, emit_rates
-from nlink.backends.llvm.repetition import repeat
+from nlink.backends.llvm.process_kernel import ENTRY, POINTERS, WORDS
+from nlink.backends.llvm.rates import Rates, RolledRates, emit_rates
 from nlink.backends.llvm.sincos import large_reduction
 from nlink.backends.llvm.statements import Memory, StatementWriter
+from nlink.iterations.iteration import RECORD_HEAD, Shape
 from nlink.iterations.recording import RecordedIteration
-from nlink.iterations.records import RECORD_HEAD
-from nlink.iterations.text import Shape
-from nlink.programs.program import Program
+from nlink.programs.program import Port, Program
 
 OWN = ("due", "stop", "active", "job", *RECORD_HEAD[1:])
 """Cells of the machine: times, whether a lane is taken, by which job, and counts of the record."""
+KNOWN = ("due", "stop", "begin", "final", "share", "continuous", "coordinates")
+"""Numbers that texts read and the machine knows: of times and of shapes."""
 
 
 def compile_iteration(iteration: RecordedIteration,
                       programs: Mapping[str, Program | RolledRates], shape: Shape, width: int, *,
-                      evaluations: int, dense: bool) -> Compiled:
+                      evaluations: int, dense: bool = False) -> Compiled:
     """Machine code for the host that runs an iteration, `width` processes at a time.
 
     `programs` are called by their names with a time, a column, the inputs, and further columns
     and shared numbers; the first may be a rolled one. A step evaluates it about so many times.
-    `dense` says that outputs lie within steps, else steps stop at each.
+    `dense` says that outputs lie within steps, else steps stop at each. All other numbers that
+    the text reads are those of a call, the inputs of what is compiled.
     """
     from nlink.backends.llvm.host import compile_object, host
 
@@ -45,24 +46,33 @@ def compile_iteration(iteration: RecordedIteration,
     blocks = {program.name: len(program.results) for program in programs.values()
               if isinstance(program, Program)}
     machine = Machine(iteration, shape, target, blocks, dense=dense)
-    called = [emit_rates(program, target) for program in programs.values()]
-    text = "\n".join([large_reduction(fma=target.fma), *(each.text for each in called),
-                      machine.function(), MODULE_TAIL])
+    called, data = list[Rates](), b""
+    for program in programs.values():
+        called.append(emit_rates(program, target, len(data)))
+        data += called[-1].data
+        data = data.ljust(-(-len(data) // 64) * 64, b"\0")
+    reduction = large_reduction(fma=target.fma)
+    modules = ["\n".join([reduction, *(each.text for each in called), machine.function()]),
+               *("\n".join([reduction, text]) for each in called for text in each.modules)]
+    text = MODULE_BREAK.join(f"{each}\n{MODULE_TAIL}" for each in modules)
     split = -(-machine.scratch // 64) * 64
-    rates = called[0]
-    return Compiled("iteration", (), (), width, rates.operations * evaluations,
-                    split + rates.room, rates.data, compile_object(text), split)
+    given = tuple(Port(name, ()) for name in machine.given)
+    outputs = () if iteration.output is None else (Port("out", (shape.size,)),)
+    return Compiled("iteration", given, outputs, width, called[0].operations * evaluations,
+                    split + max(each.room for each in called), data, compile_object(text), split)
 
 
 class Machine:
     """Writes the function that runs an iteration."""
 
     def __init__(self, iteration: RecordedIteration, shape: Shape, target: Target,
-                 blocks: Mapping[str, int], *, dense: bool) -> None:
+                 blocks: Mapping[str, int], *, dense: bool = False) -> None:
         self.layout, self.shape, self.target, self.dense = iteration.layout, shape, target, dense
         self.iteration = iteration
+        self.given = tuple(name for name in iteration.given() if name not in KNOWN)
+        """The numbers that a call gives."""
         self.memory = Memory(iteration.layout, shape.size, shape.inputs, OWN,
-                             (iteration.step, iteration.output), target, blocks)
+                             iteration.recordings, target, blocks)
         self.cell = self.memory.cells
         self.counter = self.memory.at
         self.spent, self.scratch = self.counter + 8, self.counter + 16
@@ -73,15 +83,21 @@ class Machine:
 
     def function(self) -> str:
         f, block = self.f, self.block
+        # the words of the argument
         for k, name in enumerate(WORDS):
-            kind = "double" if name in DOUBLES else "ptr" if name in POINTERS else "i64"
+            kind = "ptr" if name in POINTERS else "i64"
             f.do(f"%{name} = load {kind}, ptr {f.offset('%words', 8 * k)}, align 8")
-        f.do(f"%final = load double, ptr {self.time_at(f.let('sub i64 %outputs, 1'))}, align 8")
-        f.do("%begin = load double, ptr %times, align 8")
-        given = {name: block.broadcast(f"%{name}") for name in (*DOUBLES, "begin", "final")}
+        # numbers that the text is given: those of the call, of the shape, of the times
+        given = {name: block.broadcast(f.load("double", "%given", 8 * k))
+                 for k, name in enumerate(self.given)}
         given |= {"share": block.const(1.0 / self.shape.continuous),
                   "continuous": block.const(float(self.shape.continuous)),
                   "coordinates": block.const(float(self.shape.coordinates))}
+        if self.iteration.output is not None:
+            last = self.time_at(f.let("sub i64 %outputs, 1"))
+            f.do(f"%final = load double, ptr {last}, align 8")
+            f.do("%begin = load double, ptr %times, align 8")
+            given |= {name: block.broadcast(f"%{name}") for name in ("begin", "final")}
         # no lane has a process, and idle lanes compute with zeros
         repeat(f, self.counter // self.memory.row, [], lambda k, _: f.store(
             block.real, block.const(0.0), f.offset("%scratch", self.row_of(k))) or [])
@@ -89,20 +105,24 @@ class Machine:
             f.store("i64", "0", "%scratch", word)
         f.go("main")
 
+        # lanes without a process take one; when there is none left, all is done
         f.begin("main")
         self.fill()
         active = self.active()
         f.branch(block.any(active), "affordable", "end")
+        # a step costs one of the budget
         f.begin("affordable")
         spent = f.load("i64", "%scratch", self.spent)
         f.store("i64", f.let(f"add i64 {spent}, 1"), "%scratch", self.spent)
         f.branch(f.let(f"icmp slt i64 {spent}, %budget"), "attempt", "suspend")
+        # the budget is spent: all processes go back to their records, still running
         f.begin("suspend")
         self.each_lane(lambda place: self.if_active(place, lambda: self.retire(place, "0")))
         f.go("end")
 
+        # one step of all lanes, and what it leaves to the machine
         f.begin("attempt")
-        self.writer.given = given | {name: self.load(name) for name in ("due", "stop")}
+        self.writer.given = given | self.aims()
         self.writer.active = active
         self.writer.write(self.iteration.step)
         self.finish_step(given)
@@ -115,24 +135,34 @@ class Machine:
     def finish_step(self, given: Mapping[str, str]) -> None:
         """What a step leaves to the machine: outputs that are due, log entries, ends."""
         f, block = self.f, self.block
+        # lanes that have to be looked at one by one: ended, or with marks for the log, or outputs
         ended = block.compare("one", self.load("status"), block.const(0.0))
         if self.layout.marks:
             marked = block.compare("ogt", self.load("marked"), block.const(0.0))
             ended = block.logic("or", ended, marked)
-        wanted = block.logic("or", self.due(), block.logic("and", ended, self.active()))
+        ended, output = block.logic("and", ended, self.active()), self.iteration.output
+        # outputs are written first: a process may end at one
+        wanted = ended if output is None else block.logic("or", self.due(), ended)
         outputs, write, ends, seen = (f.fresh(s) for s in ("outputs", "write", "ends", "seen"))
-        f.branch(block.any(wanted), outputs, seen)
-        f.begin(outputs)
-        f.branch(block.any(self.due()), write, ends)
-        f.begin(write)
-        self.writer.given = dict(given) | {name: self.load(name) for name in ("due", "stop")}
-        self.writer.write(self.iteration.output)
-        self.each_lane(self.write_row)
-        f.go(outputs)
+        f.branch(block.any(wanted), ends if output is None else outputs, seen)
+        if output is not None:
+            f.begin(outputs)
+            f.branch(block.any(self.due()), write, ends)
+            f.begin(write)
+            self.writer.given = dict(given) | self.aims()
+            self.writer.write(output)
+            self.each_lane(self.write_row)
+            f.go(outputs)
         f.begin(ends)
         self.each_lane(lambda place: self.if_active(place, lambda: self.conclude(place)))
         f.go(seen)
         f.begin(seen)
+
+    def aims(self) -> dict[str, str]:
+        """The time of the next output, and where a step must stop for it."""
+        if self.iteration.output is None:
+            return {}
+        return {name: self.load(name) for name in ("due", "stop")}
 
     def load(self, cell: str, kind: str = "double") -> str:
         return self.f.load(self.block.of(kind), "%scratch", self.cell[cell])
@@ -197,6 +227,7 @@ class Machine:
         """One lane, if it is idle, takes the next process that is running."""
         f = self.f
         seek, look, found, done = (f.fresh(s) for s in ("seek", "look", "found", "taken"))
+        # the next record whose status is running
         f.branch(f.let(f"icmp eq i64 {self.get(place, 'active')}, 0"), seek, done)
         f.begin(seek)
         index = f.load("i64", "%scratch", self.counter)
@@ -206,14 +237,18 @@ class Machine:
         record = f.offset("%records", f.let(f"mul i64 {index}, {self.record}"))
         f.branch(f.let(f"icmp eq i64 {f.load('i64', record)}, 0"), found, seek)
         f.begin(found)
+        # its head, its cells and columns, and the numbers of its own
         for cell, value in (("job", index), ("active", "1"), *(
                 (name, f.load("i64", record, 8 * k)) for k, name in enumerate(RECORD_HEAD) if k)):
             self.put(place, cell, value)
         state = f.offset(record, 8 * len(RECORD_HEAD))
         self.copy(self.memory.kept, place, state, to_lane=True)
+        for cell in self.layout.brief_cells:  # nothing of the process before it in this lane
+            self.put(place, cell, number(0.0), "double")
         own = f.offset(place, self.memory.inputs + self.shape.timed * self.memory.row)
         self.copy(self.shape.own, own, f.offset(state, 8 * self.memory.kept), to_lane=True)
-        self.aim(place)
+        if self.iteration.output is not None:
+            self.aim(place)
         f.go(done)
         f.begin(done)
 
@@ -239,6 +274,7 @@ class Machine:
         active = f.let(f"icmp ne i64 {self.get(place, 'active')}, 0")
 
         def write() -> None:
+            # the row of this job and this output
             index = self.get(place, "next")
             rows = f.let(f"mul i64 {self.get(place, 'job')}, %outputs")
             row = f.let(f"mul i64 {f.let(f'add i64 {rows}, {index}')}, {8 * self.shape.size}")
@@ -259,12 +295,15 @@ class Machine:
             marked = f"fcmp ogt double {self.get(place, 'marked', 'double')}, {number(0.0)}"
             self.if_true(marked, lambda: self.write_log(place))
             room = f.let(f"add i64 {self.get(place, 'fill')}, {len(self.layout.marks)}")
+            # it waits for the next call if the next step might not find room
             crowded = f.let(f"icmp sgt i64 {room}, %log_rows")
+        # status 0 goes on, unless all outputs are written
         code = f.let(f"fptosi double {self.get(place, 'status', 'double')} to i64")
-        running = f.let(f"icmp eq i64 {code}, 0")
-        over = f.let(f"icmp eq i64 {self.get(place, 'next')}, %outputs")
-        done = f.let(f"and i1 {running}, {over}")
-        code = f.let(f"select i1 {done}, i64 1, i64 {code}")
+        if self.iteration.output is not None:  # all outputs are written
+            running = f.let(f"icmp eq i64 {code}, 0")
+            over = f.let(f"icmp eq i64 {self.get(place, 'next')}, %outputs")
+            done = f.let(f"and i1 {running}, {over}")
+            code = f.let(f"select i1 {done}, i64 1, i64 {code}")
         ended = f.let(f"icmp ne i64 {code}, 0")
         self.if_true(f"or i1 {ended}, {crowded}", lambda: self.retire(place, code))
 

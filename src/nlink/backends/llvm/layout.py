@@ -174,7 +174,7 @@ class _LiveValues:
                         self.note(number, name)
 
     def note(self, number: int, name: Reference) -> None:
-        """What a step of a sweep reads is needed."""
+        """Mark all that a step of a sweep reads as needed."""
         if isinstance(name, LATER):
             value = name.sweep, name.k
             linked = self.program.sweeps[name.sweep].order is SweepOrder.LINKS

@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from nlink.programs.program import Program
     from nlink.programs.rolled_program import RolledProgram
     from nlink.programs.staged import StagedProgram
+    from nlink.programs.stepped import SteppedProgram
 
 Loaded = TypeVar("Loaded")
 
 
-def load_kernel(program: Program | StagedProgram | RolledProgram) -> Kernel:
+def load_kernel(program: Program | StagedProgram | SteppedProgram | RolledProgram) -> Kernel:
     """The kernel of a program."""
 
     def compile_now() -> Compiled:
@@ -57,7 +58,7 @@ def load_compiled(program: str, compile_now: Callable[[], Compiled],
 
 
 _LOADED: WeakValueDictionary[str, Any] = WeakValueDictionary()
-"""What somebody in this process still uses: equal robots share their kernels."""
+"""Kernels that are still used in this process: equal robots share theirs."""
 
 
 def _load(whole: str, compile_now: Callable[[], Compiled], load: Callable[[Compiled], Loaded],
@@ -102,7 +103,7 @@ def _tell() -> None:
 
 @functools.cache
 def source_contents() -> str:
-    """A digest of the text of nlink's own source: by other code numbers may be other ones."""
+    """A digest of nlink's source: other code may compute other numbers."""
     root, digest = Path(nlink.__file__).parent, hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         text = path.read_bytes()

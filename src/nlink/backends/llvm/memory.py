@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from nlink.backends.llvm.ir import Lanes
-from nlink.backends.llvm.repetition import repeat
+from nlink.backends.llvm.ir import Lanes, repeat
 
 
 @dataclass(slots=True)
@@ -203,6 +202,20 @@ def integer_table(name: str, numbers: Sequence[int]) -> str:
     """The definition of a constant table of 32-bit integers."""
     table = ", ".join(f"i32 {k}" for k in numbers)
     return f"@{name} = internal constant [{len(numbers)} x i32] [{table}]"
+
+
+def copy_vectors(lanes: Lanes, size: int, source: str, to: str, table: str | None = None) -> None:
+    """Code that copies so many vectors; those with the numbers in a table, if there is one."""
+    f, pitch = lanes.function, 8 * lanes.width
+
+    def copy(k: str, _: list[str]) -> list[str]:
+        own = k if table is None else f.let(
+            f"zext i32 {f.load('i32', table, f.let(f'shl i64 {k}, 2'))} to i64")
+        value = f.load(lanes.real, source, f.let(f"mul i64 {own}, {pitch}"))
+        f.store(lanes.real, value, to, f.let(f"mul i64 {k}, {pitch}"))
+        return []
+
+    repeat(f, size, [], copy)
 
 
 def distribute(source: Columns, ports: Sequence[tuple[LaneRows, int]], places: Sequence[int],

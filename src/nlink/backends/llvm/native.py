@@ -76,7 +76,7 @@ def data_address(x: np.ndarray) -> int:
 
 
 def identity() -> str:
-    """What of the interpreter is compiled in."""
+    """The facts about the interpreter that are compiled in."""
     return f"{sys.implementation.cache_tag} {tuple.__basicsize__} {bytes.__basicsize__}"
 
 

@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from nlink.backends.llvm.code import lower
 from nlink.backends.llvm.emit import emit, split_name
 from nlink.backends.llvm.ir import Function, Lanes, Target
+from nlink.backends.llvm.memory import copy_vectors
 from nlink.backends.llvm.passes import interleave, optimize
-from nlink.backends.llvm.repetition import repeat
 from nlink.backends.llvm.rolled import emit_in_columns
+from nlink.backends.llvm.step_calls import emit_steps_in_columns
 from nlink.programs.program import Program
 from nlink.programs.rolled_program import RolledProgram
+from nlink.programs.stepped import SteppedProgram, in_steps
 
 PARAMETERS = "ptr noalias %t, ptr noalias %y, ptr noalias %u, ptr noalias %ydot"
 MEMORY = "ptr noalias %data, ptr noalias %room"
@@ -53,13 +55,39 @@ class Rates:
     room: int = 0
     """Bytes of scratch memory."""
     data: bytes = b""
+    modules: tuple[str, ...] = ()
+    """Functions that it calls, to be compiled in modules of their own."""
 
 
-def emit_rates(program: Program | RolledRates, target: Target) -> Rates:
-    """The function of a program's name, with inputs t, y, u and one output."""
+LONG_RATES = 6_000
+"""Operations beyond which steps that are alike are looked for."""
+
+
+def emit_rates(program: Program | RolledRates, target: Target, at: int = 0) -> Rates:
+    """The function of a program's name, with inputs t, y, u and one output; its data will be so
+    many bytes behind `data`."""
     if isinstance(program, RolledRates):
-        return _emit_rolled(program, target)
-    return Rates(straight(program, program.name, target), _operations(program))
+        return _emit_rolled(program, target, at)
+    operations = _operations(program)
+    if operations > LONG_RATES and program.results[0].graph.marks:
+        steps = in_steps(program.name, program.inputs, program.outputs, program.results)
+        if steps.length() < operations / 2:
+            return _emit_steps(steps, target, at)
+    return Rates(straight(program, program.name, target), operations)
+
+
+def _emit_steps(program: SteppedProgram, target: Target, at: int) -> Rates:
+    """A program of steps as a function of t, y, u and its output."""
+    code = emit_steps_in_columns(program, target, f"{program.name}_steps")
+    pointers = ("%t", "%y", "%u", "%ydot", *(f"%{port.name}" for port in program.inputs[3:]))
+    f = Function()
+    arguments = ", ".join(f"ptr {p}" for p in (*pointers[:3], *pointers[4:], pointers[3]))
+    f.do(f"call void @{program.name}_steps({arguments}, ptr {f.offset('%data', at)}, ptr %room)")
+    f.do("ret void")
+    parameters = ", ".join(f"ptr noalias {p}" for p in pointers)
+    return Rates("\n".join([code.text, f.define(
+        f"internal void @{program.name}({parameters}, {MEMORY})")]), program.operations(),
+        code.scratch, code.data, code.apart)
 
 
 def _operations(program: Program) -> int:
@@ -76,6 +104,7 @@ def straight(program: Program, name: str, target: Target) -> str:
     copied = copied if 2 * len(copied) > len(results) else set()
     computed = [k for k in range(len(results)) if k not in copied]
     code = interleave(optimize(lower([results[k] for k in computed]), fma=target.fma))
+    # the same code for all lanes, and for one lane whose angle was too large
     functions = []
     for width in dict.fromkeys((target.width, 1)):
         lanes = Lanes(Function(), width, target.fma)
@@ -101,9 +130,10 @@ def straight(program: Program, name: str, target: Target) -> str:
         stack = max(16, 8 * width)
         functions.append(f.define(
             f"internal i1 @{name}_{kind}({parameters}) alignstack({stack})"))
+    # the function itself: the copied elements, all lanes, and if need be lane by lane again
     f = Function()
     if copied:
-        copy_column(f, target, "%y", "%ydot", len(results))
+        copy_vectors(Lanes(f, target.width, target.fma), len(results), "%y", "%ydot")
     large = f.let(f"call i1 @{name}_all({', '.join(f'ptr {p}' for p in pointers)})")
     if target.width > 1:
         f.branch(large, "again", "end", unlikely=True)
@@ -117,35 +147,26 @@ def straight(program: Program, name: str, target: Target) -> str:
     return "\n".join([*functions, f.define(f"internal void @{name}({parameters}, {MEMORY})")])
 
 
-def copy_column(f: Function, target: Target, source: str, to: str, size: int) -> None:
-    """Code that copies so many vectors."""
-    kind = Lanes(f, target.width, target.fma).real
-
-    def copy(k: str, _: list[str]) -> list[str]:
-        at = f.let(f"mul i64 {k}, {8 * target.width}")
-        f.store(kind, f.load(kind, source, at), to, at)
-        return []
-
-    repeat(f, size, [], copy)
-
-
-def _emit_rolled(program: RolledRates, target: Target) -> Rates:
+def _emit_rolled(program: RolledRates, target: Target, at: int) -> Rates:
     """`rates` of a long chain: forces, velocities, then the sweeps over its joints."""
     chain, row = program.accelerations, 8 * target.width
     nq, n = (port.size for port in chain.inputs[:2])
     rolled = emit_in_columns(chain, target, "accelerations")
     parts = [rolled.text, straight(program.forces, "forces", target)]
+    # joint forces go to memory of their own
     f = Function()
     scratch = f.offset("%room", n * row)
     f.do("call void @forces(ptr %t, ptr %y, ptr %u, ptr %room, ptr %data, ptr %room)")
+    # rates of the coordinates, by a program of their own where they are not qd itself
     qd, qdd = f.offset("%y", nq * row), f.offset("%ydot", nq * row)
     if program.velocity is not None:
         parts.append(straight(program.velocity, "velocity", target))
         f.do("call void @velocity(ptr %t, ptr %y, ptr %u, ptr %ydot, ptr %data, ptr %room)")
     else:
-        copy_column(f, target, qd, "%ydot", n)
-    f.do(f"call void @accelerations(ptr %y, ptr {qd}, ptr %room, ptr {qdd}, ptr %data, "
-         f"ptr {scratch})")
+        copy_vectors(Lanes(f, target.width, target.fma), n, qd, "%ydot")
+    # the sweeps over the joints, and rates of what else the state has
+    f.do(f"call void @accelerations(ptr %y, ptr {qd}, ptr %room, ptr {qdd}, "
+         f"ptr {f.offset('%data', at)}, ptr {scratch})")
     if program.further is not None:
         parts.append(straight(program.further, "further", target))
         f.do(f"call void @further(ptr %t, ptr %y, ptr %u, ptr {f.offset('%ydot', (nq + n) * row)}, "

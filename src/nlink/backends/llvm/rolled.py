@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from nlink.backends.llvm.emit import emit, finish, parameters, port_rows
-from nlink.backends.llvm.ir import Function, Lanes, Target
+from nlink.backends.llvm.ir import Function, Lanes, Target, repeat, repeat_while
 from nlink.backends.llvm.layout import Records, StepCode, SweepLayout, SweepPlan, plan
 from nlink.backends.llvm.memory import Columns, LaneRows, Reader, RowWriter
-from nlink.backends.llvm.repetition import repeat, repeat_while
 from nlink.programs.rolled_program import (
     At,
     Cell,
@@ -148,12 +147,14 @@ class Emitter:
               column: dict[Slice, str] | None = None) -> None:
         """A sweep over all joints, or in a column over those before some one."""
         f, lanes, n = self.f, self.lanes, self.layout.count
+        # what the base hands to the first joints, and empty sums
         for k in sweep.stored:
             if k < len(sweep.base):
                 self.store(lanes.const(sweep.base[k]), "%scratch",
                            self.layout.kept_slot[number, k])
         self.clear_slots([self.layout.sum_slot[number, k] for k in sweep.sums])
         zero = lanes.const(0.0)
+        # values that go from joint to joint in registers
         carried = [(lanes.real, lanes.const(sweep.base[k]) if sweep.outward else zero)
                    for k in sweep.carried]
 
@@ -163,6 +164,7 @@ class Emitter:
 
         *final, self.large = repeat(f, upto or n, [*carried, ("i1", self.large)], body)
         totals = dict(zip(sweep.carried, final, strict=True))
+        # what has come to the base is kept for later sweeps
         for k in sweep.totals:
             value = totals[k] if self.layout.serial else self.load(
                 "%scratch", self.layout.sum_slot[number, k])
@@ -211,6 +213,7 @@ class Emitter:
     def columns(self, number: int, sweep: SweepPlan) -> None:
         """For each joint its start step, then for each of its rates the sweeps of a column."""
         f, layout, records = self.f, self.layout, self.layout.joints
+        # the sweeps of one column: along the path to the base, and the answer of the joints passed
         path, answer = layout.sweeps[number + 1], layout.sweeps[number + 2:number + 3]
         width = max(self.program.joints.rates)
         keeps = [k for k in sweep.starts if k < len(self.program.sweeps[number + 1].steps[0].keeps)]
@@ -222,6 +225,7 @@ class Emitter:
 
         def of_joint(index: str, values: list[str]) -> list[str]:
             joint = self.place(index)
+            # where the columns of this joint begin in square outputs
             joint.column = {slice: f.load("i64", joint.record, 8 * records.words.index(slice))
                             for slice in self.written}
             (large,) = self.by_kind(number, sweep, joint, values[-1], records, keep)
@@ -229,6 +233,7 @@ class Emitter:
             end = f.let(f"add i64 {index}, 1")
 
             def of_rate(c: str, values: list[str]) -> list[str]:
+                # the column of this rate, and the values its path starts with
                 column = {slice: f.let(
                     f"add i64 {start}, {f.let(f'mul i64 {c}, {8 * self.along(slice)}')}")
                     for slice, start in joint.column.items()}
@@ -300,6 +305,7 @@ class Emitter:
         f = self.f
         if len(sweep.steps) == 1:
             return self.step(number, sweep, sweep.steps[0], joint, large, keep)
+        # a switch over kinds, whose results meet again
         labels = [f.fresh("kind") for _ in sweep.steps]
         join = f.fresh("joined")
         kind = f.load("i64", joint.record, 8 * records.words.index("kind"))
@@ -322,6 +328,7 @@ class Emitter:
         `keep` takes the values kept, where they do not belong to the joint.
         """
         f, lanes = self.f, self.lanes
+        # the joint's own slices of inputs and outputs
         records = self.layout.links if sweep.order is SweepOrder.LINKS else self.layout.joints
         readers = self.readers(step, joint, records)
         writers = {slice: RowWriter(self.slice(self.outputs[slice.port], slice, joint, records))
@@ -336,6 +343,7 @@ class Emitter:
             return loaded[name]
 
         def done(r: int, value: str) -> None:
+            # kept for the joint, handed to its children or added to its parent's sum, or an output
             if r < len(step.keeps):
                 k = step.keeps[r]
                 if keep is not None:

@@ -11,11 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nlink.backends.llvm.emit import Block
-from nlink.backends.llvm.ir import Function, Target
-from nlink.backends.llvm.repetition import repeat
-from nlink.iterations.lifetimes import flat, share_columns
-from nlink.iterations.recording import Call, Pass, Recording, SharedNumbers, Statement, When
-from nlink.iterations.text import Layout
+from nlink.backends.llvm.ir import Function, Target, repeat
+from nlink.iterations.iteration import Layout
+from nlink.iterations.recording import (
+    Call,
+    Pass,
+    Recording,
+    SharedNumbers,
+    Statement,
+    When,
+    flat,
+    share_columns,
+)
 from nlink.scalars.graph import Node, operation
 
 
@@ -48,6 +55,7 @@ class Memory:
                      if isinstance(each, Call) and isinstance(each.results[0], Node)
                      and each.results[0].index in r.graph.columns),
                     default=0)
+        # columns within a step share places
         free = [self._take(size) for _ in range(max((p + 1 for at in places for p in at.values()),
                                                     default=0))]
         for at in places:
@@ -116,6 +124,7 @@ class StatementWriter:
     def _compute(self, nodes: Sequence[Node], values: dict[int, str],
                  load: Callable[[Node], str] | None = None) -> None:
         """Values of nodes, and of what they need; elements of columns by `load`."""
+        # what is not known yet, in the order in which nodes were made: arguments come first
         missing, stack = {}, list(nodes)
         while stack:
             node = stack.pop()
@@ -151,6 +160,7 @@ class StatementWriter:
     def _pass(self, statement: Pass) -> None:
         """Element by element: all of an element is read before any of it is written."""
         f, graph, memory = self.f, self.graph, self.memory
+        # what is a cell among the operands is computed once, before the elements
         wanted = [value for _, value in statement.stores]
         for _, how, value in statement.reductions:
             wanted += value.args if how == "sum" and value.op == "mul" else [value]
@@ -165,6 +175,7 @@ class StatementWriter:
                     return self.block.broadcast(f.let(f"uitofp i64 {k} to double"))
                 return f.load(self.block.real, place, memory.columns[graph.columns[node.index]])
 
+            # first all values, of which some are read by the next ones, and then all stores
             inner = dict(self.values)
             for column, value in statement.stores:
                 self._compute([value], inner, load)
@@ -176,6 +187,7 @@ class StatementWriter:
             return [self._reduced(how, old, value, inner)
                     for old, (_, how, value) in zip(sums, statement.reductions, strict=True)]
 
+        # reductions are handed from element to element
         sums = [(self.block.real, zero)] * len(statement.reductions)
         results = repeat(f, memory.size, sums, body)
         for (cell, _, _), value in zip(statement.reductions, results, strict=True):
@@ -206,10 +218,12 @@ class StatementWriter:
     def _call(self, call: Call) -> None:
         """The arguments go to memory, and cells come back from there."""
         f, memory, real = self.f, self.memory, self.block.real
+        # the time and the cells of the call go where the program looks for them
         first, *more = map(self._place, call.columns)
         f.store(real, self.value(call.time), "%scratch", memory.time)
         for k, cell in enumerate(call.cells):
             f.store(real, self.value(cell), "%scratch", memory.arguments + k * memory.row)
+        # the program itself
         to = self._place(call.results[0])
         places = (memory.time, first, memory.inputs, to, *more)
         arguments = ", ".join(f"ptr {f.offset('%scratch', at)}" for at in places)
@@ -232,6 +246,7 @@ class StatementWriter:
     def _when(self, statement: When) -> None:
         """A branch, taken if any lane with a process wants it."""
         f, block = self.f, self.block
+        # what both ways need is computed before the branch
         outside = [self.value(node) for _, _, node in statement.merged]
         wanted = f.let(f"and {block.truth} {self.value(statement.truth)}, {self.active}")
         taken, after = f.fresh("taken"), f.fresh("after")
@@ -239,6 +254,7 @@ class StatementWriter:
         f.branch(block.any(wanted), taken, after)
         f.begin(taken)
         self._body(statement.body)
+        # what is known only within the body is forgotten after it
         inside = [self.value(node) for _, node, _ in statement.merged]
         last, self.values = f.label, known
         f.go(after)

@@ -32,7 +32,7 @@ BOARD = ("state", "waiting", "job")
 work in its lower one, `job` is the address of the leader's job, or 0."""
 JOB = ("function", "ports", "strides", "count", "data", "next", "step", "scratch")
 """A job; the scratch memories of all members are last."""
-PATIENCE = 4e-4
+HELPER_PATIENCE = 4e-4
 """Seconds after which a helper that has nothing to do sleeps."""
 Board = ctypes.Array[ctypes.c_int64]
 
@@ -95,7 +95,7 @@ def _turns() -> int:
         begin = time.perf_counter()
         _code().serve(empty, turns)
         least = min(least, time.perf_counter() - begin)
-    return max(turns, int(PATIENCE / least * turns))
+    return max(turns, int(HELPER_PATIENCE / least * turns))
 
 
 @functools.cache

@@ -13,6 +13,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
@@ -185,8 +186,9 @@ class InterruptKeptBack:
         self._kept: tuple[Any, ...] | None = None
         handler = signal.getsignal(signal.SIGINT)
         if callable(handler) and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, self._keep)
-            self._handler = handler
+            with suppress(ValueError):  # a subinterpreter, which no signal interrupts
+                signal.signal(signal.SIGINT, self._keep)
+                self._handler = handler
 
     def _keep(self, *arguments: Any) -> None:
         self._kept = arguments

@@ -10,19 +10,24 @@ from nlink.backends.llvm.ir import MODULE_BREAK, MODULE_TAIL, Target
 from nlink.backends.llvm.kernel import Compiled
 from nlink.backends.llvm.rolled import emit_rolled
 from nlink.backends.llvm.sincos import large_reduction
+from nlink.backends.llvm.step_calls import emit_stepped
 from nlink.programs.program import Program
 from nlink.programs.rolled_program import RolledProgram
 from nlink.programs.staged import StagedProgram
+from nlink.programs.stepped import SteppedProgram
 from nlink.scalars.graph import uncollected
+
+AnyProgram = Program | StagedProgram | SteppedProgram | RolledProgram
 
 
 @uncollected()
-def module(program: Program | StagedProgram | RolledProgram, target: Target,
+def module(program: AnyProgram, target: Target,
            ) -> tuple[str, int, int, bytes]:
     """The LLVM modules of a program in one text, its operation count, scratch size and data."""
     apart: tuple[str, ...] = ()
-    if isinstance(program, Program | StagedProgram):
-        straight = emit_program(program, target)
+    if not isinstance(program, RolledProgram):
+        straight = emit_stepped(program, target) if isinstance(
+            program, SteppedProgram) else emit_program(program, target)
         body, scratch, vectors = straight.text, straight.scratch, straight.vectors
         apart, data, operations = straight.apart, straight.data, program.operations()
     else:
@@ -40,7 +45,7 @@ def module(program: Program | StagedProgram | RolledProgram, target: Target,
     return MODULE_BREAK.join(modules), operations, scratch, data
 
 
-def compile_program(program: Program | StagedProgram | RolledProgram) -> Compiled:
+def compile_program(program: AnyProgram) -> Compiled:
     """Machine code of a program for the host."""
     from nlink.backends.llvm.host import compile_object, host
 

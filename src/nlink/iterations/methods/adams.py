@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from nlink.iterations.integration import Attempt, Trial
+from nlink.iterations.integration import Attempt, StepCost, Trial
+from nlink.iterations.iteration import Column, Layout, State, equal, kept, total, totals
 from nlink.iterations.projection import restored
 from nlink.iterations.rules import (
     larger,
@@ -28,7 +29,6 @@ from nlink.iterations.rules import (
     smaller,
     tolerance,
 )
-from nlink.iterations.text import Column, State, equal, kept, total, totals
 from nlink.scalars.functions import Scalar, less, less_equal, where
 
 FAILURES = 3
@@ -52,17 +52,14 @@ class Adams:
     """Adams methods of orders from one up to `order`."""
 
     adaptive, interpolates, error_order = True, True, 1
-    canonical, closes, compiles, remembers = False, True, True, True
-    stepwise = solves = False
-    evaluations, stages = 2, 0
-    brief_columns, brief_cells = (), ()
+    needs, cost, decides_modes = frozenset({"history"}), StepCost(2), False
 
     def __init__(self, name: str, order: int) -> None:
         self.name, self.order = name, order
-        self.columns = tuple(f"phi{j}" for j in range(1, order + 2))
+        self.phi = tuple(f"phi{j}" for j in range(1, order + 2))
         self.psi = tuple(f"psi{j}" for j in range(1, order + 1))
-        self.cells = dict.fromkeys(self.psi, 1.0) | {
-            "order": 1.0, "used": 1.0, "alike": 0.0, "size": 0.0, "failures": 0.0, "starting": 1.0}
+        self.layout = Layout(self.phi, dict.fromkeys(self.psi, 1.0) | {
+            "order": 1.0, "used": 1.0, "alike": 0.0, "size": 0.0, "failures": 0.0, "starting": 1.0})
 
     def attempt(self, s: State, trial: Trial, given: Any) -> Attempt:
         h, k, phi = trial.size, s.order, self._differences(s)
@@ -88,7 +85,7 @@ class Adams:
         return Attempt(s, new, given.rates(trial.time, new), error, stages=(step,))
 
     def _differences(self, s: State) -> list[Column]:
-        return [s.k0, *(s[name] for name in self.columns)]
+        return [s.k0, *(s[name] for name in self.phi)]
 
     def _coefficients(self, s: State, h: Scalar) -> AdamsStep:
         """beta_j, and g_j by the recursion of III.5.(5.10), for all orders.
@@ -161,7 +158,7 @@ class Adams:
     def commit(self, s: State, attempt: Attempt, accepted: Any) -> State:
         """New differences up to order k + 1, with the rate of the corrected state."""
         step, d, changes = attempt.stages[0], attempt.rate, {}
-        for j, name in enumerate(("k0", *self.columns)):
+        for j, name in enumerate(("k0", *self.phi)):
             d_now = where(less_equal(float(j), s.used + 1.0), d, 0.0)
             changes[name] = where(accepted, d_now, s[name])
             if j < len(step.beta):
@@ -172,8 +169,8 @@ class Adams:
 
     def forget(self, s: State, jumped: Any) -> State:
         """The memory of a trajectory that has not started."""
-        return s.replace(**{name: where(jumped, 0.0, s[name]) for name in self.columns}, **{
-            name: where(jumped, first, s[name]) for name, first in self.cells.items()})
+        return s.replace(**{name: where(jumped, 0.0, s[name]) for name in self.phi}, **{
+            name: where(jumped, first, s[name]) for name, first in self.layout.cells.items()})
 
     def interpolant(self, s: State, attempt: Attempt, trial: Trial, given: Any) -> State:
         """The same: the differences are the interpolant."""

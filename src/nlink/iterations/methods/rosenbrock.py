@@ -23,11 +23,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from nlink.iterations.integration import Attempt, Trial
+from nlink.iterations.integration import Attempt, StepCost, Trial
+from nlink.iterations.iteration import Column, Layout, State, kept, total
 from nlink.iterations.projection import restored
 from nlink.iterations.rules import mean_root, tolerance
 from nlink.iterations.runge_kutta import StepControl, weighted
-from nlink.iterations.text import Column, State, kept, total
 from nlink.scalars.functions import less, where
 
 Rows = tuple[tuple[float, ...], ...]
@@ -63,13 +63,14 @@ class RosenbrockTableau:
 class Rosenbrock(StepControl):
     """The method of a tableau."""
 
-    adaptive = interpolates = solves = True
-    brief_cells = ("begin", "length")
+    adaptive = interpolates = True
+    needs = frozenset({"derivatives"})
 
     def __init__(self, rosenbrock: RosenbrockTableau) -> None:
         self.name, self.rosenbrock = rosenbrock.name, rosenbrock
-        self.error_order, self.evaluations = rosenbrock.order - 1, len(rosenbrock.C)
-        self.brief_columns = ("base", *(f"H{r}" for r in range(len(rosenbrock.dense) + 1)))
+        self.error_order, self.cost = rosenbrock.order - 1, StepCost(len(rosenbrock.C))
+        self.layout = Layout((), {}, ("base", *(
+            f"H{r}" for r in range(len(rosenbrock.dense) + 1))), ("begin", "length"))
 
     def attempt(self, s: State, trial: Trial, given: Any) -> Attempt:
         h, gamma = trial.size, self.rosenbrock.gamma

@@ -19,18 +19,18 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
-from nlink.iterations.box_problem import CELLS, begin_search, pivot
-from nlink.iterations.integration import Attempt, OneStep, Trial
+from nlink.iterations.box_problem import CELLS, pivot
+from nlink.iterations.integration import Attempt, OneStep, StepCost, Trial
+from nlink.iterations.iteration import Layout, State, equal, kept, total, when
 from nlink.iterations.projection import restored
 from nlink.iterations.rules import not_finite
-from nlink.iterations.text import State, equal, kept, total, when
 from nlink.scalars.functions import less, less_equal, where
 
 
 class SemiImplicitEuler(OneStep):
     """The fixed-step method of first order."""
 
-    name, evaluations, stepwise = "semi_implicit", 2, True
+    name, cost, decides_modes = "semi_implicit", StepCost(2), True
 
     def with_modes(self) -> SemiImplicitEuler:
         """The same for rates that have modes."""
@@ -48,14 +48,14 @@ class SemiImplicitEuler(OneStep):
 class PivotingEuler(SemiImplicitEuler):
     """The same where rates have modes, which are decided in each step."""
 
-    stages, brief_columns = 1, ("new", "rate")
-    cells = MappingProxyType(dict(CELLS))
+    cost, layout = StepCost(2, 1), Layout((), MappingProxyType(dict(CELLS)), ("new", "rate"))
 
     def attempt(self, s: State, trial: Trial, given: Any) -> Attempt:
-        s = begin_search(s, equal(s.pivots, 0.0))
+        first = equal(s.pivots, 0.0)
+        s = s.replace(**{name: where(first, value, s[name]) for name, value in CELLS.items()})
         after = given.advance(s.t, s.y, [trial.size])
         modes = less_equal(given.continuous, given.index)
-        s, y, found = pivot(s, s.y, where(modes, after, s.y), less(-1.0, s.pivots), given)
+        s, y, found = pivot(s, s.y, where(modes, after, s.y), given)
         faster = kept(where(modes, y, after))
         s = s.replace(y=y, sweeps=s.sweeps + 1.0, pivots=where(found, 0.0, s.pivots))
         s = when(found, s, lambda s: self._move(s, faster, trial, given))

@@ -22,7 +22,7 @@ from nlink.spatial import RigidInertia, Transform, Twist
 
 @dataclass(frozen=True, eq=False)
 class DiagonalLinks:
-    """What the operators of [Koz95] are made of."""
+    """The quantities that the operators of [Koz95] are made of."""
 
     parents: tuple[int, ...]
     X: Array

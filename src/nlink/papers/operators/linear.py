@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 if TYPE_CHECKING:
-    from nlink.papers.operators.sweeps import Plan
+    from nlink.papers.operators.operator_sweeps import Plan
 
 Array = np.ndarray
 Sizes = tuple[int, ...]
@@ -76,8 +76,8 @@ class Operator(ABC):
         return inverse(self)
 
     def explain(self) -> Plan:
-        """The sweeps that applying the operator takes; see `nlink.papers.operators.sweeps`."""
-        from nlink.papers.operators.sweeps import explain
+        """The sweeps that applying the operator takes; see `operator_sweeps`."""
+        from nlink.papers.operators.operator_sweeps import explain
 
         return explain(self)
 

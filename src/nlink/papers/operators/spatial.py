@@ -28,13 +28,13 @@ from nlink.papers.operators.origins import Points, SpatialLinks, shift
 class SpatialOperators:
     """phi, Phi, psi, Psi, H, M, P, D, G, L, S, B, E, Delta_phi, Delta_psi, as operators.
 
-    They compose as the report writes them, with `I = 1` the identity of any size, and run as
+    They compose as the report writes them, with the number 1 for the identity, and run as
     the sweeps they denote:
 
     >>> import nlink
     >>> o = nlink.load("planar3").operators([0.1, 0.2, 0.3]).spatial
-    >>> I, H, Psi, L, D = 1, o.H, o.Psi, o.L, o.D
-    >>> inverse = (I - H @ Psi @ L).T @ D.inv @ (I - H @ Psi @ L)
+    >>> H, Psi, L, D = o.H, o.Psi, o.L, o.D
+    >>> inverse = (1 - H @ Psi @ L).T @ D.inv @ (1 - H @ Psi @ L)
     >>> bool(np.allclose(inverse.dense() @ o.mass.dense(), np.eye(3)))
     True
     >>> inverse.explain()
@@ -64,8 +64,11 @@ class SpatialOperators:
     def spatial(self) -> SpatialOperators:
         return self
 
-    I = 1
-    """The identity, of the size of what it is added to."""
+    @cached_property
+    def I(self) -> Operator:  # noqa: E743 - the papers' symbol
+        """The generalized inertia matrix, as of chains of one rate a joint; an identity of any
+        size is the number 1."""
+        return self.mass.renamed("I")
 
     def from_tip(self, x: Any) -> Array:
         """An operator's matrix, or a stacked vector, in the report's order: tip first."""

@@ -1,0 +1,1 @@
+"""Derivatives for users: products, parameters, functions of their own."""

@@ -1,0 +1,1 @@
+"""Identification: from logs of motions to the parameters of a robot."""

@@ -1,0 +1,71 @@
+"""Programs differentiated into programs: products with derivatives, and their matrices.
+
+Rates of an input x are an input dx, weights on a result y an input w_y, gradients by x a result
+g_x, and dy_dx is a matrix. `by` names the inputs that change, all if not given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from nlink.programs.program import Port, Program
+from nlink.programs.tracing import input_nodes
+from nlink.scalars.differentiation import jacobian as matrix
+from nlink.scalars.differentiation import pullback, pushforward
+from nlink.scalars.graph import Graph, Node
+from nlink.scalars.traversal import substitute
+
+
+def jvp(program: Program, by: Sequence[str] | None = None) -> Program:
+    """The rates of results as inputs change."""
+    sources, graph = _by(program, by), _graph(program)
+    rates = tuple(Port(f"d{port.name}", port.shape) for port in sources)
+    moved = dict(zip(_flat(graph, sources), _flat(graph, rates), strict=True))
+    return replace(program, name=f"{program.name}_jvp", inputs=(*program.inputs, *rates),
+                   results=tuple(pushforward(program.results, moved)))
+
+
+def vjp(program: Program, by: Sequence[str] | None = None) -> Program:
+    """The gradient of weighted results."""
+    sources, graph = _by(program, by), _graph(program)
+    weights = tuple(Port(f"w_{port.name}", port.shape) for port in program.outputs)
+    return Program(f"{program.name}_vjp", (*program.inputs, *weights),
+                   tuple(Port(f"g_{port.name}", port.shape) for port in sources),
+                   tuple(pullback(program.results, _flat(graph, weights), _flat(graph, sources))))
+
+
+def jacobian(program: Program, by: Sequence[str] | None = None) -> Program:
+    """A matrix for each result and each input, by columns or rows, as takes fewer operations."""
+    sources, graph = _by(program, by), _graph(program)
+    rows = iter(matrix(program.results, _flat(graph, sources)))
+    outputs, results = [], []
+    for port in program.outputs:
+        own, first = [next(rows) for _ in range(port.size)], 0
+        for source in sources:
+            outputs.append(Port(f"d{port.name}_d{source.name}", (*port.shape, *source.shape)))
+            results += chain(*(row[first:first + source.size] for row in own))
+            first += source.size
+    return Program(f"{program.name}_jacobian", program.inputs, tuple(outputs), tuple(results))
+
+
+def bound(program: Program, values: Mapping[str, float]) -> Program:
+    """The program with numbers for all elements of some inputs."""
+    graph = _graph(program)
+    known = {x.index: graph.const(value) for name, value in values.items()
+             for x in _flat(graph, _by(program, [name]))}
+    return replace(program, results=tuple(substitute(program.results, graph, known)),
+                   inputs=tuple(port for port in program.inputs if port.name not in values))
+
+
+def _by(program: Program, by: Sequence[str] | None) -> tuple[Port, ...]:
+    return tuple(port for port in program.inputs if by is None or port.name in by)
+
+
+def _graph(program: Program) -> Graph:
+    return program.results[0].graph if program.results else Graph()
+
+
+def _flat(graph: Graph, ports: Sequence[Port]) -> list[Node]:
+    return list(chain(*input_nodes(graph, ports)))
