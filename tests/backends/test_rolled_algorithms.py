@@ -22,7 +22,7 @@ from nlink.robot import Robot
 from nlink.testing.mechanisms import random_robot
 
 ENTRIES = [entry for entries in ALGORITHMS.values() for entry in entries.values()]
-DENSE = {"forward_dynamics_derivatives", "regressor"}
+DENSE = {"forward_dynamics_derivatives", "regressor", "momentum_regressor", "energy_regressor"}
 """What takes matrices apart by columns, in all formulations."""
 STRAIGHT = {("forward_dynamics", "composite"), ("inverse_mass_matrix", "denoc")}
 """The formulations that are dense linear algebra, not sweeps."""
