@@ -7,13 +7,14 @@ about. An engine turns the request into a function, which is kept; later calls o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.algorithms.catalogue import INVERTING, Algorithm, rivals
+from nlink.backends.llvm.signature import CompiledFunction, compiled_function
 from nlink.backends.llvm.threads import MAKING
 from nlink.engines.composed import forward_derivatives
 from nlink.engines.engines import ENGINES, Engine, Function, Request, kernel, out_last, prepare
@@ -78,11 +79,12 @@ class Computations:
         return self._compute(name, (*arrays, out), how, f_ext, frame)
 
     def compile(self, name: str, *, algorithm: str | None = None, frame: int | str = -1,
-                f_ext: bool = False) -> Callable[..., Any]:
+                f_ext: bool = False) -> CompiledFunction:
         """The bare kernel of an algorithm, at the lowest cost of a call.
 
         `fn(q, qd, qdd, out)` takes contiguous float64 arrays of exactly these shapes, or
-        arrays with one leading dimension; outputs are written in place.
+        arrays with one leading dimension; outputs are written in place. `fn.address` is the
+        address of the machine code, and `fn.signature` says how to call it without Python.
 
         >>> import nlink, numpy as np
         >>> robot = nlink.load("planar3")
@@ -92,7 +94,8 @@ class Computations:
         >>> out
         array([44.145, 19.62 ,  4.905])
         """
-        return kernel(self.request(name, algorithm=algorithm, frame=frame, wrenches=f_ext)).bare
+        return compiled_function(
+            kernel(self.request(name, algorithm=algorithm, frame=frame, wrenches=f_ext)))
 
     def _compute(self, name: str, arguments: tuple[Any, ...], how: How,
                  f_ext: ArrayLike | None = None,

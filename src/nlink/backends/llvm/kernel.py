@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nlink.backends.llvm import native, team
+from nlink.backends.llvm.signature import Signature
 from nlink.backends.llvm.threads import Trials, checked, cores
 from nlink.backends.llvm.threads import threads as allowed
 from nlink.programs.calling import Flat, call, contiguous_rows, rows_contiguous
@@ -109,7 +110,8 @@ class Kernel:
         self._image: Image = Image(compiled.code)
         self._data = Room(len(compiled.data))
         self._data.bytes[:] = np.frombuffer(compiled.data, np.uint8)
-        self._batch = _BATCH_TYPE(self._image.address(BATCH))
+        self._address = self._image.address(BATCH)
+        self._batch = _BATCH_TYPE(self._address)
         self._share_address = self._image.address(SHARE)
         held = max(1, int(HELD * 1e9 * self.width / max(1, self.operations)))
         self._limits = np.array([held, 2 * held], np.int64)
@@ -117,6 +119,17 @@ class Kernel:
         self._trials = collections.defaultdict[int, Trials](Trials)
         # scratch memory no thread is using: fresh pages cost more than they hold
         self._rooms: list[Room] = []
+
+    @property
+    def address(self) -> int:
+        """The address of the native function for a batch, valid while the kernel exists."""
+        return self._address
+
+    @lazy
+    def signature(self) -> Signature:
+        """How the native function at `address` is called."""
+        return Signature(self.name, self.inputs, self.outputs, self._data.address, self._scratch,
+                         _ALIGNMENT)
 
     def __call__(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
         """Any leading shapes, broadcast against each other; see `calling.call`."""
