@@ -205,8 +205,8 @@ class Factors:
     @classmethod
     def of(cls, S: Dense, invert: Callable[[int, Scalar, Scalar], Scalar] = (
             lambda _k, pivot, _whole: divide(1, pivot))) -> Factors:
-        """`invert(k, pivot, S_kk)` is the inverse of a pivot, or 0 for one that is nothing:
-        leaving out a row that follows from others leaves a solution whenever there is one."""
+        """`invert(k, pivot, S_kk)` is the inverse of a pivot, or 0 to leave its row out. If the
+        equations have a solution, those without redundant rows have the same."""
         M, n, inverses = [row[:] for row in S], len(S), []
         for k in range(n):
             inverse = invert(k, M[k][k], S[k][k])
