@@ -130,8 +130,9 @@ def _control(page: Page, _experiments: _Experiments) -> None:
     loads = np.array([0.0, 0.5, 1.0])
     page.section("A controller, and a load that it does not know of")
     page.text("An arm of three rods is to hold a posture with payloads of 0, 0.5 and 1 kg "
-              "that its controllers do not know about. One call simulates all three. A proportional "
-              "controller acts as a spring and leaves an error; integral action removes it.")
+              "that its controllers do not know about. One call simulates all three. A "
+              "proportional controller acts as a spring and leaves an error; integral action "
+              "removes it.")
     degrees = {}
     for name, controller in (("PD with gravity", PDGravity(arm, goal, kp, kd)),
                              ("PID", PID(arm, goal, kp, ki, kd))):

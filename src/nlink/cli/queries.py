@@ -220,7 +220,8 @@ def count(
 @app.command()
 def symbolic(
     robot: RobotName,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A computation, such as inverse_dynamics.")],
+    name: Annotated[str, typer.Argument(
+        metavar="NAME", help="A computation, such as inverse_dynamics.")],
     names: Annotated[bool, typer.Option("--names", help="Name the robot's parameters.")] = False,
     simplify: Annotated[bool, typer.Option(
         "--simplify", help="Collect into sines and cosines of sums of angles.")] = False,
