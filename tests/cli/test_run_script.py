@@ -26,7 +26,7 @@ def clone(tmp_path):
     """A directory with the script, what it reads, and a call of it that gives its exit status,
     what it said and what Python was asked."""
     if os.name != "posix":
-        pytest.skip("a shell script")
+        pytest.skip("the Python that writes down what it is asked is a shell script")
     for name in ("run", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, tmp_path / name)
     python, asked = tmp_path / "python", tmp_path / "asked"

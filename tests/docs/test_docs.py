@@ -118,7 +118,7 @@ def test_shell_blocks_name_commands_and_options_that_exist(page):
             if words and words[0] == "nlink":
                 expect_options(words[1:])
             elif words and words[0] == "./run":
-                assert f"    {words[1]})" in (ROOT / "run").read_text("utf-8"), line
+                assert f'"{words[1]}": ' in (ROOT / "run").read_text("utf-8"), line
             elif words and words[0] == "python":
                 assert words[1].startswith("-") or (ROOT / words[1]).is_file(), line
             else:
