@@ -27,6 +27,8 @@ _HOMES = {
     "nlink.model.rotations": (
         "exp3", "exp6", "log3", "log6", "matrix_from_quaternion", "matrix_from_rpy",
         "quaternion_from_matrix", "rpy_from_matrix"),
+    "nlink.model.shapes": ("Box", "Capsule", "Sphere"),
+    "nlink.model.world": ("World",),
     "nlink.programs.applying": ("solve",),
     "nlink.engines.complexity": ("count",),
     "nlink.derivatives.differentials": ("hvp", "jvp", "vjp"),
@@ -116,6 +118,10 @@ if TYPE_CHECKING:
     from nlink.model.rotations import matrix_from_rpy as matrix_from_rpy
     from nlink.model.rotations import quaternion_from_matrix as quaternion_from_matrix
     from nlink.model.rotations import rpy_from_matrix as rpy_from_matrix
+    from nlink.model.shapes import Box as Box
+    from nlink.model.shapes import Capsule as Capsule
+    from nlink.model.shapes import Sphere as Sphere
+    from nlink.model.world import World as World
     from nlink.programs.applying import solve as solve
     from nlink.robot import Robot as Robot
     from nlink.robot import load as load

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from nlink.algorithms.closures import (
     ByBody,
-    Contact,
+    HeldClosure,
     contact_of,
     relative_acceleration,
     relative_velocity,
@@ -61,7 +61,7 @@ def _base(mechanism: Unrolled) -> Carried:
                    Twist.zero())
 
 
-def _contacts(mechanism: Unrolled, bodies: Sequence[Carried]) -> list[Contact]:
+def _contacts(mechanism: Unrolled, bodies: Sequence[Carried]) -> list[HeldClosure]:
     found = []
     for closure in mechanism.closures:
         mechanism.mark()
@@ -140,7 +140,7 @@ def closure_forces(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_ex
 
 # which rows are independent, and where loops are closed
 
-def _at(mechanism: Unrolled, q: Column) -> tuple[ClosedSystem, list[Contact]]:
+def _at(mechanism: Unrolled, q: Column) -> tuple[ClosedSystem, list[HeldClosure]]:
     """The system at a configuration, not yet eliminated."""
 
     def outward(joint: MovingJoint, parent: Carried, q):
@@ -170,7 +170,7 @@ def closure_rank(mechanism: Unrolled, q: Column) -> Scalar:
     return rank
 
 
-def _moved(mechanism: Unrolled, q: Column, qd: Column) -> tuple[list[Contact], ByBody]:
+def _moved(mechanism: Unrolled, q: Column, qd: Column) -> tuple[list[HeldClosure], ByBody]:
     """The loops in a state, and the twists of all bodies."""
 
     def outward(joint: MovingJoint, parent: Carried, q, qd):
@@ -223,7 +223,7 @@ def _length(mechanism: Unrolled, change: Column) -> Scalar:
     return largest(found)
 
 
-def _opening(held: Sequence[Contact]) -> Scalar:
+def _opening(held: Sequence[HeldClosure]) -> Scalar:
     """How far loops are open, over a radian or their size, if by more than `ASKEW`."""
     most = largest(x * (1 / size) for contact in held for x, size in zip(
         contact.error(), contact.closure.scales, strict=True))

@@ -24,7 +24,7 @@ Ends = Sequence[tuple[tuple[int, Wrench], ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Contact:
+class HeldClosure:
     """A closure in one configuration, in the axes of the body that carries frame b.
 
     `turn` takes vectors of body a there, `r` leads from b's origin to a's, `C` are the axes E
@@ -70,7 +70,7 @@ def _product(A: Matrix, B: Matrix) -> Matrix:
     return Matrix(A @ B.x, A @ B.y, A @ B.z)
 
 
-def contacts(mechanism: ClosedDriver, places: Column, *, author: bool = False) -> list[Contact]:
+def contacts(mechanism: ClosedDriver, places: Column, *, author: bool = False) -> list[HeldClosure]:
     """Every closure, for bodies in these places; its axes E are the author's frame b, or, where
     rows come in whole triples, those that cost least."""
     return [contact_of(closure, at(places, mechanism, closure.a),
@@ -78,7 +78,7 @@ def contacts(mechanism: ClosedDriver, places: Column, *, author: bool = False) -
             for closure in mechanism.closures]
 
 
-def contact_of(closure: Closure, one: Place, other: Place, *, author: bool = False) -> Contact:
+def contact_of(closure: Closure, one: Place, other: Place, *, author: bool = False) -> HeldClosure:
     """A closure whose bodies a and b are in some places; see `contacts`."""
     a, b, back = closure.a, closure.b, other.R.T
     plain = closure.constraint.isotropic and not author
@@ -86,8 +86,8 @@ def contact_of(closure: Closure, one: Place, other: Place, *, author: bool = Fal
     r = back @ (one.p - other.p) + turn @ a.p - b.p
     R = _product(turn, a.R)
     if plain:
-        return Contact(closure, turn, r, Matrix.identity(), _product(R, b.R.T), r)
-    return Contact(closure, turn, r, b.R, _product(b.R.T, R), b.R.T @ r)
+        return HeldClosure(closure, turn, r, Matrix.identity(), _product(R, b.R.T), r)
+    return HeldClosure(closure, turn, r, b.R, _product(b.R.T, R), b.R.T @ r)
 
 
 def closure_error(mechanism: ClosedDriver, q: Column, *, author: bool = False) -> list[Scalar]:
@@ -106,13 +106,13 @@ def closure_velocity(mechanism: ClosedDriver, q: Column, qd: Column, *, author: 
     return opening
 
 
-def relative_velocity(contact: Contact, moving: ByBody) -> list[Scalar]:
+def relative_velocity(contact: HeldClosure, moving: ByBody) -> list[Scalar]:
     """Q (w, v), row by row."""
     twist = _relative_twist(contact, moving)
     return [twist.dot(row) for row in contact.rows]
 
 
-def _relative_twist(contact: Contact, moving: ByBody) -> Twist:
+def _relative_twist(contact: HeldClosure, moving: ByBody) -> Twist:
     """(w, v) of frame a seen from b, in the axes of b's body; `moving` has the base too."""
     a, b = contact.closure.a, contact.closure.b
     one, other = moving[a.body], moving[b.body]
@@ -121,7 +121,7 @@ def _relative_twist(contact: Contact, moving: ByBody) -> Twist:
                  v - other.linear - other.angular.cross(b.p + contact.arm))
 
 
-def relative_acceleration(contact: Contact, motions: ByBody, gained: ByBody, moving: ByBody,
+def relative_acceleration(contact: HeldClosure, motions: ByBody, gained: ByBody, moving: ByBody,
                           ) -> list[Scalar]:
     """d/dt (Q (w, v)), row by row; `motions` with qdd = 0, to which `gained` is added.
 

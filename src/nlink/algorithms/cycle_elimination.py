@@ -35,7 +35,7 @@ from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
 
 from nlink.algorithms.closures import (
-    Contact,
+    HeldClosure,
 )
 from nlink.algorithms.sweep import Column, Unrolled
 from nlink.model.constraints import ANGLE_TOLERANCE, UNITS, X, Y
@@ -131,7 +131,7 @@ def joint_edge(joint: MovingJoint, X: Transform, q: Coordinates, size: float) ->
     return Edge(None, X, joint.subspace(q), joint.armature, held, soft, size=size)
 
 
-def loop_edge(contact: Contact, *, cut: bool) -> Edge:
+def loop_edge(contact: HeldClosure, *, cut: bool) -> Edge:
     closure, turn, C, columns = contact.closure, contact.turn, contact.C, ()
     rows, S = closure.constraint.rows(contact.R), ()
     if not cut:
@@ -222,7 +222,7 @@ class ClosedSystem:
 
     @classmethod
     def of(cls, mechanism: Unrolled, q: Column, transforms: Column,
-           held: Sequence[Contact], *, early: bool = False, closeness: float = 0.0,
+           held: Sequence[HeldClosure], *, early: bool = False, closeness: float = 0.0,
            ) -> ClosedSystem:
         plan = plan_of(mechanism.mechanism, early=early)
         size = min((c.size for c in mechanism.closures), default=1.0)

@@ -151,6 +151,7 @@ class Unrolled:
         self.gravity = mechanism.gravity
         self.base = mechanism.base
         self.closures = mechanism.closures
+        self.contacts = mechanism.contacts
 
     def each(self, step: Callable[..., Any], *columns: Column) -> Column:
         results = PerJoint()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,8 @@ from nlink.model.coordinates import LimitArrays
 from nlink.model.description import Joint
 from nlink.model.editing import PerJoint
 from nlink.model.pose import Pose
+from nlink.model.touching import ShapesByLink, with_contacts
+from nlink.model.world import World
 from nlink.scalars.arrays import single
 from nlink.scalars.lazy import lazy
 
@@ -141,6 +143,21 @@ class Editable(Computations):
         """
         x, y, z = single("gravity", gravity, (3,)).tolist()
         return type(self)(editing.edited(self.description, gravity=(x, y, z)))
+
+    def with_contacts(self, shapes: ShapesByLink | None = None, world: World | None = None, *,
+                      collisions: Literal["file"] | None = None) -> Self:
+        """The same mechanism with shapes of its links that touch a world.
+
+        `shapes` are shapes, or lists of them, by the names of links or frames;
+        `collisions="file"` takes those of the robot's file, too. `world` is the ground z = 0 if not
+        given. What touches has forces in `nlink.simulate(..., contact="rigid")`.
+
+        >>> import nlink
+        >>> robot = nlink.load("planar3").with_contacts({"link3": nlink.Sphere(0.1)})
+        >>> [contact.name for contact in robot.mechanism.contacts]
+        ['link3']
+        """
+        return type(self)(with_contacts(self.description, shapes, world, collisions))
 
     def with_base(self, pose: Pose | ArrayLike | None = None, *,
                   floating: bool | None = None) -> Self:

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nlink.model.candidates import contacts_of
 from nlink.model.constraints import ANGLE_TOLERANCE
+from nlink.model.coordinates import frame_place
 from nlink.model.description import Description, Frame, Link, Loop
 from nlink.model.joints import Fixed, JointType
 from nlink.model.mechanism import NO_TURN, Attachment, Closure, Mechanism, MovingJoint
@@ -77,6 +79,13 @@ def canonical(description: Description) -> Mechanism:
             excess=(joint.friction.excess,) * nv,
             falloff=(joint.friction.falloff,) * nv,
         ))
+
+    def attached(name: str, pose: Pose) -> Attachment:
+        link, place = frame_place(description, name)
+        number, there = places[link]
+        pose = there @ place @ pose
+        return _attachment(number, pose.seen_from(bodies[number].slide) if number else stand @ pose)
+
     return Mechanism(
         joints=tuple(joints),
         parents=tuple(body.parent for body in bodies[1:]),
@@ -84,6 +93,7 @@ def canonical(description: Description) -> Mechanism:
         base=_attachment(0, base),
         links=tuple(_attachment(k, pose.seen_from(bodies[k].slide)) for k, pose in places),
         closures=tuple(_closure(bodies, places, max(sizes), loop) for loop in description.loops),
+        contacts=contacts_of(description.collisions, description.world, attached),
     )
 
 

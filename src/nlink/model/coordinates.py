@@ -14,6 +14,7 @@ import numpy as np
 from nlink.model.description import Description, Joint
 from nlink.model.joints import JointType
 from nlink.model.names import did_you_mean, first_few
+from nlink.model.pose import Pose
 
 Array = np.ndarray
 
@@ -131,3 +132,11 @@ def link_number(description: Description, link: int | str) -> int:
     except (IndexError, TypeError):
         raise ValueError(f"link: {link!r}, expected a name or an index from {-len(names)} to "
                          f"{len(names) - 1}") from None
+
+
+def frame_place(description: Description, frame: int | str) -> tuple[int, Pose]:
+    """The link that a frame is fixed in, 0 being the base, and the frame's pose in it."""
+    named = {each.name: (each.link, each.pose) for each in description.frames}
+    if isinstance(frame, str) and frame in named:
+        return named[frame]
+    return link_number(description, frame), Pose()

@@ -13,9 +13,10 @@ from nlink.model.actuators import Actuator, Motor
 from nlink.model.constraints import Constraint
 from nlink.model.joints import Fixed, Free, JointType, Revolute
 from nlink.model.mimics import Mimic, leads
-from nlink.model.names import base_name, first_few, visible
+from nlink.model.names import base_name, did_you_mean, first_few, visible
 from nlink.model.pose import Mount, Placement, Pose
 from nlink.model.visuals import Visual
+from nlink.model.world import Collision, World
 from nlink.scalars.arrays import single
 from nlink.scalars.misuse import tell
 
@@ -187,6 +188,10 @@ class Description:
     """What links look like; mechanisms that differ in nothing else are equal."""
     actuators: tuple[Actuator, ...] = field(default=(), compare=False)
     """What turns commands into joint forces, as an MJCF file has it: data beside the mechanism."""
+    collisions: tuple[Collision, ...] = field(default=(), compare=False, repr=False)
+    """The shapes of links that touch others where there is a world."""
+    world: World | None = None
+    """What stands still around the mechanism; without it, nothing touches."""
 
     def __post_init__(self) -> None:
         if self.physical not in ("warn", "error", "ignore"):
@@ -209,6 +214,11 @@ class Description:
             single("home", self.home, (sum(joint.type.nq for joint in self.joints),))
         for link in self.links:
             _check_link(link)
+        for collision in self.collisions:
+            if collision.link not in self._names and collision.link != self.base:
+                known = [*self._names, self.base]
+                raise ValueError(f"contacts: link {collision.link!r}, expected one of "
+                                 f"{first_few(known, 40)}{did_you_mean(collision.link, known)}")
         if self.physical != "ignore":
             self._check_physics()
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from nlink.model.actuators import Motor
 from nlink.model.canonical import align
-from nlink.model.coordinates import joint_number, joint_slices, link_number
+from nlink.model.coordinates import frame_place, joint_number, joint_slices, link_number
 from nlink.model.description import (
     Description,
     Frame,
@@ -30,20 +30,13 @@ from nlink.model.joints import Fixed, Free, JointType, Prismatic, Revolute
 from nlink.model.mimics import leads
 from nlink.model.names import first_few
 from nlink.model.pose import DH, Mount, Placement, Pose
+from nlink.model.world import Collision
 from nlink.scalars.arrays import single
 from nlink.spatial import Matrix, Rotation, Vector
 
 UPRIGHT = (0.0, 0.0, 1.0)
 PerJoint = float | Sequence[float] | Mapping[str, float]
 """A number for all joints, one for each that moves, or numbers by the names of joints."""
-
-
-def frame_place(description: Description, frame: int | str) -> tuple[int, Pose]:
-    """The link that a frame is fixed in, 0 being the base, and the frame's pose in it."""
-    named = {each.name: (each.link, each.pose) for each in description.frames}
-    if isinstance(frame, str) and frame in named:
-        return named[frame]
-    return link_number(description, frame), Pose()
 
 
 def combined(link: Link, mass: float, com: np.ndarray, inertia: np.ndarray) -> Link:
@@ -145,8 +138,16 @@ def moved_base(description: Description, pose: Pose) -> Description:
     joints = {k: replace(joint, placement=Mount(pose @ joint.placement.before,
                                                 joint.placement.after))
               for k, joint in enumerate(description.joints) if joint.parent == 0}
+
+    def shifted(collision: Collision) -> Collision:
+        if collision.link != description.base:
+            return collision
+        shape = replace(collision.shape, pose=pose @ collision.shape.pose)
+        return replace(collision, shape=shape)
+
     return _with_joints(
         description, joints, frames=tuple(map(moved, description.frames)),
+        collisions=tuple(map(shifted, description.collisions)),
         loops=tuple(replace(loop, of=moved(loop.of), on=moved(loop.on))
                     for loop in description.loops))
 
@@ -348,8 +349,11 @@ def sub(description: Description, start: int | str, end: int | str | None, stand
     def moved(frame: Frame) -> Frame:
         return replace(frame, link=numbers[frame.link])
 
+    touching = [x for x in description.collisions
+                if frame_place(description, x.link)[0] in numbers]
     return edited(
         description, links=tuple(description.links[k - 1] for k in kept), joints=tuple(joints),
+        collisions=tuple(touching),
         frames=tuple(moved(f) for f in description.frames if f.link in numbers),
         loops=tuple(replace(loop, of=moved(loop.of), on=moved(loop.on)) for loop in loops),
         home=tuple(home), report=tuple(report))

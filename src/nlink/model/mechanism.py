@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nlink.model.constraints import Constraint
+from nlink.model.contacts import Contact
 from nlink.model.joints import Coordinates, JointType
 from nlink.model.spaces import Product, Space
 from nlink.scalars.functions import Scalar, exp, literal, sign
@@ -152,7 +153,7 @@ class Mechanism:
 
     `gravity` is in the base frame of this structure, which `base` places in the world.
     `links` are the author's link frames, the base first. `closures` hold bodies of the tree
-    together.
+    together. `contacts` are pairs of features that may touch.
     """
 
     joints: tuple[MovingJoint, ...]
@@ -161,6 +162,7 @@ class Mechanism:
     base: Attachment
     links: tuple[Attachment, ...]
     closures: tuple[Closure, ...] = ()
+    contacts: tuple[Contact, ...] = ()
 
     @lazy
     def space(self) -> Space:

@@ -1,0 +1,117 @@
+"""Shapes that touch: candidates, gaps, normals and points against independent computations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nlink
+from nlink.algorithms.contact_points import Touch, contact_points
+from nlink.algorithms.kinematics import forward_kinematics, twists
+from nlink.algorithms.sweep import Unrolled
+from nlink.testing import random_robot as random_mechanism
+from nlink.testing.mechanisms import EVERY
+
+
+def touches(robot: nlink.Robot, q) -> list[Touch]:
+    driver = Unrolled(robot.mechanism)
+    places = forward_kinematics(driver, robot.mechanism.split(q, "nq"), robot.mechanism.base.p)
+    return contact_points(driver, places, robot.mechanism.base.p)
+
+
+def numbers(v) -> np.ndarray:
+    return np.array([float(x) for x in v.components])
+
+
+def skewed(rng) -> nlink.Pose:
+    R = nlink.exp3(rng.normal(size=3))
+    return nlink.Pose.of(R, rng.normal(size=3))
+
+
+@pytest.fixture(params=range(6))
+def rng(request) -> np.random.Generator:
+    return np.random.default_rng(request.param)
+
+
+def random_robot(rng, bodies: int) -> nlink.Robot:
+    """Joints of every kind, on a base that stands anywhere; its last link moves."""
+    robot = random_mechanism(int(rng.integers(1000)), bodies, types=EVERY, fixed=False)
+    return robot.with_base(skewed(rng))
+
+
+def test_a_ball_touches_planes_where_it_is_lowest(rng):
+    """On a link of a random mechanism, whose base stands anywhere: by the pose of the link."""
+    robot = random_robot(rng, 5)
+    place = skewed(rng)
+    normal, offset, radius = rng.normal(size=3), 0.3, 0.2
+    link = robot.links[-1].name
+    robot = robot.with_contacts({link: nlink.Sphere(radius, pose=place)},
+                                nlink.World(planes=[(normal, offset), ((0, 0, 1), 0)]))
+    q, _ = robot.random_state(rng)
+    n = normal / np.linalg.norm(normal)
+    centre = (robot.pose(q, link) @ place.matrix)[:3, 3]
+    touch, ground = touches(robot, q)
+    assert touch.gap == pytest.approx(n @ centre - offset / np.linalg.norm(normal) - radius)
+    assert ground.gap == pytest.approx(centre[2] - radius)
+    assert numbers(touch.normal) == pytest.approx(n)
+    assert numbers(touch.point) == pytest.approx(centre - radius * n)
+    frame = np.array([numbers(t) for t in (*touch.tangents, touch.normal)])
+    assert frame @ frame.T == pytest.approx(np.eye(3))
+    assert np.linalg.det(frame) == pytest.approx(1)
+
+
+def test_wrenches_of_a_contact_are_its_jacobian(rng):
+    """Their power is the force times the velocity of the body's point, by nlink's Jacobian."""
+    robot = random_robot(rng, 6)
+    link = robot.links[-1].name
+    robot = robot.with_contacts({link: nlink.Sphere(0.2, pose=skewed(rng))})
+    q, qd = robot.random_state(rng)
+    touch, = touches(robot, q)
+    place = robot.pose(q, link)
+    w, v = np.split(robot.jacobian(q, link) @ qd, 2)
+    moving = v + np.cross(w, numbers(touch.point) - place[:3, 3])
+    rows = touch.on_bodies()
+    driver = Unrolled(robot.mechanism)
+    speeds = twists(driver, robot.mechanism.split(q, "nq"), robot.mechanism.split(qd, "nv"))
+    for row, direction in zip(rows, (touch.normal, *touch.tangents), strict=True):
+        (body, wrench), = row
+        assert float(speeds[body].dot(wrench)) == pytest.approx(moving @ numbers(direction))
+
+
+def test_without_a_world_nothing_touches():
+    assert nlink.load("planar3").mechanism.contacts == ()
+
+
+def test_own_friction_goes_before_the_worlds():
+    world = nlink.World(friction=0.5, restitution=0.1)
+    robot = nlink.load("planar3").with_contacts(
+        {"link2": nlink.Sphere(0.1), "link3": [nlink.Sphere(0.1, friction=0.9),
+                                              nlink.Sphere(0.1, restitution=0.3)]}, world)
+    assert [(c.name, c.friction, c.restitution) for c in robot.mechanism.contacts] == [
+        ("link2", 0.5, 0.1), ("link3", 0.9, 0.1), ("link3_2", 0.5, 0.3)]
+
+
+@pytest.mark.parametrize(("make", "message"), [
+    (lambda r: nlink.Sphere(0.0), "sphere: radius 0.0, expected a finite number > 0"),
+    (lambda r: nlink.Capsule(0.1, -1), "capsule: length -1, expected a finite number > 0"),
+    (lambda r: nlink.Box((1, 2)), r"box: edges: shape \(2,\), expected \(3,\)"),
+    (lambda r: nlink.Sphere(0.1, friction=-1), "sphere: friction -1, expected a finite number"),
+    (lambda r: nlink.Sphere(0.1, restitution=2), "sphere: restitution 2, expected a number from"),
+    (lambda r: nlink.Sphere(0.1, pose=np.eye(4)), "sphere: pose is a ndarray, expected a nlink"),
+    (lambda r: nlink.World(friction=-1), "world: friction -1, expected a finite number >= 0"),
+    (lambda r: nlink.World(friction=None), "world: friction None, expected a number"),
+    (lambda r: nlink.World(planes=[1]), r"world: plane 0: 1, expected \(normal, offset\)"),
+    (lambda r: nlink.World(planes=[((0, 0, 0), 1)]), "world: plane 0: normal .* not zero"),
+    (lambda r: nlink.World(planes=3), "world: planes is a int, expected a list"),
+    (lambda r: r.with_contacts(), "shapes: none, expected shapes by the names of links"),
+    (lambda r: r.with_contacts(collisions="file"), "collisions: 'file', but planar3 has no shap"),
+    (lambda r: r.with_contacts(collisions="fil"), "collisions: 'fil', expected 'file' or None"),
+    (lambda r: r.with_contacts([1]), "shapes: a list, expected shapes by the names of links"),
+    (lambda r: r.with_contacts({"link1": [3]}), "shapes: of 'link1', a int, expected a shape"),
+    (lambda r: r.with_contacts({"link4": nlink.Sphere(1)}),
+     "contacts: link 'link4', expected one of .*; did you mean 'link3'"),
+    (lambda r: r.with_contacts({"link1": nlink.Sphere(1)}, 3), "world: a int, expected a nlink.W"),
+])
+def test_what_is_refused_is_named(make, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make(nlink.load("planar3"))
