@@ -214,6 +214,8 @@ def bench(
     kinematics: Annotated[bool, typer.Option(
         "--ik", help="Time inverse kinematics instead, beside Pinocchio and Robotics Toolbox.")]
     = False,
+    loops: Annotated[bool, typer.Option(
+        "--loops", help="Time ladders and nets of loops instead, beside Pinocchio.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Time nlink beside Pinocchio and MuJoCo on the same states.
@@ -233,6 +235,9 @@ def bench(
         return
     if kinematics:
         printing.run_ik_bench(robots, as_json=as_json)
+        return
+    if loops:
+        printing.run_loops_bench(robots, seconds, as_json=as_json)
         return
     with terminal.console(stderr=True).status("measuring") as status:
         result = measure.run_bench(

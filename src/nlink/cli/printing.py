@@ -303,6 +303,23 @@ def run_ik_bench(robots: Sequence[str] | None, *, as_json: bool) -> None:
         console().print(f"not installed: {', '.join(result.missing)}")
 
 
+def run_loops_bench(robots: Sequence[str] | None, seconds: float, *, as_json: bool) -> None:
+    """Measure mechanisms with many loops and print the table."""
+    from nlink.bench import loops_bench as measure
+
+    with console(stderr=True).status("measuring") as status:
+        result = measure.run_loops_bench(
+            tuple(robots or ()), seconds=seconds,
+            progress=lambda what: status.update(label(f"measuring {what}")))
+    if as_json:
+        print(result.to_json())
+        return
+    table = grid(*measure.HEADINGS, text=("mechanism",))
+    for row in measure.rows(result):
+        table.add_row(*row)
+    console().print(table)
+
+
 def print_all_tables() -> None:
     """The papers' complexity tables, ours beside theirs."""
     from nlink.papers import formulations, koz_tables

@@ -73,10 +73,10 @@ def net(rows: int, columns: int) -> Description:
     links, joints, loops = [], [], []
 
     def number(r: int, c: int) -> int:
-        return 1 + r * columns + c
+        return 1 + c * rows + r  # depth first, as Pinocchio wants it
 
-    for r in range(rows):
-        for c in range(columns):
+    for c in range(columns):
+        for r in range(rows):
             x = 0.03 * ((3 * r + 5 * c) % 7)  # no two neighbours are alike
             inertia = ((0.03 + x, 0.0, 0.0), (0.0, 0.04, 0.0), (0.0, 0.0, 0.05 + x))
             links.append(Link(f"body{r}.{c}", 1.0 + x, (0.5, -0.5, 0.1 - x), inertia))

@@ -1,0 +1,30 @@
+"""Many loops beside Pinocchio: times, and errors that are what they say."""
+
+from __future__ import annotations
+
+import pytest
+
+from nlink.bench.loops_bench import HEADINGS, LoopsBench, LoopsLine, rows, run_loops_bench
+
+
+@pytest.mark.slow
+def test_a_ladder_and_a_net_are_right_beside_pinocchio():
+    bench = run_loops_bench(("ladder 2", "net 4x4"), seconds=0.01)
+    for line in bench.lines:
+        assert line.error < 1e-10
+        assert line.lcaba > 0
+        assert line.lcaba_error < 1e-2
+        assert line.first_call > 0
+
+
+def test_a_line_without_peers_has_empty_cells():
+    (row,) = rows(LoopsBench("", {}, [], [LoopsLine("walker 2", 4, 1.5, 2**27, 4e-7)]))
+    assert dict(zip(HEADINGS[:5], row, strict=False)) == {
+        "mechanism": "walker 2", "loops": "4", "first call": "1.50 s", "memory": "128 MB",
+        "a state": "400 ns"}
+    assert set(row[5:]) == {""}
+
+
+def test_unknown_mechanisms_are_refused():
+    with pytest.raises(ValueError, match="robots: 'puma560', expected some of ladder 2,"):
+        run_loops_bench(("puma560",))
