@@ -47,7 +47,7 @@ MAY_IMPORT = {
                       "model programs reports robot scalars simulation spatial viewer",
     "testing": "algorithms engines formats model programs robot scalars",
     "bench": "backends engines formats kinematics model papers programs reports robot scalars "
-             "simulation viewer",
+             "simulation testing viewer",
     "studies": "backends formats iterations model programs reports robot simulation storage",
     "sweeps": "studies",
     "cli": "algorithms backends bench engines formats identification model papers reports robot "
