@@ -68,6 +68,12 @@ class LookupTable:
     def llvm(self, block: Any, x: str) -> str:
         return block.look_up(self, x)
 
+    def wasm(self, address: int) -> str:
+        """Words of WebAssembly, the values being at an address in memory."""
+        last = len(self.values) - 1
+        return (f"{{0}} {{0}} f64.const 0 f64.max f64.const {last} f64.min i32.trunc_sat_f64_s "
+                f"i32.const 3 i32.shl f64.load {address} {{0}} {{0}} f64.ne select")
+
     @property
     def c_helper(self) -> str:
         values = ", ".join(map(c_number, self.values.tolist()))

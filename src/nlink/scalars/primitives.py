@@ -52,6 +52,11 @@ class Primitive:
     """An expression of C99 with a place for each argument."""
     c_helper: str = ""
     """The definition of the C function it calls, if math.h has none."""
+    wasm: str = ""
+    """Words of WebAssembly with a place for each argument; without them the module gets a function
+    from the text in `nlink.scalars.elementary`."""
+    wasm_helper: str = ""
+    """The body of the function that these words call; its one local is an i64."""
     sympy: Callable[..., Any]
     """(sympy, *arguments) to an expression."""
     operator: Callable[..., Any] | None = None
@@ -171,6 +176,7 @@ def _extreme(name: str, short: str, better: Callable[..., Any], ufunc: np.ufunc,
         arrays=lambda a, b: np.where(np.not_equal(a, a) | ufunc(a, b), a, b)[()],
         llvm=lambda block, a, b: block.select(
             block.compare("uno", a, a), a, block.select(block.compare(condition, a, b), a, b)),
+        wasm=f"{{0}} {{1}} {{0}} {{1}} f64.{condition[1:]} {{0}} {{0}} f64.ne i32.or select",
         c=f"nlink_{name}({{}}, {{}})",
         c_helper=f"static double nlink_{name}(double a, double b)\n{{\n"
                  f"    return a != a || a {sign} b ? a : b;\n}}\n",
@@ -255,19 +261,21 @@ def _from_float_bits_sympy(sp: Any, y: Any) -> Any:
 
 
 PRIMITIVES: dict[str, Primitive] = {row.name: row for row in (
-    _arithmetic("add", 2, operator.add, commutes=True, counts="add", c="{} + {}",
+    _arithmetic("add", 2, operator.add, commutes=True, counts="add",
+                wasm="{} {} f64.add", c="{} + {}",
                 partials=lambda a, b, _: (1.0, 1.0),
                 llvm=lambda block, a, b: block.add(a, b)),
-    _arithmetic("sub", 2, operator.sub, counts="add", c="{} - {}",
+    _arithmetic("sub", 2, operator.sub, counts="add", wasm="{} {} f64.sub", c="{} - {}",
                 partials=lambda a, b, _: (1.0, -1.0),
                 llvm=lambda block, a, b: block.sub(a, b)),
-    _arithmetic("mul", 2, operator.mul, commutes=True, counts="mul", c="{} * {}",
+    _arithmetic("mul", 2, operator.mul, commutes=True, counts="mul",
+                wasm="{} {} f64.mul", c="{} * {}",
                 partials=lambda a, b, _: (b, a),
                 llvm=lambda block, a, b: block.mul(a, b)),
-    _arithmetic("div", 2, divide, counts="div", c="{} / {}",
+    _arithmetic("div", 2, divide, counts="div", wasm="{} {} f64.div", c="{} / {}",
                 partials=lambda a, b, y: (divide(1.0, b), -divide(y, b)),
                 llvm=lambda block, a, b: block.binary("fdiv", a, b)),
-    _arithmetic("neg", 1, operator.neg, c="-{}",
+    _arithmetic("neg", 1, operator.neg, wasm="{} f64.neg", c="-{}",
                 partials=lambda a, _: (-1.0,),
                 llvm=lambda block, a: block.neg(a)),
     Primitive(name="sin", arity=1, floats=_total(math.sin, np.sin), arrays=np.sin, counts="trig",
@@ -278,21 +286,23 @@ PRIMITIVES: dict[str, Primitive] = {row.name: row for row in (
               llvm=lambda block, x: block.cos(x), c="cos({})", sympy=lambda sp, x: sp.cos(x)),
     Primitive(name="sqrt", arity=1, floats=_total(math.sqrt, np.sqrt), arrays=np.sqrt,
               counts="sqrt", partials=lambda x, y: (divide(0.5, y),),
-              llvm=lambda block, x: block.intrinsic("sqrt", x), c="sqrt({})",
+              llvm=lambda block, x: block.intrinsic("sqrt", x), wasm="{} f64.sqrt", c="sqrt({})",
               sympy=lambda sp, x: sp.sqrt(x)),
     Primitive(name="sign", arity=1, floats=lambda x: 1.0 if x > 0 else -1.0 if x < 0 else x,
               arrays=lambda x: np.sign(np.real(x)), counts="sign", llvm=_sign_llvm,
+              wasm="f64.const 1 f64.const -1 {0} {0} f64.const 0 f64.lt select "
+                   "{0} f64.const 0 f64.gt select",
               c="nlink_sign({})",
               c_helper="static double nlink_sign(double x)\n{\n"
                        "    return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x;\n}\n",
               sympy=lambda sp, x: sp.sign(x)),
     Primitive(name="abs", arity=1, floats=abs, arrays=np.abs, counts="compare",
               partials=lambda x, _: (on("sign", x),),
-              llvm=lambda block, x: block.intrinsic("fabs", x), c="fabs({})",
+              llvm=lambda block, x: block.intrinsic("fabs", x), wasm="{} f64.abs", c="fabs({})",
               sympy=lambda sp, x: sp.Abs(x)),
     Primitive(name="floor", arity=1, floats=lambda x: float(np.floor(x)), arrays=np.floor,
               counts="compare", llvm=lambda block, x: block.intrinsic("floor", x),
-              c="floor({})", sympy=lambda sp, x: sp.floor(x)),
+              wasm="{} f64.floor", c="floor({})", sympy=lambda sp, x: sp.floor(x)),
     _library("exp", 1, np.exp, partials=lambda x, y: (y,), sympy=lambda sp, x: sp.exp(x)),
     _library("log", 1, np.log, partials=lambda x, _: (divide(1.0, x),),
              sympy=lambda sp, x: sp.log(x)),
@@ -308,31 +318,39 @@ PRIMITIVES: dict[str, Primitive] = {row.name: row for row in (
     _extreme("maximum", "Max", operator.gt, np.greater, "ogt", ">"),
     Primitive(name="less", arity=2, is_truth=True, floats=lambda a, b: _truth(a < b),
               arrays=np.less, counts="compare",
-              llvm=lambda block, a, b: block.compare("olt", a, b), c="{} < {}",
+              llvm=lambda block, a, b: block.compare("olt", a, b), wasm="{} {} f64.lt", c="{} < {}",
               sympy=lambda sp, a, b: sp.StrictLessThan(a, b)),
     Primitive(name="less_equal", arity=2, is_truth=True, floats=lambda a, b: _truth(a <= b),
               arrays=np.less_equal, counts="compare",
-              llvm=lambda block, a, b: block.compare("ole", a, b), c="{} <= {}",
+              llvm=lambda block, a, b: block.compare("ole", a, b),
+              wasm="{} {} f64.le", c="{} <= {}",
               sympy=lambda sp, a, b: sp.LessThan(a, b)),
     Primitive(name="where", arity=3, truths=1, floats=_choose, arrays=_choose_arrays,
               partials=lambda c, a, b, _: (on("where", c, 1.0, 0.0), on("where", c, 0.0, 1.0)),
               counts="compare", llvm=lambda block, c, a, b: block.select(c, a, b),
-              c="{} ? {} : {}", sympy=lambda sp, c, a, b: sp.Piecewise((a, c), (b, True))),
+              wasm="{1} {2} {0} select", c="{} ? {} : {}",
+              sympy=lambda sp, c, a, b: sp.Piecewise((a, c), (b, True))),
     _arithmetic("logical_and", 2, operator.and_, commutes=True, truths=2, is_truth=True,
-                llvm=lambda block, a, b: block.logic("and", a, b), c="{} && {}"),
+                llvm=lambda block, a, b: block.logic("and", a, b),
+                wasm="{} {} i32.and", c="{} && {}"),
     _arithmetic("logical_or", 2, operator.or_, commutes=True, truths=2, is_truth=True,
-                llvm=lambda block, a, b: block.logic("or", a, b), c="{} || {}"),
+                llvm=lambda block, a, b: block.logic("or", a, b),
+                wasm="{} {} i32.or", c="{} || {}"),
     _arithmetic("logical_not", 1, operator.invert, truths=1, is_truth=True,
-                llvm=lambda block, a: block.logic("xor", a, block.splat("i1", "true")), c="!{}"),
+                llvm=lambda block, a: block.logic("xor", a, block.splat("i1", "true")),
+                wasm="{} i32.eqz", c="!{}"),
     Primitive(name="true", arity=0, is_truth=True, floats=lambda: np.True_,
-              arrays=lambda: np.True_, llvm=lambda block: block.splat("i1", "true"), c="1",
+              arrays=lambda: np.True_, llvm=lambda block: block.splat("i1", "true"),
+              wasm="i32.const 1", c="1",
               sympy=lambda sp: sp.true),
     Primitive(name="false", arity=0, is_truth=True, floats=lambda: np.False_,
-              arrays=lambda: np.False_, llvm=lambda block: block.splat("i1", "false"), c="0",
+              arrays=lambda: np.False_, llvm=lambda block: block.splat("i1", "false"),
+              wasm="i32.const 0", c="0",
               sympy=lambda sp: sp.false),
     Primitive(name="float_bits", arity=1, floats=_float_bits, arrays=_float_bits_arrays,
               partials=lambda x, y: (divide(BINADE, _binade(y)),), counts="compare",
               llvm=_float_bits_llvm, c="nlink_float_bits({})",
+              wasm="{0} {0} i64.reinterpret_f64 f64.convert_i64_s {0} {0} f64.ne select",
               c_helper="static double nlink_float_bits(double x)\n{\n    int64_t bits;\n"
                        "    memcpy(&bits, &x, 8);\n    return x != x ? x : (double)bits;\n}\n",
               sympy=_float_bits_sympy),
@@ -340,13 +358,16 @@ PRIMITIVES: dict[str, Primitive] = {row.name: row for row in (
               arrays=_from_float_bits_arrays,
               partials=lambda x, _: (_binade(x) * (1 / BINADE),), counts="compare",
               llvm=_from_float_bits_llvm, c="nlink_from_float_bits({})",
+              wasm="{0} i64.trunc_sat_f64_s f64.reinterpret_i64 f64.const nan "
+                   f"{{0}} f64.abs f64.const {_BIT_RANGE!r} f64.lt select",
               c_helper="static double nlink_from_float_bits(double y)\n{\n    int64_t bits;\n"
                        f"    double x;\n    if (!(fabs(y) < {_BIT_RANGE!r})) return NAN;\n"
                        "    bits = (int64_t)y;\n    memcpy(&x, &bits, 8);\n    return x;\n}\n",
               sympy=_from_float_bits_sympy),
     Primitive(name="scramble", arity=2, floats=scrambling.floats, arrays=scrambling.arrays,
               counts="compare", llvm=scrambling.llvm, c="nlink_scramble({}, {})",
-              c_helper=scrambling.C, sympy=scrambling.expression),
+              c_helper=scrambling.C, wasm="{} {} call $scramble", wasm_helper=scrambling.WASM,
+              sympy=scrambling.expression),
 )}
 """All of them by name. `const` and `input` are the two kinds of leaves besides."""
 

@@ -90,3 +90,14 @@ C = f"""static double nlink_scramble(double a, double b)
     return ((double)(int64_t)(z >> 12) + 0.5) * {2.0**-52!r};
 }}
 """
+
+_WASM_ROUNDS = " ".join(
+    f"local.get 2 local.get 2 i64.const {shift} i64.shr_u i64.xor "
+    f"i64.const {factor - 2**64 if factor >= 2**63 else factor} i64.mul local.set 2"
+    for shift, factor in _ROUNDS)
+WASM = (f"local.get 0 i64.reinterpret_f64 i64.const {_K - 2**64} i64.mul "
+        f"local.get 1 i64.reinterpret_f64 i64.add local.set 2 {_WASM_ROUNDS} "
+        f"f64.const nan local.get 2 i64.const 12 i64.shr_u f64.convert_i64_s f64.const 0.5 f64.add "
+        f"f64.const {2.0**-52!r} f64.mul "
+        "local.get 0 local.get 0 f64.ne local.get 1 local.get 1 f64.ne i32.or select")
+"""The same in words of WebAssembly, of parameters 0 and 1 and an integer, the local 2."""
