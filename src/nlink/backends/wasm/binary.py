@@ -22,8 +22,9 @@ _NOTHING = 0x40
 _PLAIN = {
     "unreachable": 0x00, "else": 0x05, "end": 0x0B, "return": 0x0F, "drop": 0x1A, "select": 0x1B,
     "i32.eqz": 0x45, "i32.eq": 0x46, "i32.ne": 0x47, "i32.lt_s": 0x48, "i32.lt_u": 0x49,
-    "i32.gt_s": 0x4A, "i32.ge_s": 0x4E, "i32.add": 0x6A, "i32.sub": 0x6B, "i32.mul": 0x6C,
+    "i32.gt_s": 0x4A, "i32.le_s": 0x4C, "i32.ge_s": 0x4E, "i32.add": 0x6A, "i32.sub": 0x6B, "i32.mul": 0x6C,
     "i32.and": 0x71, "i32.or": 0x72, "i32.xor": 0x73, "i32.shl": 0x74,
+    "i32.shr_u": 0x76,
     "i64.add": 0x7C, "i64.sub": 0x7D, "i64.mul": 0x7E, "i64.and": 0x83, "i64.or": 0x84,
     "i64.xor": 0x85, "i64.shl": 0x86, "i64.shr_s": 0x87, "i64.shr_u": 0x88,
     "f64.eq": 0x61, "f64.ne": 0x62, "f64.lt": 0x63, "f64.gt": 0x64, "f64.le": 0x65, "f64.ge": 0x66,
@@ -33,7 +34,7 @@ _PLAIN = {
     "i64.reinterpret_f64": 0xBD, "f64.reinterpret_i64": 0xBF}
 WORDS = {name: bytes([code]) for name, code in _PLAIN.items()} | {
     "block": bytes([0x02, _NOTHING]), "loop": bytes([0x03, _NOTHING]),
-    "if": bytes([0x04, _NOTHING]),
+    "if": bytes([0x04, _NOTHING]), "block_i32": bytes([0x02, I32]),
     "i32.trunc_sat_f64_s": bytes([0xFC, 2]), "i64.trunc_sat_f64_s": bytes([0xFC, 6])}
 """Words that stand alone."""
 
