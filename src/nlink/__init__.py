@@ -34,7 +34,7 @@ _HOMES = {
     "nlink.derivatives.differentials": ("hvp", "jvp", "vjp"),
     "nlink.derivatives.parameter_derivatives": ("parameter_derivatives",),
     "nlink.derivatives.traced_functions": ("function",),
-    "nlink.engines.exports": ("export_c", "symbolic"),
+    "nlink.engines.exports": ("export_c", "export_wasm", "symbolic"),
     "nlink.identification.base_parameters": ("base_parameters",),
     "nlink.kinematics.inverse_kinematics": ("ik", "ik_all"),
     "nlink.kinematics.paths": ("Arc", "reach"),
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from nlink.derivatives.traced_functions import function as function
     from nlink.engines.complexity import count as count
     from nlink.engines.exports import export_c as export_c
+    from nlink.engines.exports import export_wasm as export_wasm
     from nlink.engines.exports import symbolic as symbolic
     from nlink.formats.load import robots as robots
     from nlink.identification.base_parameters import base_parameters as base_parameters

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from nlink.backends.wasm.module_files import wasm_files
 from nlink.closed_forms.expressions import Symbolic
 from nlink.formats.files import write_bytes
 from nlink.model.parameters import named
@@ -53,13 +54,39 @@ def export_c(robot: Robot, names: Sequence[str], directory: str | Path) -> tuple
     >>> sorted(path.suffix for path in directory.iterdir())
     ['.c', '.h']
     """
+    return write_c(_programs(robot, names), robot.name, directory)
+
+
+def export_wasm(robot: Robot, names: Sequence[str], path: str | Path) -> tuple[Path, ...]:
+    """Write a module of WebAssembly with a function for each named computation, and a loader for
+    it in JavaScript with its types: `path` ends in .wasm, the others stand beside it.
+
+    A page or Node calls `const robot = await load()` and `robot.inverse_dynamics(q, qd, qdd)`, with
+    arrays of numbers. The module imports nothing; its numbers are the same in every browser.
+
+    >>> import nlink, tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "pendulum.wasm"
+    >>> files = nlink.export_wasm(nlink.load("double_pendulum"), ["inverse_dynamics"], path)
+    >>> [each.name for each in files], path.stat().st_size < 4000
+    (['pendulum.wasm', 'pendulum.js', 'pendulum.d.ts'], True)
+    """
+    path = Path(path)
+    if path.suffix != ".wasm":
+        raise ValueError(f"path: {str(path)!r} has the suffix {path.suffix!r}, expected .wasm")
+    files = wasm_files(_programs(robot, names), path.stem)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        write_bytes(path.parent / name, content)
+    return tuple(path.parent / name for name in files)
+
+
+def _programs(robot: Robot, names: Sequence[str]) -> list[Program]:
+    """What is named, traced for one state; long chains are written out."""
     if isinstance(names, str) or not names:
         raise ValueError(f"names: {names!r}, expected a list such as ['inverse_dynamics']")
-    programs, robot = [], expect_robot(robot)
-    for name in names:
-        request = robot.request(name)
-        programs.append(trace(request.algorithm, request.mechanism, request.options))
-    return write_c(programs, robot.name, directory)
+    requests = [expect_robot(robot).request(name) for name in names]
+    return [trace(each.algorithm, each.mechanism, each.options) for each in requests]
 
 
 def write_c(programs: Sequence[Program], name: str, directory: str | Path) -> tuple[Path, Path]:

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 
 from nlink.backends.llvm.ir import Target
 from nlink.backends.llvm.statements import Memory
-from nlink.backends.wasm.binary import I32, Function, Module
-from nlink.backends.wasm.programs import write_program
-from nlink.backends.wasm.statements import StatementWriter
+from nlink.backends.wasm.program_functions import write_program
+from nlink.backends.wasm.wasm_library import complete_library
+from nlink.backends.wasm.wasm_module import I32, Module, StackFunction
+from nlink.backends.wasm.wasm_statements import ProcessWriter
 from nlink.iterations.iteration import Shape
 from nlink.iterations.recording import RecordedIteration
 from nlink.programs.program import Program
@@ -62,9 +63,10 @@ def write_machine(module: Module, iteration: RecordedIteration, programs: Mappin
         write_program(module, program, f"${name}")
     for name, recording in (("step", iteration.step), ("output", iteration.output)):
         if recording is not None:
-            f = module.add(Function(name))
-            StatementWriter(module, f, memory, base, given, recording).write()
+            f = module.add(StackFunction(name))
+            ProcessWriter(module, f, memory, base, given, recording).write()
             module.exports[name] = name
+    complete_library(module)
     cells = {name: base + at for name, at in memory.cells.items()}
     if iteration.output is not None:
         module.add(_until(cells, given["due"]))
@@ -74,8 +76,8 @@ def write_machine(module: Module, iteration: RecordedIteration, programs: Mappin
                   base + memory.columns[iteration.row] if iteration.row else base, module.used)
 
 
-def _until(cells: Mapping[str, int], due: int) -> Function:
-    f = Function("until", (I32,), (I32,))
+def _until(cells: Mapping[str, int], due: int) -> StackFunction:
+    f = StackFunction("until", (I32,), (I32,))
     marked = (f"i32.const {MARKED} i32.const 0 f64.load {cells['marked']} f64.const 0 f64.gt "
               "br_if 1 drop" if "marked" in cells else "")
     f.do(f"""

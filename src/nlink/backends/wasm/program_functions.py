@@ -5,16 +5,16 @@ from __future__ import annotations
 from nlink.backends.llvm.code import lower
 from nlink.backends.llvm.emit import split_name
 from nlink.backends.llvm.passes import optimize
-from nlink.backends.wasm.binary import I32, Function, Module, assembled
-from nlink.backends.wasm.expressions import Expressions, Sink, Words
+from nlink.backends.wasm.stack_code import Expressions, Sink, Words
+from nlink.backends.wasm.wasm_module import I32, Module, StackFunction, assembled
 from nlink.programs.program import Program
 
 
-def write_program(module: Module, program: Program, name: str) -> Function:
+def write_program(module: Module, program: Program, name: str) -> StackFunction:
     """A function of the addresses of a program's inputs and outputs, in order, which share no
     memory."""
     code = optimize(lower(program.results), fma=False)
-    f = module.add(Function(name, (I32,) * (len(program.inputs) + len(program.outputs))))
+    f = module.add(StackFunction(name, (I32,) * (len(program.inputs) + len(program.outputs))))
     place = {port.name: k for k, port in enumerate(program.inputs)}
 
     def load(wanted: object) -> Words:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from nlink.backends.llvm.code import Code, Instruction
 from nlink.backends.llvm.passes import optimize
 from nlink.backends.llvm.statements import Memory
-from nlink.backends.wasm.binary import F64, I32, Function, Module, assembled
-from nlink.backends.wasm.expressions import Expressions, Sink, Words
+from nlink.backends.wasm.stack_code import Expressions, Sink, Words
+from nlink.backends.wasm.wasm_module import F64, I32, Module, StackFunction, assembled
 from nlink.iterations.recording import (
     Call,
     Pass,
@@ -36,10 +36,10 @@ class Known:
     is_truth: bool
 
 
-class StatementWriter:
+class ProcessWriter:
     """Writes a recording into a function of a module."""
 
-    def __init__(self, module: Module, function: Function, memory: Memory, base: int,
+    def __init__(self, module: Module, function: StackFunction, memory: Memory, base: int,
                  given: Mapping[str, int], recording: Recording) -> None:
         self.module, self.f, self.memory, self.base = module, function, memory, base
         self.given, self.recording, self.graph = given, recording, recording.graph

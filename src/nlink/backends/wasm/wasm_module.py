@@ -22,8 +22,8 @@ _NOTHING = 0x40
 _PLAIN = {
     "unreachable": 0x00, "else": 0x05, "end": 0x0B, "return": 0x0F, "drop": 0x1A, "select": 0x1B,
     "i32.eqz": 0x45, "i32.eq": 0x46, "i32.ne": 0x47, "i32.lt_s": 0x48, "i32.lt_u": 0x49,
-    "i32.gt_s": 0x4A, "i32.le_s": 0x4C, "i32.ge_s": 0x4E, "i32.add": 0x6A, "i32.sub": 0x6B, "i32.mul": 0x6C,
-    "i32.and": 0x71, "i32.or": 0x72, "i32.xor": 0x73, "i32.shl": 0x74,
+    "i32.gt_s": 0x4A, "i32.le_s": 0x4C, "i32.ge_s": 0x4E, "i32.add": 0x6A, "i32.sub": 0x6B,
+    "i32.mul": 0x6C, "i32.and": 0x71, "i32.or": 0x72, "i32.xor": 0x73, "i32.shl": 0x74,
     "i32.shr_u": 0x76,
     "i64.add": 0x7C, "i64.sub": 0x7D, "i64.mul": 0x7E, "i64.and": 0x83, "i64.or": 0x84,
     "i64.xor": 0x85, "i64.shl": 0x86, "i64.shr_s": 0x87, "i64.shr_u": 0x88,
@@ -85,7 +85,7 @@ def assembled(text: str) -> list[bytes | str]:
 
 
 @dataclass
-class Function:
+class StackFunction:
     """A function under construction: its words so far, and its locals, which are used again."""
 
     name: str
@@ -133,13 +133,13 @@ class Module:
     """Functions with one memory, which begins with constants."""
 
     def __init__(self) -> None:
-        self.functions: dict[str, Function] = {}
+        self.functions: dict[str, StackFunction] = {}
         self.exports: dict[str, str] = {}
         """Names outside, and those of functions."""
         self._data = bytearray()
         self._tables: dict[str, int] = {}
 
-    def add(self, function: Function) -> Function:
+    def add(self, function: StackFunction) -> StackFunction:
         self.functions[function.name] = function
         return function
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from nlink.backends.llvm.code import Code
-from nlink.backends.wasm.binary import F64, I32, Function, Module, assembled
+from nlink.backends.wasm.wasm_module import F64, I32, Module, StackFunction, assembled
 from nlink.scalars.graph import operation
 from nlink.scalars.lookup import LookupTable
 
@@ -53,22 +53,16 @@ def _parts(template: str) -> tuple[int | bytes | str, ...]:
 class Expressions:
     """Writes code into a function of a module."""
 
-    def __init__(self, module: Module, function: Function) -> None:
+    def __init__(self, module: Module, function: StackFunction) -> None:
         self.module, self.function = module, function
 
     def template(self, op: str) -> tuple[int | bytes | str, ...]:
-        """The words of an operation."""
-        from nlink.backends.wasm import library
-
+        """The words of an operation; a function that they call is written later, by
+        `complete_library`."""
         row = operation(op)
         if isinstance(row, LookupTable):
-            return _parts(row.wasm(library.table(self.module, row)))
-        if row.wasm_helper:
-            library.helper(self.module, row)
-        if row.wasm:
-            return _parts(row.wasm)
-        library.function(self.module, op)
-        return _parts(" ".join(["{}"] * row.arity) + f" call ${op}")
+            return _parts(row.wasm(self.module.table(row.name, row.values.tolist())))
+        return _parts(row.wasm or " ".join(["{}"] * row.arity) + f" call ${op}")
 
     def write(self, code: Code, load: Load, sinks: Sequence[Sink]) -> None:
         """Compute all results, each into its sink."""
@@ -161,9 +155,6 @@ class _Writing:
 
     def _pair(self, angle: int) -> None:
         """Sine and cosine of an angle, each into a local if it is wanted."""
-        from nlink.backends.wasm import library
-
-        library.sine_and_cosine(self.owner.module)
         self._push(angle)
         self.f.body.append("$sincos")
         for name in ("cos", "sin"):  # the last result is on top
