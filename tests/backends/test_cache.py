@@ -31,9 +31,9 @@ class Compilations:
         self.count = 0
         monkeypatch.setattr(translate, "compile_program", self._compile)
 
-    def _compile(self, program, compile_program=translate.compile_program):
+    def _compile(self, *args, compile_program=translate.compile_program):
         self.count += 1
-        return compile_program(program)
+        return compile_program(*args)
 
     def __call__(self, seed=3):
         loading._LOADED.clear()  # as in another process

@@ -21,8 +21,8 @@ def run(inputs, outputs, count):
     assert q.shape == (count, 6)
     assert m.shape == (count, 6)
     for x in (*inputs, *outputs):
-        assert x.strides[1] == 8
-        assert x.dtype == np.float64
+        assert x.strides[1] == x.itemsize
+        assert x.dtype == inputs[0].dtype
     outputs[0][...] = 2 * q + m.sum(axis=1, keepdims=True)
     outputs[1][...] = m + q[:, :1]
 
@@ -47,9 +47,11 @@ def m():
 
 
 def check(q, m):
+    narrow = q.dtype.itemsize < 8  # float32 is computed in float32
     for got, wanted in zip(ask(q, m), expected(q, m), strict=True):
         assert got.shape == wanted.shape
-        np.testing.assert_allclose(got, wanted, rtol=1e-6 if q.dtype.itemsize < 8 else 1e-12)
+        np.testing.assert_allclose(got, wanted, rtol=1e-5 if narrow else 1e-12,
+                                   atol=1e-5 * narrow)
 
 
 def test_leading_shapes(q, m):

@@ -275,7 +275,7 @@ def test_a_slow_compile_is_told_of_on_a_terminal_only():
 import time
 from nlink.backends.llvm import loading, translate
 loading.SLOW, compile_program = 0.01, translate.compile_program
-translate.compile_program = lambda program: (time.sleep(0.2), compile_program(program))[1]
+translate.compile_program = lambda *args: (time.sleep(0.2), compile_program(*args))[1]
 loading.load_kernel(random_program(5, size=10))
 """
     assert child(script, NLINK_CACHE="off") == ""
@@ -312,7 +312,7 @@ def test_threads_that_ask_for_one_kernel_share_it(monkeypatch):
     monkeypatch.setenv("NLINK_CACHE", "off")
     compiled, compile_program = [], translate.compile_program
     monkeypatch.setattr(translate, "compile_program",
-                        lambda program: compiled.append(1) or compile_program(program))
+                        lambda *args: compiled.append(1) or compile_program(*args))
     robot, answers = random_robot(5, bodies=4), []
     at_once(lambda _k: answers.append(robot.gravity_torque(robot.neutral)), 16)
     assert len(compiled) == 1

@@ -1,7 +1,9 @@
 """Programs as C: one file and one header, for a controller without Python.
 
 The text is C99 and needs libm only. Every function computes one state, keeps nothing
-between calls, and writes its outputs last, so an output may be one of the inputs.
+between calls, and writes its outputs last, so an output may be one of the inputs. All numbers are
+double, or all are float: then so are constants and the functions of libm, and a processor that has
+no doubles computes none.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from nlink.backends.llvm.code import Code, lower
 from nlink.backends.llvm.emit import split_name
 from nlink.backends.llvm.passes import optimize
@@ -17,26 +21,41 @@ from nlink.programs.program import Port, Program
 from nlink.scalars.graph import operation
 from nlink.scalars.primitives import PRIMITIVES, c_number
 
+REALS = {"float64": "double", "float32": "float"}
+"""C's types of numbers, by NumPy's names."""
 _KEYWORDS = (
     "auto break case char const continue default do double else enum extern float for goto if "
     "inline int long register restrict return short signed sizeof static struct switch typedef "
     "union unsigned void volatile while asm bool catch class delete explicit export false friend "
     "mutable namespace new operator private protected public template this throw true try "
     "typename using virtual main memcpy int64_t INFINITY NAN")
-RESERVED = frozenset(_KEYWORDS.split()) | {
-    name for row in PRIMITIVES.values() for name in re.findall(r"(\w+)\(", row.c)}
+_CALLED = {name for row in PRIMITIVES.values() for name in re.findall(r"(\w+)\(", row.c)}
+_LIBRARY = sorted(name for name in _CALLED if not name.startswith("nlink_"))
+RESERVED = (frozenset(_KEYWORDS.split()) | _CALLED | {f"{name}f" for name in _LIBRARY})
 """Keywords of C and C++ (the header serves both), and the names the text itself uses."""
 
 
-def c_files(programs: Sequence[Program], name: str) -> tuple[tuple[str, str], tuple[str, str]]:
+def c_files(programs: Sequence[Program], name: str, dtype: str = "float64",
+            ) -> tuple[tuple[str, str], tuple[str, str]]:
     """The source and the header, each a file's name and its text, with a function for each
-    program."""
+    program. Those of float32 have it in their names."""
     names = _Names()
-    stem = names.take(name)
-    functions = [_Function.of(program, names.take(f"{stem}_{program.name}"))
+    stem = names.take(name if dtype == "float64" else f"{name}_{dtype}")
+    functions = [_Function.of(program, names.take(f"{stem}_{program.name}"), REALS[dtype])
                  for program in programs]
     return ((f"{stem}.c", _source(stem, name, functions)),
             (f"{stem}.h", _header(stem, name, functions)))
+
+
+def _in_floats(text: str) -> str:
+    """A text on doubles as one on floats: its types, the functions of libm and the literals.
+
+    What looks at the bits of a number stays one on doubles, to which C converts.
+    """
+    if "memcpy" in text:
+        return text
+    text = re.sub(rf"\b({'|'.join(_LIBRARY)})\(", r"\1f(", text.replace("double", "float"))
+    return re.sub(r"(?<![\w.])(\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+)", r"\1f", text)
 
 
 class _Names:
@@ -65,20 +84,34 @@ class _Function:
     code: Code
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    real: str
 
     @staticmethod
-    def of(program: Program, name: str) -> _Function:
+    def of(program: Program, name: str, real: str) -> _Function:
         code = optimize(lower(program.results), fma=True)
         # temporaries are t0, t1, ... and h0, h1, ...: a port of such a name gives way
         names = _Names([name, *(f"t{k}" for k in range(len(code.instructions))),
                         *(f"h{k}" for k in range(len(code.results)))])
         return _Function(name, program, code, tuple(names.take(p.name) for p in program.inputs),
-                         tuple(names.take(p.name) for p in program.outputs))
+                         tuple(names.take(p.name) for p in program.outputs), real)
+
+    def number(self, value: float) -> str:
+        """A constant."""
+        if self.real == "double":
+            return c_number(value)
+        with np.errstate(over="ignore"):
+            nearest = np.float32(value)
+        return _in_floats(c_number(float(str(nearest))))
+
+    def text(self, c: str) -> str:
+        """An expression or a definition for numbers of this function's type."""
+        return c if self.real == "double" else _in_floats(c)
 
     def signature(self) -> str:
-        parts = [f"const {_declared(p, c)}"
+        parts = [f"const {self.declared(p, c)}"
                  for p, c in zip(self.program.inputs, self.inputs, strict=True)]
-        parts += [_declared(p, c) for p, c in zip(self.program.outputs, self.outputs, strict=True)]
+        parts += [self.declared(p, c)
+                  for p, c in zip(self.program.outputs, self.outputs, strict=True)]
         return f"void {self.name}({', '.join(parts) or 'void'})"
 
     def comment(self) -> str:
@@ -91,6 +124,9 @@ class _Function:
                 f"   arrays are row-major; {self.code.operations()} operations, a fused "
                 "multiply-add counted as one. */")
 
+    def declared(self, port: Port, name: str) -> str:
+        return f"{self.real} {name}[{port.size}]" if port.size else f"{self.real} *{name}"
+
     def definition(self) -> str:
         c_name = {p.name: c for p, c in zip(self.program.inputs, self.inputs, strict=True)}
         lines: list[str] = []
@@ -98,15 +134,15 @@ class _Function:
         read = set()
         for index, i in enumerate(self.code.instructions):
             if i.op == "const":
-                values.append(c_number(i.value))
+                values.append(self.number(i.value))
             elif i.op == "input":
                 port, k = split_name(i.name)
                 read.add(port)
                 values.append(f"{c_name[port]}[{k}]")
             else:
                 row = operation(i.op)
-                expression = row.c.format(*(values[a] for a in i.args))
-                kind = "int" if row.is_truth else "double"
+                expression = self.text(row.c).format(*(values[a] for a in i.args))
+                kind = "int" if row.is_truth else self.real
                 lines.append(f"const {kind} t{index} = {expression};")
                 values.append(f"t{index}")
         results = iter(values[r] for r in self.code.results)
@@ -116,7 +152,7 @@ class _Function:
             for k in range(port.size):
                 value = next(results)
                 if value.endswith("]"):
-                    held.append(f"const double h{len(held)} = {value};")
+                    held.append(f"const {self.real} h{len(held)} = {value};")
                     value = f"h{len(held) - 1}"
                 stores.append(f"{c}[{k}] = {value};")
         unused = [f"(void){c};" for p, c in zip(self.program.inputs, self.inputs, strict=True)
@@ -125,10 +161,6 @@ class _Function:
                    if not p.size]
         body = "\n".join(f"    {line}" for line in (*unused, *lines, *held, *stores))
         return f"{self.signature()}\n{{\n{body}\n}}\n"
-
-
-def _declared(port: Port, name: str) -> str:
-    return f"double {name}[{port.size}]" if port.size else f"double *{name}"
 
 
 def _safe(name: str) -> str:
@@ -146,8 +178,10 @@ def _header(stem: str, title: str, functions: Sequence[_Function]) -> str:
 
 
 def _source(stem: str, title: str, functions: Sequence[_Function]) -> str:
-    used = {i.op for f in functions for i in f.code.instructions} - {"const", "input"}
-    helpers = "".join(f"{helper}\n" for op in sorted(used) if (helper := operation(op).c_helper))
+    used = {i.op: f for f in functions for i in f.code.instructions
+            if i.op not in ("const", "input")}
+    helpers = "".join(f"{f.text(helper)}\n" for op, f in sorted(used.items(), key=lambda x: x[0])
+                      if (helper := operation(op).c_helper))
     more = "#include <stdint.h>\n#include <string.h>\n" if "memcpy" in helpers else ""
     definitions = "\n".join(f.definition() for f in functions)
     return (f"/* {_safe(title)}: generated by nlink; C99, needs libm. */\n"

@@ -54,13 +54,15 @@ def export(
     names: Annotated[list[str] | None, typer.Argument(
         metavar="[NAMES]...", help="What to export; default inverse_dynamics.")] = None,
     floating: Floating = False,
+    dtype: Annotated[str, typer.Option(help="float64, or float32 for processors without "
+                                            "doubles.")] = "float64",
     as_json: AsJson = False,
 ) -> None:
     """Write C99 source and header with no dependency but libm."""
     from nlink.reports import terminal
 
     model = nlink.load(robot, floating=floating)
-    paths = nlink.export_c(model, names or ["inverse_dynamics"], directory)
+    paths = nlink.export_c(model, names or ["inverse_dynamics"], directory, dtype=dtype)
     if as_json:
         terminal.print_json({"files": [str(path) for path in paths]})
     else:

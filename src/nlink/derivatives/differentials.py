@@ -14,7 +14,7 @@ from nlink.programs.products import find
 from nlink.programs.program import Port
 from nlink.programs.tracing import WRENCHES, ports
 from nlink.robot import Robot, expect_robot
-from nlink.scalars.arrays import batch
+from nlink.scalars.arrays import batch, common_type
 
 
 def jvp(robot: Robot, name: str, args: Any, tangents: Any, *, frame: int | str = -1,
@@ -172,9 +172,10 @@ class _Product:
             arrays += self._weights(cotangent)
         if self.kind != "vjp":
             arrays += self._listed("tangents", tangents)
+            kind = common_type(x for x in arrays if x is not None)
             if any(x is None for x in arrays[-len(self.base):]):
                 arrays[-len(self.base):] = [
-                    np.zeros(port.shape) if x is None else x for port, x in zip(
+                    np.zeros(port.shape, kind) if x is None else x for port, x in zip(
                         self._ports()[-len(self.base):], arrays[-len(self.base):], strict=True)]
         try:
             result = self.robot.call_ports(
@@ -209,4 +210,4 @@ class _Product:
         if self.kind != "vjp":
             names += [f"tangents ({name})" for name in names[:count]]
         for name, port, x in zip(names, self._ports(), arrays, strict=True):
-            batch(name, x, port.shape)
+            batch(name, x, port.shape, dtype=common_type([x]))

@@ -16,7 +16,7 @@ from nlink.engines.engines import Engine, Function, run_program
 from nlink.programs.derivatives import jacobian, jvp, vjp
 from nlink.programs.program import Port, Program
 from nlink.robot import Robot
-from nlink.scalars.arrays import batch
+from nlink.scalars.arrays import batch, common_type
 from nlink.scalars.graph import Graph, Node
 from nlink.scalars.misuse import explained
 
@@ -108,7 +108,8 @@ class TracedFunction:
             out: Any = None) -> Any:
         """(df/dx) x'. Both are tuples, or single arrays for a function of one argument; a tangent
         of None is zero."""
-        return self._run("jvp", (*self._listed("args", args), *self._rates(tangents)), engine, out)
+        given = self._listed("args", args)
+        return self._run("jvp", (*given, *self._rates(tangents, given)), engine, out)
 
     def vjp(self, args: Any, cotangent: Any, *, engine: Engine | None = None,
             out: Any = None) -> Any:
@@ -119,8 +120,8 @@ class TracedFunction:
     def hvp(self, args: Any, cotangent: Any, tangents: Any, *,
             engine: Engine | None = None, out: Any = None) -> Any:
         """The rate of `vjp` along tangents, w held: second derivatives of w . f times x'."""
-        return self._run("hvp", (*self._listed("args", args), self._weights(cotangent),
-                                 *self._rates(tangents)), engine, out)
+        given = *self._listed("args", args), self._weights(cotangent)
+        return self._run("hvp", (*given, *self._rates(tangents, given)), engine, out)
 
     def _listed(self, what: str, given: Any) -> Sequence[Any]:
         """One array for each argument; a single array is that of a function of one argument."""
@@ -131,13 +132,16 @@ class TracedFunction:
                             f"expected {len(self.inputs)} ({names})")
         return listed
 
-    def _rates(self, tangents: Any) -> list[np.ndarray]:
-        return [np.zeros(port.shape) if x is None else batch(f"tangents ({port.name})", x,
-                                                             port.shape)
-                for port, x in zip(self.inputs, self._listed("tangents", tangents), strict=True)]
+    def _rates(self, tangents: Any, given: Sequence[Any]) -> list[np.ndarray]:
+        """The tangents, zeros for None, beside the arrays that come before them."""
+        listed = self._listed("tangents", tangents)
+        kind = common_type([*given, *(x for x in listed if x is not None)])
+        return [np.zeros(port.shape, kind) if x is None else
+                batch(f"tangents ({port.name})", x, port.shape, dtype=common_type([x]))
+                for port, x in zip(self.inputs, listed, strict=True)]
 
     def _weights(self, cotangent: Any) -> np.ndarray:
-        return batch("cotangent", cotangent, self.output.shape)
+        return batch("cotangent", cotangent, self.output.shape, dtype=common_type([cotangent]))
 
     def gradient(self, *args: Any, engine: Engine | None = None, out: Any = None) -> Any:
         """The derivative of a function that gives a number, by each argument."""

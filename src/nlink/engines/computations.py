@@ -79,12 +79,13 @@ class Computations:
         return self._compute(name, (*arrays, out), how, f_ext, frame)
 
     def compile(self, name: str, *, algorithm: str | None = None, frame: int | str = -1,
-                f_ext: bool = False) -> CompiledFunction:
+                f_ext: bool = False, dtype: str = "float64") -> CompiledFunction:
         """The bare kernel of an algorithm, at the lowest cost of a call.
 
-        `fn(q, qd, qdd, out)` takes contiguous float64 arrays of exactly these shapes, or
-        arrays with one leading dimension; outputs are written in place. `fn.address` is the
-        address of the machine code, and `fn.signature` says how to call it without Python.
+        `fn(q, qd, qdd, out)` takes contiguous arrays of the dtype, "float64" or "float32", of
+        exactly these shapes, or with one leading dimension; outputs are written in place.
+        `fn.address` is the address of the machine code, and `fn.signature` says how to call it
+        without Python.
 
         >>> import nlink, numpy as np
         >>> robot = nlink.load("planar3")
@@ -94,8 +95,10 @@ class Computations:
         >>> out
         array([44.145, 19.62 ,  4.905])
         """
-        return compiled_function(
-            kernel(self.request(name, algorithm=algorithm, frame=frame, wrenches=f_ext)))
+        if dtype not in ("float64", "float32"):
+            raise ValueError(f"dtype: {dtype!r}, expected 'float64' or 'float32'")
+        return compiled_function(kernel(
+            self.request(name, algorithm=algorithm, frame=frame, wrenches=f_ext), dtype))
 
     def _compute(self, name: str, arguments: tuple[Any, ...], how: How,
                  f_ext: ArrayLike | None = None,

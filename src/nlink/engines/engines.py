@@ -270,15 +270,20 @@ def run_program(program: Program, engine: Engine | None = None) -> Function:
         with MAKING:
             from nlink.backends.llvm.loading import load_kernel
 
-            return load_kernel(program)
+            found = load_kernel(program)
+            found.make_single = lambda: load_kernel(program, "float32")
+            return found
     if engine not in ENGINES:
         raise ValueError(f"engine: {engine!r}, expected one of {', '.join(ENGINES)}")
     run = (_over_arrays if engine == "numpy" else _over_floats)(program)
     return lambda *arrays, out=None: call(program.inputs, program.outputs, arrays, out, run)
 
 
-def kernel(request: Request) -> Kernel:
-    """Machine code, from the kernel cache or compiled now."""
+def kernel(request: Request, dtype: str = "float64") -> Kernel:
+    """Machine code that computes with numbers of a type, from the kernel cache or compiled now.
+
+    That for float64 also takes arrays of float32, for which code of their own is then made.
+    """
     with MAKING:
         from nlink.backends.llvm.loading import load_kernel
 
@@ -286,7 +291,10 @@ def kernel(request: Request) -> Kernel:
         # LONG_CODE, or in stages
         traced = dict(_TRACED).get(request)
         _TRACED.clear()
-        return load_kernel(traced or request.program(LONGEST_STRAIGHT))
+        found = load_kernel(traced or request.program(LONGEST_STRAIGHT), dtype)
+        if dtype == "float64":
+            found.make_single = lambda: kernel(request, "float32")
+        return found
 
 
 ENGINES: dict[str, Callable[[Request], Function]] = {

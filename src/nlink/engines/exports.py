@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from nlink.backends.wasm.module_files import wasm_files
 from nlink.closed_forms.expressions import Symbolic
@@ -42,10 +43,24 @@ def symbolic(robot: Robot, name: str, *, parameters: Literal["numbers", "names"]
     return Symbolic(program)
 
 
-def export_c(robot: Robot, names: Sequence[str], directory: str | Path) -> tuple[Path, Path]:
+class Traced(Protocol):
+    """A function of one's own, made by `nlink.function`."""
+
+    name: str
+
+    def program(self) -> Program:
+        """The function as a graph."""
+        ...
+
+
+def export_c(robot: Robot, names: Sequence[str | Traced], directory: str | Path, *,
+             dtype: str = "float64") -> tuple[Path, Path]:
     """Write one C99 file and its header with a function for each named computation.
 
     The functions need only libm and compute one state. Code of long chains is written out here too.
+    Beside names there may be functions of one's own, from `nlink.function`: a cost, a controller, a
+    step. With `dtype="float32"` all numbers are float, constants and functions of libm too, and
+    the files and functions have "_float32" in their names.
 
     >>> import nlink, tempfile
     >>> from pathlib import Path
@@ -54,10 +69,12 @@ def export_c(robot: Robot, names: Sequence[str], directory: str | Path) -> tuple
     >>> sorted(path.suffix for path in directory.iterdir())
     ['.c', '.h']
     """
-    return write_c(_programs(robot, names), robot.name, directory)
+    if dtype not in ("float64", "float32"):
+        raise ValueError(f"dtype: {dtype!r}, expected 'float64' or 'float32'")
+    return write_c(_programs(robot, names), robot.name, directory, dtype)
 
 
-def export_wasm(robot: Robot, names: Sequence[str], path: str | Path) -> tuple[Path, ...]:
+def export_wasm(robot: Robot, names: Sequence[str | Traced], path: str | Path) -> tuple[Path, ...]:
     """Write a module of WebAssembly with a function for each named computation, and a loader for
     it in JavaScript with its types: `path` ends in .wasm, the others stand beside it.
 
@@ -81,21 +98,28 @@ def export_wasm(robot: Robot, names: Sequence[str], path: str | Path) -> tuple[P
     return tuple(path.parent / name for name in files)
 
 
-def _programs(robot: Robot, names: Sequence[str]) -> list[Program]:
+def _programs(robot: Robot, names: Sequence[str | Traced]) -> list[Program]:
     """What is named, traced for one state; long chains are written out."""
     if isinstance(names, str) or not names:
         raise ValueError(f"names: {names!r}, expected a list such as ['inverse_dynamics']")
-    requests = [expect_robot(robot).request(name) for name in names]
-    return [trace(each.algorithm, each.mechanism, each.options) for each in requests]
+    programs, robot = [], expect_robot(robot)
+    for name in names:
+        if not isinstance(name, str):
+            programs.append(replace(name.program(), name=name.name))
+            continue
+        request = robot.request(name)
+        programs.append(trace(request.algorithm, request.mechanism, request.options))
+    return programs
 
 
-def write_c(programs: Sequence[Program], name: str, directory: str | Path) -> tuple[Path, Path]:
+def write_c(programs: Sequence[Program], name: str, directory: str | Path,
+            dtype: str = "float64") -> tuple[Path, Path]:
     """Write `name.c` and `name.h` with a function for each program; the two paths."""
     from nlink.backends.c import c_files
 
     place = Path(directory)
     place.mkdir(parents=True, exist_ok=True)
-    source, header = ((place / file, text) for file, text in c_files(programs, name))
+    source, header = ((place / file, text) for file, text in c_files(programs, name, dtype))
     for path, text in (header, source):
         write_bytes(path, text.encode("ascii"))
     return source[0], header[0]

@@ -56,9 +56,9 @@ class Regressors(Computations):
             raise TracedValues("friction: columns of joints beside traced values, expected "
                                "numbers, or no such columns")
         n = self._mechanism.nv
-        qd, qdd = batch("qd", qd, (n,)), batch("qdd", qdd, (n,))
+        qd, qdd = (batch(name, x, (n,), dtype=Y.dtype) for name, x in (("qd", qd), ("qdd", qdd)))
         rates = self._stribeck_rates() if stribeck is None else stribeck
-        found = np.zeros((*Y.shape[:-1], Y.shape[-1] + n * len(kinds)))
+        found = np.zeros((*Y.shape[:-1], Y.shape[-1] + n * len(kinds)), Y.dtype)
         found[..., :Y.shape[-1]] = Y
         for k, kind in enumerate(kinds):
             at = np.arange(n)

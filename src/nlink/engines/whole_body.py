@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.engines.computations import Computations, How
-from nlink.scalars.arrays import TracedValues, batch
+from nlink.scalars.arrays import TracedValues, alike, batch, common_type
 
 Array = np.ndarray
 
@@ -72,9 +72,11 @@ class WholeBody(Computations):
         >>> robot.centroidal_momentum([0.3, 0.2], [1.0, 0.0]).shape
         (6,)
         """
+        q, qd = alike(q, qd)
         A = self.centroidal_momentum_matrix(q, **how)
         try:
-            return np.einsum("...ij,...j->...i", A, batch("qd", qd, (self._mechanism.nv,)))
+            return np.einsum("...ij,...j->...i", A, batch(
+                "qd", qd, (self._mechanism.nv,), dtype=A.dtype))
         except TracedValues:
             return (A @ np.asarray(qd, dtype=object)[..., None])[..., 0]
 
@@ -152,8 +154,8 @@ class WholeBody(Computations):
         >>> nlink.load("panda").limit_distance([[0, 0, 0, -1, 0, 1, 0]])
         array([0.9302])
         """
-        q = batch("q", q, (self._mechanism.nq,))
-        least, at = np.full(q.shape[:-1], np.inf), 0
+        q = batch("q", q, (self._mechanism.nq,), dtype=common_type([q]))
+        least, at = np.full(q.shape[:-1], np.inf, q.dtype), 0
         for joint in self.description.joints:
             low, high = joint.limits.position
             if joint.type.space.flat:

@@ -1,12 +1,17 @@
-"""Arrays that users give, checked once: native float64 of the expected shape, or one sentence."""
+"""Arrays that users give, checked once: native numbers of the expected shape, or one sentence.
+
+Computations are in float64, or in float32 where all of their arrays are: see `common_type`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 DOUBLE = np.dtype(np.float64)
+SINGLE = np.dtype(np.float32)
 Shape = tuple[int | None, ...]
 
 
@@ -21,7 +26,29 @@ def foreign(array: np.ndarray) -> bool:
         hasattr(x, "apply_primitive") or hasattr(x, "free_symbols") for x in array.flat)
 
 
-def batch(name: str, given: Any, shape: tuple[int, ...], note: str = "") -> np.ndarray:
+def common_type(arrays: Iterable[Any]) -> np.dtype:
+    """The type that arrays are computed in: float32 if all of them are of float32, else float64.
+
+    >>> common_type([np.zeros(3, np.float32), [1.0, 2.0, 3.0]])
+    dtype('float64')
+    """
+    single = False
+    for x in arrays:
+        if not isinstance(x, np.ndarray | np.float32) or x.dtype != SINGLE:
+            return DOUBLE
+        single = True
+    return SINGLE if single else DOUBLE
+
+
+def alike(*arrays: Any) -> tuple[Any, ...]:
+    """The same arrays, those of float32 widened if not all are: for what is computed in parts."""
+    if common_type(arrays) is SINGLE:
+        return arrays
+    return tuple(np.asarray(x, DOUBLE) if common_type([x]) is SINGLE else x for x in arrays)
+
+
+def batch(name: str, given: Any, shape: tuple[int, ...], note: str = "",
+          dtype: np.dtype = DOUBLE) -> np.ndarray:
     """An array whose last dimensions are `shape`, after any others; the given one if it fits.
 
     >>> batch("q", [[1, 2], [3, 4], [5, 6]], (3,))
@@ -29,7 +56,7 @@ def batch(name: str, given: Any, shape: tuple[int, ...], note: str = "") -> np.n
     ValueError: q: shape (3, 2), expected (..., 3); did you mean q.T?
     """
     core = len(shape)
-    if (type(given) is np.ndarray and given.dtype is DOUBLE
+    if (type(given) is np.ndarray and given.dtype is dtype
             and given.shape[given.ndim - core:] == shape):
         return given
     try:
@@ -37,13 +64,13 @@ def batch(name: str, given: Any, shape: tuple[int, ...], note: str = "") -> np.n
     except ValueError:
         raise ValueError(f"{name}: not a rectangular array of numbers, "
                          f"expected {_written((..., *shape))}{note}") from None
-    if array.dtype != DOUBLE or not array.dtype.isnative:
-        if not np.can_cast(array.dtype, DOUBLE, "safe"):
+    if array.dtype != dtype or not array.dtype.isnative:
+        if not np.can_cast(array.dtype, dtype, "safe"):
             if foreign(array):
                 raise TracedValues(f"{name}: traced values, expected numbers: what is computed "
                                    "here cannot be traced; simulate with traced=False")
-            raise TypeError(f"{name}: dtype {array.dtype} does not convert to float64 safely")
-        array = array.astype(DOUBLE)
+            raise TypeError(f"{name}: dtype {array.dtype} does not convert to {dtype} safely")
+        array = array.astype(dtype)
     if array.ndim < core or array.shape[array.ndim - core:] != shape:
         hint = ""
         if array.ndim > 1 and array.T.shape[array.ndim - core:] == shape:

@@ -349,7 +349,7 @@ PRIMITIVES: dict[str, Primitive] = {row.name: row for row in (
               sympy=lambda sp: sp.false),
     Primitive(name="float_bits", arity=1, floats=_float_bits, arrays=_float_bits_arrays,
               partials=lambda x, y: (divide(BINADE, _binade(y)),), counts="compare",
-              llvm=_float_bits_llvm, c="nlink_float_bits({})",
+              llvm=lambda block, x: block.in_doubles(_float_bits_llvm, x), c="nlink_float_bits({})",
               wasm="{0} {0} i64.reinterpret_f64 f64.convert_i64_s {0} {0} f64.ne select",
               c_helper="static double nlink_float_bits(double x)\n{\n    int64_t bits;\n"
                        "    memcpy(&bits, &x, 8);\n    return x != x ? x : (double)bits;\n}\n",
@@ -357,7 +357,8 @@ PRIMITIVES: dict[str, Primitive] = {row.name: row for row in (
     Primitive(name="from_float_bits", arity=1, floats=_from_float_bits,
               arrays=_from_float_bits_arrays,
               partials=lambda x, _: (_binade(x) * (1 / BINADE),), counts="compare",
-              llvm=_from_float_bits_llvm, c="nlink_from_float_bits({})",
+              llvm=lambda block, y: block.in_doubles(_from_float_bits_llvm, y),
+              c="nlink_from_float_bits({})",
               wasm="{0} i64.trunc_sat_f64_s f64.reinterpret_i64 f64.const nan "
                    f"{{0}} f64.abs f64.const {_BIT_RANGE!r} f64.lt select",
               c_helper="static double nlink_from_float_bits(double y)\n{\n    int64_t bits;\n"
@@ -365,7 +366,8 @@ PRIMITIVES: dict[str, Primitive] = {row.name: row for row in (
                        "    bits = (int64_t)y;\n    memcpy(&x, &bits, 8);\n    return x;\n}\n",
               sympy=_from_float_bits_sympy),
     Primitive(name="scramble", arity=2, floats=scrambling.floats, arrays=scrambling.arrays,
-              counts="compare", llvm=scrambling.llvm, c="nlink_scramble({}, {})",
+              counts="compare", c="nlink_scramble({}, {})",
+              llvm=lambda block, a, b: block.in_doubles(scrambling.llvm, a, b),
               c_helper=scrambling.C, wasm="{} {} call $scramble", wasm_helper=scrambling.WASM,
               sympy=scrambling.expression),
 )}

@@ -25,7 +25,6 @@ from nlink.backends.llvm.native import (
     CONTIGUOUS,
     DATA,
     DESCR,
-    DOUBLE_NUMBER,
     FLAGS,
     NDIM,
     SHAPE,
@@ -34,20 +33,22 @@ from nlink.backends.llvm.native import (
     TYPE,
     WRITEABLE,
 )
+from nlink.backends.llvm.precision import FLOAT64, Precision
 from nlink.programs.program import Port
 
 ALIGNMENT = 64  # of scratch memory: that of a vector register
 
 
-def emit_bare(inputs: Sequence[Port], outputs: Sequence[Port]) -> str:
-    """The native entry: float64 with contiguous rows, one state or a batch.
+def emit_bare(inputs: Sequence[Port], outputs: Sequence[Port],
+              precision: Precision = FLOAT64) -> str:
+    """The native entry: arrays of the precision with contiguous rows, one state or a batch.
 
     Arguments are (inputs..., outputs...), the inputs alone, or (inputs..., None).
     """
     f, ports, n = Function(), (*inputs, *outputs), len(inputs)
     # the function is bound to a tuple that begins with the table of addresses, as bytes
     table = f.offset(f.load("ptr", "%self", tuple.__basicsize__), bytes.__basicsize__ - 1)
-    checks = _Checks(f, table)
+    checks = _Checks(f, table, precision)
     # on the stack: output objects, data pointers and strides, and the shape of a new output
     objects, places, strides = (f.let(f"alloca [{len(ports)} x i64]") for _ in range(3))
     sizes = f.let(f"alloca [{1 + max(len(port.shape) for port in outputs)} x i64]")
@@ -86,7 +87,7 @@ def emit_bare(inputs: Sequence[Port], outputs: Sequence[Port]) -> str:
         for k, (x, port) in enumerate(zip(made, outputs, strict=True)):
             f.store("ptr", x, objects, 8 * k)
             f.store("ptr", f.load("ptr", x, DATA), places, 8 * (n + k))
-            f.store("i64", str(8 * port.size), strides, 8 * (n + k))
+            f.store("i64", str(precision.size * port.size), strides, 8 * (n + k))
         f.go(f"{kind}_run")
         # given by the caller
         f.begin(f"{kind}_given")
@@ -186,8 +187,8 @@ def _new_array(checks: _Checks, port: Port, count: str, sizes: str, before: Sequ
     for d, size in enumerate(shape):
         f.store("i64", size, sizes, 8 * d)
     x = f.let(f"call ptr {checks.word('new_array')}(ptr {checks.word('ndarray')}, "
-              f"i32 {len(shape)}, ptr {sizes}, i32 {DOUBLE_NUMBER}, ptr null, ptr null, "
-              "i32 0, i32 0, ptr null)")
+              f"i32 {len(shape)}, ptr {sizes}, i32 {checks.precision.numpy_number}, ptr null, "
+              "ptr null, i32 0, i32 0, ptr null)")
     failed, passed = f.fresh("failed"), f.fresh("made")
     f.branch(f.let(f"icmp eq ptr {x}, null"), failed, passed, unlikely=True)
     f.begin(failed)
@@ -212,6 +213,7 @@ class _Checks:
 
     f: Function
     table: str
+    precision: Precision
 
     def word(self, name: str) -> str:
         """A word of the table of addresses."""
@@ -240,7 +242,7 @@ class _Checks:
         f = self.f
         known = f.let(f"and i32 {f.load('i32', array, FLAGS)}, {flags}")
         self.require(
-            f.let(f"icmp eq ptr {f.load('ptr', array, DESCR)}, {self.word('float64')}"),
+            f.let(f"icmp eq ptr {f.load('ptr', array, DESCR)}, {self.word('dtype')}"),
             f.let(f"icmp eq i32 {known}, {flags}"))
         if port.shape:
             begin = f.let(f"shl i64 {dimension}, 3")
@@ -249,10 +251,11 @@ class _Checks:
                     for d, n in enumerate(port.shape)]
             if not flags & CONTIGUOUS and port.size:
                 apart = f.offset(f.load("ptr", array, STRIDES), begin)
-                fits += [f.let(f"icmp eq i64 {f.load('i64', apart, 8 * d)}, {8 * port.stride(d)}")
+                fits += [f.let(f"icmp eq i64 {f.load('i64', apart, 8 * d)}, "
+                               f"{self.precision.size * port.stride(d)}")
                          for d, n in enumerate(port.shape) if n > 1]
             self.require(*fits)
-        return _Rows(f.load("ptr", array, DATA), "0", 8 * port.size)
+        return _Rows(f.load("ptr", array, DATA), "0", self.precision.size * port.size)
 
     def batch(self, arrays: Sequence[str], ports: Sequence[Port],
               one: str) -> tuple[list[_Rows], str]:

@@ -37,7 +37,7 @@ def emit_batch(ports: Sequence[Port], target: Target, vectors: int | None = None
 
 def _entries(ports: Sequence[Port], target: Target, vectors: int | None) -> list[str]:
     """The two functions for users of a kernel: what a large batch does otherwise, and parts."""
-    bytes_a_state = max(1, 8 * sum(port.size for port in ports))
+    bytes_a_state = max(1, target.precision.size * sum(port.size for port in ports))
 
     def begin(f: Function) -> str:
         """The last two arguments of `states`."""

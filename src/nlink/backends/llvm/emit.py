@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nlink.backends.llvm.code import Code, lower
-from nlink.backends.llvm.ir import Constants, Function, Lanes, Target, number, repeat
+from nlink.backends.llvm.ir import Constants, Function, Lanes, Target, repeat
 from nlink.backends.llvm.memory import (
     Columns,
     LaneRows,
@@ -42,8 +42,9 @@ from nlink.programs.staged import StagedProgram
 from nlink.scalars.graph import operation
 from nlink.scalars.lookup import LookupTable
 
-LARGEST = float(2**31)
-"""No table is longer; beyond it every index is the last."""
+LARGEST = float(2**31 - 2**7)
+"""No table is longer; beyond it every index is the last. A number of either precision, that 32 bits
+hold as an integer."""
 
 
 def integer_parts(lanes: Lanes, x: str) -> str:
@@ -57,8 +58,9 @@ def integer_parts(lanes: Lanes, x: str) -> str:
 def look_up(lanes: Lanes, table: LookupTable, x: str, place: str) -> str:
     """The values at the places, nan where x is."""
     f, n = lanes.function, len(table.values)
-    values = ", ".join(f"double {number(v)}" for v in table.values.tolist())
-    f.constants[table.name] = f"@{table.name} = internal constant [{n} x double] [{values}]"
+    real, integer = lanes.precision.real, lanes.precision.integer
+    values = ", ".join(f"{real} {lanes.precision.literal(v)}" for v in table.values.tolist())
+    f.constants[table.name] = f"@{table.name} = internal constant [{n} x {real}] [{values}]"
     last = lanes.int(n - 1)
     below = f.let(f"icmp slt {lanes.integer} {place}, {last}")
     place = f.let(f"select {lanes.truth} {below}, {lanes.integer} {place}, "
@@ -67,9 +69,9 @@ def look_up(lanes: Lanes, table: LookupTable, x: str, place: str) -> str:
     for k in range(lanes.width):
         at = place if lanes.width == 1 else f.let(
             f"extractelement {lanes.integer} {place}, i32 {k}")
-        value = f.load("double", f.let(f"getelementptr double, ptr @{table.name}, i64 {at}"))
+        value = f.load(real, f.let(f"getelementptr {real}, ptr @{table.name}, {integer} {at}"))
         found = value if lanes.width == 1 else f.let(
-            f"insertelement {lanes.real} {found}, double {value}, i32 {k}")
+            f"insertelement {lanes.real} {found}, {real} {value}, i32 {k}")
     return lanes.select(lanes.compare("uno", x, x), x, found)
 
 
@@ -84,7 +86,7 @@ def emit(code: Code, lanes: Lanes, read: Callable[[Any], str],
     for k, r in enumerate(code.results):
         wanted.setdefault(r, []).append(k)
     values: list[str] = []
-    block = Block(lanes.function, lanes.width, lanes.fma, lanes.constants,
+    block = Block(lanes.function, lanes.width, lanes.fma, lanes.constants, lanes.precision,
                   branch or lanes.width == 1)
     for index, i in enumerate(code.instructions):
         if i.op == "const":
@@ -155,7 +157,7 @@ def finish(lanes: Lanes, signature: str, large: Sequence[str], prefix: str = "",
         flag = f.let(f"or i1 {flag}, {each}")
     f.do(f"ret i1 {flag}")
     # vectors spilt to a stack that is not aligned straddle cache lines: half the speed
-    return f.define(f"{linkage} i1 @{prefix}block({signature}) alignstack({8 * lanes.width})")
+    return f.define(f"{linkage} i1 @{prefix}block({signature}) alignstack({lanes.pitch})")
 
 
 def split_name(name: str) -> tuple[str, int]:
@@ -166,8 +168,6 @@ def split_name(name: str) -> tuple[str, int]:
 
 SCALAR = 3
 """Pieces of code that is also compiled for a single state: that is a quarter faster for it."""
-AVX = 4
-"""The width of vectors that have no operands broadcast from memory, nor whole literals."""
 DIRECT = 64
 """Elements of outputs, up to which each is stored as soon as it is known."""
 
@@ -212,15 +212,14 @@ def emit_program(program: Program | StagedProgram, target: Target) -> StraightCo
         code = optimize(lower(program.first_stage), fma=target.fma)
         pieces = with_steps(program, cut(code), fma=target.fma)
     many = len(pieces.pieces) > 1
-    vectors = pieces.vectors(target.width)
-    constants = Constants(target.width) if target.width == AVX else None
-    block, *apart = _in_pieces(
-        program, pieces, Lanes(Function(), target.width, target.fma, constants), many)
-    scratch = 8 * target.width * pieces.size * vectors
+    vectors = pieces.vectors(target.vector)
+    constants = Constants.of(target)
+    block, *apart = _in_pieces(program, pieces, Lanes.on(target, constants=constants), many)
+    scratch = target.vector * pieces.size * vectors
     if len(pieces.pieces) > SCALAR:
         text, apart, count = f"{block}\n{_one_in_lanes(program)}", tuple(apart), vectors
     else:
-        one = _in_pieces(program, pieces, Lanes(Function(), 1, target.fma, constants), False)
+        one = _in_pieces(program, pieces, Lanes.on(target, 1, constants), False)
         text, apart, count = "\n".join([block, *apart, *one]), (), vectors if many else None
     return StraightCode(text, apart, scratch, count, constants.to_bytes() if constants else b"")
 
@@ -245,17 +244,17 @@ def _one_in_lanes(program: Program | StagedProgram) -> str:
     return f.define(f"internal void @one({parameters(ports, width=1)})")
 
 
-def cache_lines(ports: Sequence[Port], width: int, vectors: int) -> list[tuple[int, int]]:
+def cache_lines(ports: Sequence[Port], lanes: Lanes, vectors: int) -> list[tuple[int, int]]:
     """The cache lines of a vector's rows, each a port's number and an offset; none if so many
     vectors have more than `ROOM` of them.
 
     A piece reads a few columns of many rows, which no processor foresees. So while a block is
     computed, the rows of the next one are fetched, a part by each piece.
     """
-    if 8 * width * vectors * sum(port.size for port in ports) > ROOM:
+    if lanes.pitch * vectors * sum(port.size for port in ports) > ROOM:
         return []
     return [(n, offset) for n, port in enumerate(ports)
-            for offset in range(0, 8 * width * port.size, 64)]
+            for offset in range(0, lanes.pitch * port.size, 64)]
 
 
 def _in_pieces(program: Program | StagedProgram, pieces: Pieces, whole: Lanes, many: bool,
@@ -266,14 +265,14 @@ def _in_pieces(program: Program | StagedProgram, pieces: Pieces, whole: Lanes, m
     where = [(n, k) for n, port in enumerate(program.outputs) for k in range(port.size)]
     signature = parameters(ports, width=whole.width) + (
         ", i64 %count, i64 %ahead, i1 %stream" if many else "")
-    pitch = 8 * whole.width
+    pitch = whole.pitch
     # many pieces are modules of their own, which see each other's names
     apart = len(pieces.pieces) > SCALAR
     linkage = "hidden" if apart else "internal"
 
     # more results than are stored one by one are copied row after row, which a processor foresees
     scattered = ports if len(program.results) <= DIRECT else program.inputs
-    lines = cache_lines(scattered, whole.width, pieces.vectors(whole.width)) if many else []
+    lines = cache_lines(scattered, whole, pieces.vectors(pitch)) if many else []
 
     def fetch(f: Function, rows: Sequence[LaneRows], lines: Sequence[tuple[int, int]]) -> None:
         """Lines of the rows that are %ahead states further, unless that is 0."""
@@ -293,7 +292,7 @@ def _in_pieces(program: Program | StagedProgram, pieces: Pieces, whole: Lanes, m
     def function(prefix: str, body: Body, ahead: Sequence[tuple[int, int]] = ()) -> str:
         """A function that does something for each vector, and fetches lines of a later one."""
         # each piece goes over all vectors before the next one begins
-        lanes = Lanes(Function(), whole.width, whole.fma, whole.constants)
+        lanes = replace(whole, function=Function())
         f = lanes.function
 
         def vector(k: str, flags: list[str]) -> list[str]:

@@ -9,9 +9,10 @@ Code that is written once and run several times: counted, or while a condition h
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from nlink.backends.llvm.precision import FLOAT64, Precision
 
 ATTRIBUTES = 'nounwind "no-stack-arg-probe" "no-trapping-math"="true"'
 """No unwinding and no stack probe: object code that refers to no symbol outside itself, but for
@@ -26,9 +27,19 @@ class Target:
     """The properties of the host that emitters need."""
 
     width: int
-    """Doubles in a vector register."""
+    """Numbers in a vector register."""
     fma: bool
     """Whether the hardware has fused multiply-add (a library call would be ruinous)."""
+    precision: Precision = FLOAT64
+
+    @property
+    def vector(self) -> int:
+        """Bytes of a vector register."""
+        return self.width * self.precision.size
+
+    def computing(self, precision: Precision) -> Target:
+        """The same hardware with numbers of another width."""
+        return replace(self, width=self.vector // precision.size, precision=precision)
 
 
 @dataclass(slots=True)
@@ -77,14 +88,21 @@ class Function:
         return self.let(f"getelementptr i8, ptr {pointer}, i64 {offset}")
 
     def load(self, kind: str, pointer: str, offset: str | int = 0) -> str:
-        return self.let(f"load {kind}, ptr {self.offset(pointer, offset)}, align 8")
+        return self.let(f"load {kind}, ptr {self.offset(pointer, offset)}, "
+                        f"align {_alignment(kind)}")
 
     def store(self, kind: str, value: str, pointer: str, offset: str | int = 0) -> None:
-        self.do(f"store {kind} {value}, ptr {self.offset(pointer, offset)}, align 8")
+        self.do(f"store {kind} {value}, ptr {self.offset(pointer, offset)}, "
+                f"align {_alignment(kind)}")
 
     def define(self, signature: str) -> str:
         return "\n".join([*self.constants.values(), f"define {signature} {ATTRIBUTES} {{",
                           "entry:", *self.lines, "}", ""])
+
+
+def _alignment(kind: str) -> int:
+    """What an address of numbers is a multiple of: in vectors, too, it is that of one number."""
+    return 4 if kind.rstrip(">").endswith(("float", "i32")) else 8
 
 
 def once(ir: str) -> str:
@@ -108,7 +126,11 @@ MODULE_TAIL = '!0 = !{!"branch_weights", i32 1, i32 100000}\n!1 = !{i32 1}\n'
 
 def number(value: float) -> str:
     """A double, exactly."""
-    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+    return FLOAT64.literal(value)
+
+
+AVX = 32
+"""Bytes of vectors that have no operands broadcast from memory, nor whole literals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +142,21 @@ class Constants:
     """
 
     width: int
+    precision: Precision
     numbers: dict[float, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, target: Target) -> Constants | None:
+        """Those of a target, if it needs them."""
+        return cls(target.width, target.precision) if target.vector == AVX else None
 
     def offset(self, value: float) -> int:
         """Where a number is, in bytes."""
-        return 8 * self.width * self.numbers.setdefault(value, len(self.numbers))
+        return (self.precision.size * self.width
+                * self.numbers.setdefault(value, len(self.numbers)))
 
     def to_bytes(self) -> bytes:
-        return b"".join(self.width * struct.pack("<d", value) for value in self.numbers)
+        return b"".join(self.width * self.precision.to_bytes(value) for value in self.numbers)
 
 
 @dataclass(slots=True)
@@ -143,14 +172,32 @@ class Lanes:
     fma: bool
     constants: Constants | None = None
     """Where constants are read from; None if they are literals."""
+    precision: Precision = FLOAT64
+
+    @classmethod
+    def on(cls, target: Target, width: int | None = None, constants: Constants | None = None,
+           ) -> Lanes:
+        """All lanes of a target, or so many, in a function of their own."""
+        return cls(Function(), target.width if width is None else width, target.fma, constants,
+                   target.precision)
 
     @property
     def real(self) -> str:
-        return self.of("double")
+        return self.of(self.precision.real)
 
     @property
     def integer(self) -> str:
-        return self.of("i64")
+        return self.of(self.precision.integer)
+
+    @property
+    def size(self) -> int:
+        """Bytes of a number."""
+        return self.precision.size
+
+    @property
+    def pitch(self) -> int:
+        """Bytes of a vector."""
+        return self.width * self.size
 
     @property
     def truth(self) -> str:
@@ -168,18 +215,18 @@ class Lanes:
     def const(self, value: float) -> str:
         # zero is a register cleared; and -0.0 would be found at its place
         if self.constants is None or value == 0.0 or math.isnan(value):
-            return self.splat("double", number(value))
+            return self.splat(self.precision.real, self.precision.literal(value))
         return self.function.load(self.real, "%data", self.constants.offset(value))
 
     def int(self, value: int) -> str:
-        return self.splat("i64", str(value))
+        return self.splat(self.precision.integer, str(value))
 
     def broadcast(self, scalar: str) -> str:
-        """A run-time double in every lane."""
+        """A run-time number in every lane."""
         if self.width == 1:
             return scalar
         first = self.function.let(
-            f"insertelement {self.real} poison, double {scalar}, i32 0")
+            f"insertelement {self.real} poison, {self.precision.real} {scalar}, i32 0")
         zeros = f"<{self.width} x i32> zeroinitializer"
         return self.function.let(f"shufflevector {self.real} {first}, {self.real} poison, {zeros}")
 
@@ -205,7 +252,8 @@ class Lanes:
         return self.intrinsic("fma", a, b, c)
 
     def intrinsic(self, name: str, *args: str) -> str:
-        suffix = "f64" if self.width == 1 else f"v{self.width}f64"
+        suffix = self.precision.suffix
+        suffix = suffix if self.width == 1 else f"v{self.width}{suffix}"
         typed = ", ".join(f"{self.real} {a}" for a in args)
         return self.function.let(f"call {self.real} @llvm.{name}.{suffix}({typed})")
 
@@ -220,8 +268,22 @@ class Lanes:
         """An operation on truths."""
         return self.function.let(f"{op} {self.truth} {a}, {b}")
 
+    def in_doubles(self, written: Callable[..., str], *args: str) -> str:
+        """What is written for doubles, `written(lanes, *args)`: narrower numbers are widened for
+        it, and the result is rounded."""
+        if self.precision == FLOAT64:
+            return written(self, *args)
+        f, real = self.function, self.real
+        wide = replace(self, constants=None, precision=FLOAT64)
+        value = written(wide, *(f.let(f"fpext {real} {a} to {wide.real}") for a in args))
+        return f.let(f"fptrunc {wide.real} {value} to {real}")
+
     def library(self, name: str, *args: str) -> str:
         """A function of the mathematics library, called for one lane after the other."""
+        return self.in_doubles(lambda lanes, *wide: lanes.of_library(name, *wide), *args)
+
+    def of_library(self, name: str, *args: str) -> str:
+        """The same for doubles, which the library's functions are of."""
         f, symbol = self.function, f"{LIBRARY}{name}"
         f.constants[symbol] = (f"declare double @{symbol}"
                                f"({', '.join(['double'] * len(args))}) nounwind")
@@ -235,11 +297,11 @@ class Lanes:
         return found
 
     def to_real(self, a: str) -> str:
-        """Integers as the doubles nearest to them."""
+        """Integers as the numbers nearest to them."""
         return self.function.let(f"sitofp {self.integer} {a} to {self.real}")
 
     def to_integer(self, a: str) -> str:
-        """Doubles without what is behind the point."""
+        """Numbers without what is behind the point."""
         return self.function.let(f"fptosi {self.real} {a} to {self.integer}")
 
     def bits(self, op: str, a: str, b: str) -> str:

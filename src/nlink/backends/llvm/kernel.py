@@ -23,7 +23,7 @@ from nlink.backends.llvm.threads import Trials, checked, cores
 from nlink.backends.llvm.threads import threads as allowed
 from nlink.programs.calling import Flat, call, contiguous_rows, rows_contiguous
 from nlink.programs.program import Port
-from nlink.scalars.arrays import DOUBLE
+from nlink.scalars.arrays import SINGLE, common_type
 from nlink.scalars.lazy import lazy
 
 if TYPE_CHECKING:
@@ -63,15 +63,18 @@ class Compiled:
     scratch: int
     """Bytes of scratch memory a block of states needs."""
     data: bytes
-    """Constant tables the code reads, eight-byte words."""
+    """Constant tables the code reads, aligned to eight bytes."""
     code: bytes
     split: int = 0
     """Where in the scratch memory that of an integration's right-hand side begins."""
+    dtype: str = "float64"
+    """The type of all numbers, by NumPy's name."""
 
     def to_bytes(self) -> bytes:
         head = json.dumps({
             "name": self.name, "width": self.width, "operations": self.operations,
             "scratch": self.scratch, "data": len(self.data), "split": self.split,
+            "dtype": self.dtype,
             "inputs": [(p.name, p.shape) for p in self.inputs],
             "outputs": [(p.name, p.shape) for p in self.outputs]}).encode()
         return struct.pack("<Q", len(head)) + head + self.data + self.code
@@ -84,7 +87,8 @@ class Compiled:
         inputs, outputs = (tuple(Port(name, tuple(shape)) for name, shape in head[side])
                            for side in ("inputs", "outputs"))
         return Compiled(head["name"], inputs, outputs, head["width"], head["operations"],
-                        head["scratch"], image[begin:end], image[end:], head["split"])
+                        head["scratch"], image[begin:end], image[end:], head["split"],
+                        head["dtype"])
 
 
 _UNLIMITED = np.array([0, 2**62], np.int64)
@@ -100,10 +104,13 @@ class Kernel:
     last bit. A kernel can be called from several threads at once.
     """
 
+    make_single: Callable[[], Kernel] | None = None
+    """Makes the kernel for arrays of float32, of one for float64."""
+
     def __init__(self, compiled: Compiled) -> None:
         from nlink.backends.llvm.host import Image
 
-        self.name = compiled.name
+        self.name, self.dtype = compiled.name, np.dtype(compiled.dtype)
         self.inputs, self.outputs = compiled.inputs, compiled.outputs
         self.operations, self.width = compiled.operations, compiled.width
         self._scratch = compiled.scratch
@@ -129,22 +136,38 @@ class Kernel:
     def signature(self) -> Signature:
         """How the native function at `address` is called."""
         return Signature(self.name, self.inputs, self.outputs, self._data.address, self._scratch,
-                         _ALIGNMENT)
+                         _ALIGNMENT, self.dtype.name)
+
+    def for_type(self, arrays: Sequence[Any]) -> Kernel:
+        """The kernel that computes with numbers of the arrays' type: itself, or `single`."""
+        if self.make_single is None or common_type(arrays) is not SINGLE:
+            return self
+        return self.single
+
+    @lazy
+    def single(self) -> Kernel:
+        """The same computation in float32."""
+        assert self.make_single is not None
+        return self.make_single()
 
     def __call__(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
         """Any leading shapes, broadcast against each other; see `calling.call`."""
         if threads is not None:
-            several = checked(threads)
+            several, kernel = checked(threads), self.for_type(arrays)
             return call(self.inputs, self.outputs, arrays, out,
-                        lambda i, o, count: self.run(i, o, count, several))
+                        lambda i, o, count: kernel.run(i, o, count, several), kernel.dtype)
         return self.plain(*arrays, out)
 
     def _general(self, *arguments: Any) -> Any:
         """`plain` in Python: what native code does not take is made plain first, if it can be."""
         *arrays, out = arguments
+        kernel = self.for_type(arrays)
+        if kernel is not self:
+            return kernel.plain(*arguments)
         if len(arrays) != len(self.inputs) or isinstance(out, tuple):
             return self._by_convention(*arguments)
-        rows = [contiguous_rows(port, x) for port, x in zip(self.inputs, arrays, strict=True)]
+        rows = [contiguous_rows(port, x, self.dtype)
+                for port, x in zip(self.inputs, arrays, strict=True)]
         leads = {x.shape[:x.ndim - len(port.shape)]
                  for port, x in zip(self.inputs, rows, strict=True)}
         lead = max(leads, key=lambda own: (len(own), own))
@@ -157,8 +180,8 @@ class Kernel:
     def _many_rows(self, rows: Sequence[np.ndarray], out: Any, lead: tuple[int, ...]) -> Any:
         """Many states in one dimension, of which other threads may compute a part."""
         if out is None:
-            results = [np.empty(lead + port.shape) for port in self.outputs]
-        elif (type(out) is np.ndarray and out.dtype is DOUBLE and out.flags.carray
+            results = [np.empty(lead + port.shape, self.dtype) for port in self.outputs]
+        elif (type(out) is np.ndarray and out.dtype is self.dtype and out.flags.carray
               and out.shape == lead + self.outputs[0].shape and len(self.outputs) == 1
               and not any(np.may_share_memory(out, x) for x in rows)):
             results = [out]
@@ -204,7 +227,8 @@ class Kernel:
 
     def _by_convention(self, *arguments: Any) -> Any:
         """`plain` for everything there is, or an error that says what is wrong."""
-        return call(self.inputs, self.outputs, arguments[:-1], arguments[-1], self.run)
+        return call(self.inputs, self.outputs, arguments[:-1], arguments[-1], self.run,
+                    self.dtype)
 
     def run(self, inputs: Flat, outputs: Flat, count: int, threads: int | None = None) -> None:
         """Compute flat arrays as `calling.call` prepares them, without the GIL.
@@ -288,10 +312,10 @@ class Kernel:
     def bare(self) -> Callable[..., Any]:
         """The call with the least overhead: one state, (inputs..., outputs...).
 
-        All arguments are float64 arrays of exactly the ports' shapes, or have one leading
-        dimension more, and their rows are contiguous. Outputs are written; the only output, or
-        None, is returned. Where outputs are left out they are allocated, at the usual price
-        of a call. Anything else raises TypeError or ValueError.
+        All arguments are arrays of the kernel's dtype, of exactly the ports' shapes, or have one
+        leading dimension more, and their rows are contiguous. Outputs are written; the only
+        output, or None, is returned. Where outputs are left out they are allocated, at the usual
+        price of a call. Anything else raises TypeError or ValueError.
         """
         return self._builtin(self._checked, absent=False)
 
@@ -312,8 +336,8 @@ class Kernel:
         return native.builtin(
             self._image.address(native.BARE), self.name, f"{self.name}({names})", fallback,
             (self._image, self._data, scratch, limits), absent=absent,
-            data=self._data.address, scratch=scratch.address, room=self._scratch,
-            limits=native.data_address(limits))
+            dtype=id(self.dtype), data=self._data.address, scratch=scratch.address,
+            room=self._scratch, limits=native.data_address(limits))
 
     def _checked(self, *arguments: Any) -> Any:
         """`bare` in Python: for what native code does not take, and where there is none."""
@@ -327,8 +351,8 @@ class Kernel:
             where = f"{self.name}: {port.name}"
             if type(x) is not np.ndarray:
                 raise TypeError(f"{where}: a {type(x).__name__}, expected a NumPy array")
-            if x.dtype != DOUBLE or not x.dtype.isnative:
-                raise TypeError(f"{where}: dtype {x.dtype}, expected float64")
+            if x.dtype != self.dtype or not x.dtype.isnative:
+                raise TypeError(f"{where}: dtype {x.dtype}, expected {self.dtype}")
             if not rows_contiguous(port, x):
                 raise ValueError(f"{where}: its rows are not contiguous and aligned")
         outs = arguments[n:]

@@ -15,6 +15,7 @@ import numpy as np
 
 from nlink.backends.llvm.code import Code, Instruction, lower, rename
 from nlink.backends.llvm.passes import interleave, optimize
+from nlink.backends.llvm.precision import FLOAT64, Precision
 from nlink.programs.program import Port
 from nlink.programs.rolled_program import (
     At,
@@ -117,7 +118,7 @@ class SweepLayout:
         return (self.count + 1) * self.slots + len(self.cells)
 
 
-def plan(program: RolledProgram, *, fma: bool) -> SweepLayout:
+def plan(program: RolledProgram, *, fma: bool, precision: Precision = FLOAT64) -> SweepLayout:
     """Decide what a rolled program computes, keeps and where."""
     serial = all(up == i for i, up in enumerate(program.joints.parent))
     needed = _LiveValues(program)
@@ -149,8 +150,8 @@ def plan(program: RolledProgram, *, fma: bool) -> SweepLayout:
     names += range(width * max((len(sweep.starts) for sweep in sweeps), default=0))
     return SweepLayout(len(program.joints.parent), serial, tuple(sweeps), slots, kept_slot,
                        sum_slot, {name: k for k, name in enumerate(names)},
-                       _records(program, program.joints, "joints"),
-                       _records(program, program.links, "links"),
+                       _records(program, program.joints, "joints", precision),
+                       _records(program, program.links, "links", precision),
                        _cleared(program, serial), _operations(program, sweeps))
 
 
@@ -283,18 +284,22 @@ def _slots(sweeps: list[SweepPlan], readers: dict[Value, set[tuple[int, bool]]]
     return kept_slot, sum_slot, len(free_after)
 
 
-def _records(program: RolledProgram, domain: Domain, over: str) -> Records:
+def _records(program: RolledProgram, domain: Domain, over: str, precision: Precision) -> Records:
     """Integer words (starts in bytes) and parameters of each joint or link, side by side."""
     words: tuple[str | Slice, ...] = ("parent", "kind", *domain.starts)
     columns = [domain.parent, domain.kind,
-               *(8 * np.array(s, dtype=np.int64) for s in domain.starts.values())]
+               *(precision.size * np.array(s, dtype=np.int64) for s in domain.starts.values())]
     if any(sweep.order is SweepOrder.COLUMNS for sweep in program.sweeps) and over == "joints":
         words, columns = (*words, "rates"), [*columns, domain.rates]
     if not any(sweep.order.over == over for sweep in program.sweeps):
         return Records(words, b"", 0)
-    integers = np.array(columns, dtype=np.int64).T
+    integers = np.ascontiguousarray(np.array(columns, dtype=np.int64).T)
     table = np.asarray(domain.table, dtype=float).reshape(len(domain.parent), -1)
-    records = np.concatenate([np.ascontiguousarray(integers).view(np.float64), table], axis=1)
+    with np.errstate(over="ignore"):
+        numbers = np.ascontiguousarray(table, dtype=precision.dtype)
+    if numbers.shape[1] * precision.size % 8:  # words are aligned to eight bytes
+        numbers = np.pad(numbers, ((0, 0), (0, 1)))
+    records = np.concatenate([integers.view(np.uint8), numbers.view(np.uint8)], axis=1)
     return Records(words, records.tobytes(), records.strides[0])
 
 

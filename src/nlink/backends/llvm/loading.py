@@ -30,15 +30,16 @@ if TYPE_CHECKING:
 Loaded = TypeVar("Loaded")
 
 
-def load_kernel(program: Program | StagedProgram | SteppedProgram | RolledProgram) -> Kernel:
-    """The kernel of a program."""
+def load_kernel(program: Program | StagedProgram | SteppedProgram | RolledProgram,
+                dtype: str = "float64") -> Kernel:
+    """The kernel of a program, that computes with numbers of a type."""
 
     def compile_now() -> Compiled:
         from nlink.backends.llvm.translate import compile_program
 
-        return compile_program(program)
+        return compile_program(program, dtype)
 
-    return load_compiled(key(program), compile_now, Kernel)
+    return load_compiled(f"{key(program)} {dtype}", compile_now, Kernel)
 
 
 def load_compiled(program: str, compile_now: Callable[[], Compiled],

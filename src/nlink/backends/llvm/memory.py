@@ -1,9 +1,10 @@
 """Row-major arrays in vector lanes: loads and stores that never transpose for the user.
 
 Lane l of a vector is state l, so element k of eight states lies in eight rows. Elements
-are moved two at a time: sixteen bytes of each row, inserted into two vectors of even and
-odd rows and interleaved. That is one shuffle an element, where one by one would take
-seven, and shuffles have but one port.
+are moved sixteen bytes of a row at a time: two doubles, inserted into two vectors of even and
+odd rows and interleaved, or four floats, as the transpose of a matrix of 4 x 4. That is one
+shuffle an element, or two, where one by one would take seven or more, and shuffles have but
+one port.
 """
 
 from __future__ import annotations
@@ -40,80 +41,98 @@ class LaneRows:
         """The rows that begin some bytes further."""
         return LaneRows(self.lanes, self.lanes.function.offset(self.base, offset), self.stride)
 
+    @property
+    def together(self) -> int:
+        """Elements that are moved together: sixteen bytes of a row."""
+        return 16 // self.lanes.size
+
     def load(self, k: int) -> str:
         """Element k of every row, one by one."""
-        f, lanes = self.lanes.function, self.lanes
+        f, lanes, real = self.lanes.function, self.lanes, self.lanes.precision.real
         if lanes.width == 1:
-            return f.load("double", self.base, 8 * k)
+            return f.load(real, self.base, lanes.size * k)
         value = "poison"
         for lane in range(lanes.width):
-            x = f.load("double", self.row(lane), 8 * k)
-            value = f.let(f"insertelement {lanes.real} {value}, double {x}, i32 {lane}")
+            x = f.load(real, self.row(lane), lanes.size * k)
+            value = f.let(f"insertelement {lanes.real} {value}, {real} {x}, i32 {lane}")
         return value
 
-    def load_pair(self, k: int) -> tuple[str, str]:
-        """Elements k and k + 1 of every row."""
+    def load_some(self, k: int, count: int) -> list[str]:
+        """`count` elements of every row from number k on: one, two, or those of sixteen bytes."""
         f, lanes = self.lanes.function, self.lanes
-        if lanes.width == 1:
-            return self.load(k), self.load(k + 1)
-        even, odd = (self._joined([f.load("<2 x double>", self.row(lane), 8 * k)
-                                   for lane in range(parity, lanes.width, 2)])
-                     for parity in (0, 1))
-        return self._interleaved(even, odd, 0), self._interleaved(even, odd, 1)
+        if lanes.width == 1 or count == 1:
+            return [self.load(k + j) for j in range(count)]
+        kind = f"<{count} x {lanes.precision.real}>"
+        return self._transposed([self._joined([
+            f.load(kind, self.row(lane), lanes.size * k)
+            for lane in range(first, lanes.width, count)], count) for first in range(count)])
 
     def store(self, k: int, value: str) -> None:
         """Element k of every row, one by one."""
-        f, lanes = self.lanes.function, self.lanes
+        f, lanes, real = self.lanes.function, self.lanes, self.lanes.precision.real
         if lanes.width == 1:
-            f.store("double", value, self.base, 8 * k)
+            f.store(real, value, self.base, lanes.size * k)
             return
         for lane in range(lanes.width):
             x = f.let(f"extractelement {lanes.real} {value}, i32 {lane}")
-            f.store("double", x, self.row(lane), 8 * k)
+            f.store(real, x, self.row(lane), lanes.size * k)
 
-    def store_pair(self, k: int, first: str, second: str) -> None:
-        """Elements k and k + 1 of every row."""
-        f, lanes = self.lanes.function, self.lanes
-        if lanes.width == 1:
-            self.store(k, first)
-            self.store(k + 1, second)
+    def store_some(self, k: int, values: Sequence[str]) -> None:
+        """Elements of every row from number k on: one, two, or those of sixteen bytes."""
+        f, lanes, count = self.lanes.function, self.lanes, len(values)
+        if lanes.width == 1 or count == 1:
+            for j, value in enumerate(values):
+                self.store(k + j, value)
             return
-        for parity in (0, 1):
-            half = self._interleaved(first, second, parity)
-            for lane in range(parity, lanes.width, 2):
-                begin = lane - parity
-                pair = f.let(f"shufflevector {lanes.real} {half}, {lanes.real} poison, "
-                             f"<2 x i32> <i32 {begin}, i32 {begin + 1}>")
-                f.store("<2 x double>", pair, self.row(lane), 8 * k)
+        rows = self._transposed(values)
+        for first in range(count):
+            for lane in range(first, lanes.width, count):
+                own = self._shuffled(rows[first], "poison", lanes.width,
+                                     list(range(lane - first, lane - first + count)))
+                f.store(f"<{count} x {lanes.precision.real}>", own, self.row(lane),
+                        lanes.size * k)
 
-    def store_four(self, offset: str, values: Sequence[str], *, stream: bool = False) -> None:
-        """Four elements of every row, the first of them some bytes after its beginning; streams
-        go past the caches, to addresses that are multiples of 32."""
-        f, lanes = self.lanes.function, self.lanes
+    def store_wide(self, offset: str, values: Sequence[str], *, stream: bool = False) -> None:
+        """Elements of 32 bytes of every row, the first of them some bytes after its beginning;
+        streams go past the caches, to addresses that are multiples of 32."""
+        f, lanes, half = self.lanes.function, self.lanes, self.together
         if lanes.width == 1:
             for k, value in enumerate(values):
-                f.store("double", value, f.offset(self.base, offset), 8 * k)
+                f.store(lanes.real, value, f.offset(self.base, offset), lanes.size * k)
             return
-        for parity in (0, 1):
-            first, second = (self._interleaved(values[k], values[k + 1], parity) for k in (0, 2))
-            for lane in range(parity, lanes.width, 2):
-                a, b = lane - parity, lane - parity + lanes.width
-                four = self._shuffled(first, second, lanes.width, [a, a + 1, b, b + 1])
+        kind = f"<{2 * half} x {lanes.precision.real}>"
+        rows, others = self._transposed(values[:half]), self._transposed(values[half:])
+        for first in range(half):
+            for lane in range(first, lanes.width, half):
+                order = list(range(lane - first, lane - first + half))
+                own = self._shuffled(rows[first], others[first], lanes.width,
+                                     [*order, *(lanes.width + k for k in order)])
                 if stream:
                     to = f.offset(self.row(lane), offset)
-                    f.do(f"store <4 x double> {four}, ptr {to}, align 32, !nontemporal !1")
+                    f.do(f"store {kind} {own}, ptr {to}, align 32, !nontemporal !1")
                 else:
-                    f.store("<4 x double>", four, self.row(lane), offset)
+                    f.store(kind, own, self.row(lane), offset)
 
-    def _interleaved(self, a: str, b: str, parity: int) -> str:
-        """a[0] b[0] a[2] b[2] ... or, for parity 1, a[1] b[1] a[3] b[3] ..."""
-        lanes = self.lanes
-        order = [index for lane in range(parity, lanes.width, 2)
-                 for index in (lane, lane + lanes.width)]
-        return self._shuffled(a, b, lanes.width, order)
+    def _transposed(self, parts: Sequence[str]) -> list[str]:
+        """Two or four vectors as a square matrix in each two or four lanes, transposed.
 
-    def _joined(self, parts: list[str]) -> str:
-        width = 2
+        Lanes k and k + 1 of result j are element j of vectors k and k + 1, and so on.
+        """
+        if len(parts) == 2:
+            return [self._by_block(*parts, [j, 2 + j], 2) for j in range(2)]
+        first, second = ([self._by_block(a, b, order, 4) for order in ([0, 4, 1, 5], [2, 6, 3, 7])]
+                         for a, b in (parts[:2], parts[2:]))
+        return [self._by_block(a, b, order, 4) for a, b in zip(first, second, strict=True)
+                for order in ([0, 1, 4, 5], [2, 3, 6, 7])]
+
+    def _by_block(self, a: str, b: str, order: Sequence[int], size: int) -> str:
+        """A shuffle within each block of so many lanes, in which b's are behind those of a."""
+        width = self.lanes.width
+        return self._shuffled(a, b, width, [
+            begin + (k if k < size else width + k - size)
+            for begin in range(0, width, size) for k in order])
+
+    def _joined(self, parts: list[str], width: int) -> str:
         while len(parts) > 1:
             parts = [self._shuffled(a, b, width, list(range(2 * width)))
                      for a, b in zip(parts[::2], parts[1::2], strict=True)]
@@ -121,7 +140,8 @@ class LaneRows:
         return parts[0]
 
     def _shuffled(self, a: str, b: str, width: int, order: list[int]) -> str:
-        kind, indices = f"<{width} x double>", ", ".join(f"i32 {i}" for i in order)
+        kind = f"<{width} x {self.lanes.precision.real}>"
+        indices = ", ".join(f"i32 {i}" for i in order)
         return self.lanes.function.let(
             f"shufflevector {kind} {a}, {kind} {b}, <{len(order)} x i32> <{indices}>")
 
@@ -135,8 +155,8 @@ class Columns(LaneRows):
     def load(self, k: int) -> str:
         return self.lanes.function.load(self.lanes.real, self.base, self.pitch * k)
 
-    def load_pair(self, k: int) -> tuple[str, str]:
-        return self.load(k), self.load(k + 1)
+    def load_some(self, k: int, count: int) -> list[str]:
+        return [self.load(k + j) for j in range(count)]
 
     def load_by(self, table: str, k: int) -> str:
         """The element whose number is the k-th of a table of 32-bit integers."""
@@ -147,19 +167,19 @@ class Columns(LaneRows):
     def store(self, k: int, value: str) -> None:
         self.lanes.function.store(self.lanes.real, value, self.base, self.pitch * k)
 
-    def store_pair(self, k: int, first: str, second: str) -> None:
-        self.store(k, first)
-        self.store(k + 1, second)
+    def store_some(self, k: int, values: Sequence[str]) -> None:
+        for j, value in enumerate(values):
+            self.store(k + j, value)
 
     def moved(self, offset: str) -> LaneRows:
         f = self.lanes.function
-        further = f.let(f"mul i64 {offset}, {self.pitch // 8}")
+        further = f.let(f"mul i64 {offset}, {self.pitch // self.lanes.size}")
         return Columns(self.lanes, f.offset(self.base, further), pitch=self.pitch)
 
 
 @dataclass(slots=True)
 class Reader:
-    """Elements of a port, each loaded when first asked for, together with its neighbour."""
+    """Elements of a port, each loaded when first asked for, together with its neighbours."""
 
     rows: LaneRows
     size: int
@@ -167,35 +187,35 @@ class Reader:
 
     def read(self, k: int) -> str:
         if k not in self._values:
-            begin = min(k & ~1, self.size - 2)
-            if begin < 0:
-                self._values[k] = self.rows.load(k)
-            else:
-                first, second = self.rows.load_pair(begin)
-                self._values.setdefault(begin, first)
-                self._values.setdefault(begin + 1, second)
+            count = next(n for n in (self.rows.together, 2, 1) if n <= self.size)
+            begin = min(k - k % count, self.size - count)
+            for j, value in enumerate(self.rows.load_some(begin, count)):
+                self._values.setdefault(begin + j, value)
         return self._values[k]
 
 
 @dataclass(slots=True)
 class RowWriter:
-    """Elements of a port, stored in pairs as soon as both are known."""
+    """Elements of a port, stored with their neighbours as soon as all of them are known."""
 
     rows: LaneRows
     _waiting: dict[int, str] = field(default_factory=dict)
 
     def write(self, k: int, value: str) -> None:
-        other = self._waiting.pop(k ^ 1, None)
-        if other is None:
-            self._waiting[k] = value
-        else:
-            self.rows.store_pair(k & ~1, *((value, other) if k % 2 == 0 else (other, value)))
+        self._waiting[k] = value
+        self._store(k, self.rows.together)
+
+    def _store(self, k: int, count: int) -> None:
+        """Store an element with its neighbours if all are known."""
+        some = range(k - k % count, k - k % count + count)
+        if all(j in self._waiting for j in some):
+            self.rows.store_some(some[0], [self._waiting.pop(j) for j in some])
 
     def flush(self) -> None:
-        """Store what has no neighbour."""
-        for k, value in self._waiting.items():
-            self.rows.store(k, value)
-        self._waiting.clear()
+        """Store the others: in pairs, then those that have no neighbour."""
+        for count in (2, 1):
+            for k in list(self._waiting):
+                self._store(k, count)
 
 
 def integer_table(name: str, numbers: Sequence[int]) -> str:
@@ -206,7 +226,7 @@ def integer_table(name: str, numbers: Sequence[int]) -> str:
 
 def copy_vectors(lanes: Lanes, size: int, source: str, to: str, table: str | None = None) -> None:
     """Code that copies so many vectors; those with the numbers in a table, if there is one."""
-    f, pitch = lanes.function, 8 * lanes.width
+    f, pitch = lanes.function, lanes.pitch
 
     def copy(k: str, _: list[str]) -> list[str]:
         own = k if table is None else f.let(
@@ -222,9 +242,9 @@ def distribute(source: Columns, ports: Sequence[tuple[LaneRows, int]], places: S
                stream: str | None = None) -> None:
     """Copy elements of a column to all elements of some ports, given their rows and sizes.
 
-    `places` says for each element which one of the column it is. Four elements are moved at a
-    time: the first four, then on from where they are aligned, so that no store straddles two cache
-    lines; the last four reach back over some that have been written. Where the truth `stream`
+    `places` says for each element which one of the column it is. Elements of 32 bytes are moved at
+    a time: the first ones, then on from where they are aligned, so that no store straddles two
+    cache lines; the last ones reach back over some that have been written. Where the truth `stream`
     holds and all rows are aligned alike, they go past the caches, which then need not read first
     what is overwritten.
     """
@@ -232,9 +252,11 @@ def distribute(source: Columns, ports: Sequence[tuple[LaneRows, int]], places: S
     f.constants["places"] = integer_table("places", places)
     begin = 0
     for rows, size in ports:
-        if size < 4:
+        if size < 2 * rows.together:
+            writer = RowWriter(rows)
             for k in range(size):
-                rows.store(k, source.load(places[begin + k]))
+                writer.write(k, source.load(places[begin + k]))
+            writer.flush()
         else:
             _distribute_port(source, rows, size, f.offset("@places", 4 * begin),
                              stream if lanes.width > 1 else None)
@@ -243,26 +265,28 @@ def distribute(source: Columns, ports: Sequence[tuple[LaneRows, int]], places: S
 
 def _distribute_port(source: Columns, rows: LaneRows, size: int, places: str,
                      stream: str | None) -> None:
-    """The elements of one port, at least four; `places` points to the first of its numbers."""
-    f, lanes, last = source.lanes.function, source.lanes, size - 4
+    """The elements of one port, at least those of 32 bytes; `places` points to the first of its
+    numbers."""
+    f, lanes, wide = source.lanes.function, source.lanes, 2 * rows.together
+    shift, bits = lanes.size.bit_length() - 1, wide.bit_length() - 1
     if lanes.width > 1:
         rows.row(0)  # all addresses of rows are computed here, outside of any branch
 
     def move(k: str, *, stream: bool = False) -> list[str]:
         place = f.offset(places, f.let(f"shl i64 {k}, 2"))
-        values = [source.load_by(place, j) for j in range(4)]
-        rows.store_four(f.let(f"shl i64 {k}, 3"), values, stream=stream)
+        values = [source.load_by(place, j) for j in range(wide)]
+        rows.store_wide(f.let(f"shl i64 {k}, {shift}"), values, stream=stream)
         return []
 
-    # the first four, then from the first aligned element on, number 1 to 4
+    # the first ones, then from the first aligned element behind number 0 on
     move("0")
-    place = f.let(f"lshr i64 {f.let(f'ptrtoint ptr {rows.base} to i64')}, 3")
-    skipped = f.let(f"sub i64 4, {f.let(f'and i64 {place}, 3')}")
-    whole = f.let(f"ashr i64 {f.let(f'sub i64 {size}, {skipped}')}, 2")
+    place = f.let(f"lshr i64 {f.let(f'ptrtoint ptr {rows.base} to i64')}, {shift}")
+    skipped = f.let(f"sub i64 {wide}, {f.let(f'and i64 {place}, {wide - 1}')}")
+    whole = f.let(f"ashr i64 {f.let(f'sub i64 {size}, {skipped}')}, {bits}")
 
     def aligned(*, stream: bool = False) -> None:
         repeat(f, whole, [], lambda k, _: move(
-            f.let(f"add i64 {f.let(f'shl i64 {k}, 2')}, {skipped}"), stream=stream))
+            f.let(f"add i64 {f.let(f'shl i64 {k}, {bits}')}, {skipped}"), stream=stream))
 
     if stream is None:
         aligned()
@@ -277,4 +301,4 @@ def _distribute_port(source: Columns, rows: LaneRows, size: int, places: str,
         aligned()
         f.go(end)
         f.begin(end)
-    move(str(last))
+    move(str(size - wide))

@@ -24,7 +24,6 @@ CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 
 NEW_ARRAY, SCALAR_OF = 93, 76  # PyArray_New and PyArray_Return in NumPy's table of functions
 NUMPY_ABIS = (0x1000009, 0x2000000)  # of NumPy 1 and 2
-DOUBLE_NUMBER = 12  # NPY_DOUBLE
 
 PYTHON = {"vectorcall": "PyObject_Vectorcall", "incref": "Py_IncRef", "decref": "Py_DecRef",
           "new_tuple": "PyTuple_New", "release": "PyEval_SaveThread",
@@ -32,7 +31,7 @@ PYTHON = {"vectorcall": "PyObject_Vectorcall", "incref": "Py_IncRef", "decref": 
           "free": "PyMem_RawFree"}
 """Functions of the interpreter, by their names in the table."""
 
-TABLE = ("ndarray", "float64", "fallback", "none", "absent", "new_array", "scalar_of", "data",
+TABLE = ("ndarray", "dtype", "fallback", "none", "absent", "new_array", "scalar_of", "data",
          "scratch", "room", "limits", *PYTHON)
 """The words of the table: addresses, and the bytes of scratch memory ("room"). `limits` are
 two numbers of states: the most computed with the GIL held, and the most computed natively."""
@@ -86,7 +85,7 @@ METH_FASTCALL = 0x80
 @functools.cache
 def _process() -> dict[str, int]:
     """The words of the table that all functions share."""
-    words = {"ndarray": id(np.ndarray), "float64": id(np.dtype(np.float64)), "none": id(None)}
+    words = {"ndarray": id(np.ndarray), "none": id(None)}
     for name, symbol in PYTHON.items():
         words[name] = ctypes.cast(getattr(ctypes.pythonapi, symbol), ctypes.c_void_p).value or 0
     return words | _numpy_functions()
@@ -114,7 +113,8 @@ def builtin(address: int, name: str, doc: str, fallback: Callable[..., Any], kee
             absent: bool, **words: int) -> Callable[..., Any]:
     """The function object for code at an address; it keeps `keep` alive, and itself valid.
 
-    `absent` allows None in place of the outputs; `words` are data, scratch, room and limits.
+    `absent` allows None in place of the outputs; `words` are the dtype, data, scratch, room and
+    limits.
     """
     api = ctypes.pythonapi
     words |= {"fallback": id(fallback), "absent": id(None) if absent else 0, **_process()}

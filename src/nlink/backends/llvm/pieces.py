@@ -73,11 +73,11 @@ class Pieces:
     repeated: tuple[RepeatedPiece, ...] = ()
     """Done after all pieces."""
 
-    def vectors(self, width: int) -> int:
-        """How many vectors of states a piece goes over."""
+    def vectors(self, pitch: int) -> int:
+        """How many vectors of states, of so many bytes, a piece goes over."""
         if len(self.pieces) == 1:
             return 1
-        return max(1, min(BLOCK, ROOM // (8 * width * max(1, self.size))))
+        return max(1, min(BLOCK, ROOM // (pitch * max(1, self.size))))
 
 
 def cut(code: Code, piece: int = PIECE, *, direct: bool = False) -> Pieces:

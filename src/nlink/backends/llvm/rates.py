@@ -12,7 +12,7 @@ too large for a vector, the lanes are computed one by one, to the same bits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nlink.backends.llvm.code import lower
 from nlink.backends.llvm.emit import emit, split_name
@@ -96,7 +96,7 @@ def _operations(program: Program) -> int:
 
 def straight(program: Program, name: str, target: Target) -> str:
     """A straight-line program as a function of t, y, u and its output."""
-    results, row = program.results, 8 * target.width
+    results, row = program.results, target.vector
     pointers = ("%t", "%y", "%u", "%ydot", *(f"%{port.name}" for port in program.inputs[3:]))
     parameters = ", ".join(f"ptr noalias {p}" for p in pointers)
     # a result that is the same element of y is copied, all of them together if most are
@@ -107,7 +107,7 @@ def straight(program: Program, name: str, target: Target) -> str:
     # the same code for all lanes, and for one lane whose angle was too large
     functions = []
     for width in dict.fromkeys((target.width, 1)):
-        lanes = Lanes(Function(), width, target.fma)
+        lanes = Lanes.on(target, width)
         f = lanes.function
         values: dict[str, str] = {}
 
@@ -127,19 +127,20 @@ def straight(program: Program, name: str, target: Target) -> str:
         f.do(f"ret i1 {flag}")
         kind = "all" if width == target.width else "lane"
         # vectors spilt to a stack that is not aligned straddle cache lines: half the speed
-        stack = max(16, 8 * width)
+        stack = max(16, lanes.pitch)
         functions.append(f.define(
             f"internal i1 @{name}_{kind}({parameters}) alignstack({stack})"))
     # the function itself: the copied elements, all lanes, and if need be lane by lane again
     f = Function()
     if copied:
-        copy_vectors(Lanes(f, target.width, target.fma), len(results), "%y", "%ydot")
+        copy_vectors(replace(Lanes.on(target), function=f), len(results), "%y", "%ydot")
     large = f.let(f"call i1 @{name}_all({', '.join(f'ptr {p}' for p in pointers)})")
     if target.width > 1:
         f.branch(large, "again", "end", unlikely=True)
         f.begin("again")
         for lane in range(target.width):
-            moved = ", ".join(f"ptr {f.offset(p, 8 * lane)}" for p in pointers)
+            moved = ", ".join(f"ptr {f.offset(p, target.precision.size * lane)}"
+                              for p in pointers)
             f.let(f"call i1 @{name}_lane({moved})")
         f.go("end")
         f.begin("end")
@@ -149,7 +150,7 @@ def straight(program: Program, name: str, target: Target) -> str:
 
 def _emit_rolled(program: RolledRates, target: Target, at: int) -> Rates:
     """`rates` of a long chain: forces, velocities, then the sweeps over its joints."""
-    chain, row = program.accelerations, 8 * target.width
+    chain, row = program.accelerations, target.vector
     nq, n = (port.size for port in chain.inputs[:2])
     rolled = emit_in_columns(chain, target, "accelerations")
     parts = [rolled.text, straight(program.forces, "forces", target)]
@@ -163,7 +164,7 @@ def _emit_rolled(program: RolledRates, target: Target, at: int) -> Rates:
         parts.append(straight(program.velocity, "velocity", target))
         f.do("call void @velocity(ptr %t, ptr %y, ptr %u, ptr %ydot, ptr %data, ptr %room)")
     else:
-        copy_vectors(Lanes(f, target.width, target.fma), n, qd, "%ydot")
+        copy_vectors(replace(Lanes.on(target), function=f), n, qd, "%ydot")
     # the sweeps over the joints, and rates of what else the state has
     f.do(f"call void @accelerations(ptr %y, ptr {qd}, ptr %room, ptr {qdd}, "
          f"ptr {f.offset('%data', at)}, ptr {scratch})")

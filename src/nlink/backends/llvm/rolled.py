@@ -44,10 +44,9 @@ class RolledCode:
 
 def emit_rolled(program: RolledProgram, target: Target) -> RolledCode:
     """The functions `block` and `one`, whose ports are rows; see `emit`."""
-    layout = plan(program, fma=target.fma)
-    return _code(layout, target, [
-        Emitter(program, layout, Lanes(Function(), width, target.fma)).function()
-        for width in (target.width, 1)])
+    layout = plan(program, fma=target.fma, precision=target.precision)
+    return _code(layout, target, [Emitter(program, layout, Lanes.on(target, width)).function()
+                                  for width in (target.width, 1)])
 
 
 def emit_in_columns(program: RolledProgram, target: Target, name: str,
@@ -59,9 +58,9 @@ def emit_in_columns(program: RolledProgram, target: Target, name: str,
 
     It computes one vector of states; where an angle is too large for a vector, lane by lane.
     """
-    layout, pitch = plan(program, fma=target.fma), pitch or 8 * target.width
-    parts = [Emitter(program, layout, Lanes(Function(), width, target.fma),
-                     pitch, f"{name}_").function() for width in (target.width, 1)]
+    layout = plan(program, fma=target.fma, precision=target.precision)
+    parts = [Emitter(program, layout, Lanes.on(target, width), pitch or target.vector,
+                     f"{name}_").function() for width in (target.width, 1)]
     pointers = [f"%p{k}" for k in range(len(program.inputs) + len(program.outputs))]
     f = Function()
     arguments = "".join(f"ptr {p}, i64 0, " for p in pointers)
@@ -69,7 +68,8 @@ def emit_in_columns(program: RolledProgram, target: Target, name: str,
     f.branch(large, "again", "end", unlikely=True)
     f.begin("again")
     for lane in range(target.width):
-        moved = "".join(f"ptr {f.offset(p, 8 * lane)}, " for p in pointers)
+        moved = "".join(f"ptr {f.offset(p, target.precision.size * lane)}, "
+                        for p in pointers)
         f.do(f"call void @{name}_one({moved}ptr %data, ptr %scratch)")
     f.go("end")
     f.begin("end")
@@ -82,7 +82,7 @@ def emit_in_columns(program: RolledProgram, target: Target, name: str,
 
 def _code(layout: SweepLayout, target: Target, functions: Sequence[str]) -> RolledCode:
     return RolledCode("\n".join(functions), layout.operations,
-                      layout.vectors * target.width * 8, layout.data)
+                      layout.vectors * target.vector, layout.data)
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ class Emitter:
             for named in (self.inputs, self.outputs):
                 for name, rows in named.items():
                     named[name] = Columns(lanes, rows.base, pitch=pitch)
-        self.stride = layout.slots * lanes.width * 8
+        self.stride = layout.slots * lanes.pitch
         self.large = "false"
 
     def function(self) -> str:
@@ -138,7 +138,8 @@ class Emitter:
         """Zero a whole port."""
 
         def body(k: str, _: list[str]) -> list[str]:
-            rows.moved(self.f.let(f"shl i64 {k}, 3")).store(0, self.lanes.const(0.0))
+            begin = self.f.let(f"mul i64 {k}, {self.lanes.size}")
+            rows.moved(begin).store(0, self.lanes.const(0.0))
             return []
 
         repeat(self.f, size, [], body)
@@ -234,10 +235,10 @@ class Emitter:
 
             def of_rate(c: str, values: list[str]) -> list[str]:
                 # the column of this rate, and the values its path starts with
-                column = {slice: f.let(
-                    f"add i64 {start}, {f.let(f'mul i64 {c}, {8 * self.along(slice)}')}")
-                    for slice, start in joint.column.items()}
-                size = len(sweep.starts) * self.lanes.width * 8
+                steps = {slice: self.lanes.size * self.along(slice) for slice in joint.column}
+                column = {slice: f.let(f"add i64 {start}, {f.let(f'mul i64 {c}, {steps[slice]}')}")
+                          for slice, start in joint.column.items()}
+                size = len(sweep.starts) * self.lanes.pitch
                 first = f.offset(self.cells, f.let(f"mul i64 {c}, {size}"))
                 starts = [self.load(first, begun + k) for k in range(len(sweep.starts))]
                 if not layout.serial:
@@ -376,8 +377,9 @@ class Emitter:
         """An input of a step."""
         match name:
             case Parameter(k):
-                at = 8 * (len(records.words) + k)
-                return self.lanes.broadcast(self.f.load("double", joint.record, at))
+                at = 8 * len(records.words) + self.lanes.size * k
+                return self.lanes.broadcast(self.f.load(
+                    self.lanes.precision.real, joint.record, at))
             case Element(slice, k):
                 return readers[slice].read(k)
             case ChildSum(k):
@@ -412,7 +414,7 @@ class Emitter:
         return rows if other is None else rows.moved(other)
 
     def load(self, record: str, slot: int) -> str:
-        return self.f.load(self.lanes.real, record, slot * self.lanes.width * 8)
+        return self.f.load(self.lanes.real, record, slot * self.lanes.pitch)
 
     def store(self, value: str, record: str, slot: int) -> None:
-        self.f.store(self.lanes.real, value, record, slot * self.lanes.width * 8)
+        self.f.store(self.lanes.real, value, record, slot * self.lanes.pitch)

@@ -46,15 +46,12 @@ class Signature:
     data: int
     scratch: int
     alignment: int
+    dtype: str = "float64"
+    """The type of all numbers, by NumPy's name: "float64" or "float32"."""
 
     DECLARATION = ("void (*)(void **ports, int64_t *strides, int64_t count, void *data, "
                    "void *scratch)")
     """The type of a pointer to the function, in C and in cffi."""
-
-    @property
-    def dtype(self) -> str:
-        """The type of all numbers, by NumPy's name."""
-        return "float64"
 
     @property
     def ports(self) -> tuple[Port, ...]:

@@ -1,9 +1,9 @@
 """Sine and cosine together, in the IR.
 
 |x| is reduced to y = |x| - j pi/2 in [-pi/4, pi/4] by pi/2 in three parts (Cody and
-Waite); then two minimax polynomials (the coefficients are those of fdlibm) give the sine
-and cosine of y, and j says which is which and with what sign. The errors stay below
-2 ulp, sin(-x) is exactly -sin(x), and sin(-0.0) is -0.0.
+Waite); then two minimax polynomials (for doubles the coefficients are those of fdlibm, for floats
+Remez' of half the degree) give the sine and cosine of y, and j says which is which and with what
+sign. The errors stay below 2 ulp, sin(-x) is exactly -sin(x), and sin(-0.0) is -0.0.
 
 Beyond `LIMIT` three parts are not enough: `reduce_large` multiplies the 53 bits of x by
 the window of 2/pi that matters (Payne and Hanek), with 190 bits of fraction. In a vector
@@ -17,31 +17,35 @@ import math
 from dataclasses import dataclass
 
 from nlink.backends.llvm.ir import Function, Lanes, number
+from nlink.backends.llvm.precision import FLOAT32, FLOAT64
 
 LIMIT = 1e5
 
-SINE = (-1.66666666666666324348e-01, 8.33333333332248946124e-03, -1.98412698298579493134e-04,
-        2.75573137070700676789e-06, -2.50507602534068634195e-08, 1.58969099521155010221e-10)
-COSINE = (4.16666666666666019037e-02, -1.38888888888741095749e-03, 2.48015872894767294178e-05,
-          -2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.13596475577881948265e-11)
+SINE = {
+    FLOAT64: (-1.66666666666666324348e-01, 8.33333333332248946124e-03, -1.98412698298579493134e-04,
+              2.75573137070700676789e-06, -2.50507602534068634195e-08, 1.58969099521155010221e-10),
+    FLOAT32: (-1.6666653752326965e-01, 8.33212397992611e-03, -1.9510177662596107e-04)}
+"""(sin(y) / y - 1) / y^2, from the lowest power of y^2 up."""
+COSINE = {
+    FLOAT64: (4.16666666666666019037e-02, -1.38888888888741095749e-03, 2.48015872894767294178e-05,
+              -2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.13596475577881948265e-11),
+    FLOAT32: (4.166664555668831e-02, -1.3887266395613551e-03, 2.442732329654973e-05)}
+"""(cos(y) - 1 + y^2/2) / y^4."""
 
 PI_HALVES = 0x3243F6A8885A308D313198A2E03707344A4093822299F31D0082EFA98EC4E6C89452821E638D0137
 """pi * 2**316: more digits of pi than three doubles hold."""
 _PI_BITS = 316
 
-ROUNDER = 1.5 * 2.0**52
-"""Adding it rounds to an integer and leaves that integer in the low bits."""
 
-
-def _parts(bits: int) -> tuple[float, float, float]:
-    """pi/2 as a sum of three doubles, the first two of so many bits."""
+def _parts(bits: int, last: int = 53) -> tuple[float, float, float]:
+    """pi/2 as a sum of three numbers, the first two of so many bits."""
     first, rest = _split(PI_HALVES, bits)
     second, rest = _split(rest, bits)
-    return first, second, _split(rest, 53)[0]
+    return first, second, _split(rest, last)[0]
 
 
 def _split(fraction: int, bits: int) -> tuple[float, int]:
-    """The leading bits of an integer, as a double scaled to pi/2, and the rest."""
+    """The leading bits of an integer, as a number scaled to pi/2, and the rest."""
     drop = fraction.bit_length() - bits
     return math.ldexp(fraction >> drop, drop - _PI_BITS - 1), fraction & ((1 << drop) - 1)
 
@@ -78,18 +82,26 @@ def sincos(lanes: Lanes, x: str, *, branch: bool) -> SinCos:
 
 def _reduce_large(lanes: Lanes, size: str, beyond: str, y: str, j: str) -> tuple[str, str]:
     """y and j with those of `reduce_large` in the lanes that are beyond the limit."""
-    f = lanes.function
+    f, precision = lanes.function, lanes.precision
+
+    def reduced(each: str) -> tuple[str, str]:
+        """The same for one lane: what doubles give, rounded."""
+        if precision == FLOAT32:
+            each = f.let(f"fpext float {each} to double")
+        slow = f.let(f"call {LARGE_TYPE} @reduce_large(double {each})")
+        y, j = (f.let(f"extractvalue {LARGE_TYPE} {slow}, {k}") for k in range(2))
+        if precision == FLOAT32:
+            y, j = f.let(f"fptrunc double {y} to float"), f.let(f"trunc i64 {j} to i32")
+        return y, j
+
     if lanes.width == 1:
-        slow = f.let(f"call {LARGE_TYPE} @reduce_large(double {size})")
-        first, second = (f.let(f"extractvalue {LARGE_TYPE} {slow}, {k}") for k in range(2))
-        return first, second
+        return reduced(size)
     size = lanes.select(beyond, size, lanes.const(2 * LIMIT))  # the others do not matter
     found = ["poison", "poison"]
+    kinds = (precision.real, lanes.real), (precision.integer, lanes.integer)
     for lane in range(lanes.width):
-        each = f.let(f"extractelement {lanes.real} {size}, i32 {lane}")
-        slow = f.let(f"call {LARGE_TYPE} @reduce_large(double {each})")
-        for k, (kind, part) in enumerate((("double", lanes.real), ("i64", lanes.integer))):
-            value = f.let(f"extractvalue {LARGE_TYPE} {slow}, {k}")
+        values = reduced(f.let(f"extractelement {lanes.real} {size}, i32 {lane}"))
+        for k, ((kind, part), value) in enumerate(zip(kinds, values, strict=True)):
             found[k] = f.let(f"insertelement {part} {found[k]}, {kind} {value}, i32 {lane}")
     return (lanes.select(beyond, found[0], y), f.let(
         f"select {lanes.truth} {beyond}, {lanes.integer} {found[1]}, {lanes.integer} {j}"))
@@ -100,31 +112,40 @@ def _reduce(lanes: Lanes, size: str) -> tuple[str, str]:
 
     The first difference is exact. No double up to LIMIT is closer to a multiple of pi/2
     than 2**-56 or so, and three parts of pi/2 know j pi/2 to 2**-109: what is left is one
-    rounding of each of the last two differences.
+    rounding of each of the last two differences. With floats these are 2**-28 and 2**-52.
     """
-    shifted = lanes.muladd(size, lanes.const(2 / math.pi), lanes.const(ROUNDER))
-    j = lanes.sub(shifted, lanes.const(ROUNDER))
-    minus_j = lanes.neg(j)
-    y = size
-    # products of j and the leading parts are exact: by FMA, or since the parts are short
-    for part in _parts(53 if lanes.fma else 36):
-        y = lanes.muladd(minus_j, lanes.const(part), y)
+    # adding it rounds to an integer and leaves that integer in the low bits
+    rounder = lanes.const(1.5 * 2.0**(lanes.precision.digits - 1))
+    shifted = lanes.muladd(size, lanes.const(2 / math.pi), rounder)
+    minus_j = lanes.neg(lanes.sub(shifted, rounder))
+
+    def subtract(lanes: Lanes, y: str, minus_j: str) -> str:
+        # products of j and the leading parts are exact: by FMA, or since the parts are short
+        digits = lanes.precision.digits
+        for part in _parts(digits if lanes.fma else 36, digits):
+            y = lanes.muladd(minus_j, lanes.const(part), y)
+        return y
+
+    # floats have no room for short parts
+    y = (subtract(lanes, size, minus_j) if lanes.fma
+         else lanes.in_doubles(subtract, size, minus_j))
     return y, lanes.as_bits(shifted)
 
 
 def _finish(lanes: Lanes, x: str, y: str, j: str) -> tuple[str, str]:
     """Sine and cosine of x from the reduced argument of |x|."""
     z = lanes.mul(y, y)
-    s = lanes.muladd(lanes.mul(z, y), _polynomial(lanes, z, SINE), y)
-    c = lanes.muladd(z, _polynomial(lanes, z, COSINE), lanes.const(-0.5))
+    s = lanes.muladd(lanes.mul(z, y), _polynomial(lanes, z, SINE[lanes.precision]), y)
+    c = lanes.muladd(z, _polynomial(lanes, z, COSINE[lanes.precision]), lanes.const(-0.5))
     c = lanes.muladd(z, c, lanes.const(1.0))
 
-    f, sign = lanes.function, lanes.int(-(1 << 63))
+    f, bits = lanes.function, 8 * lanes.size
+    sign, top = lanes.int(-(1 << bits - 1)), lanes.int(bits - 2)
     odd = f.let(f"trunc {lanes.integer} {j} to {lanes.truth}")
     sin, cos = lanes.select(odd, c, s), lanes.select(odd, s, c)
-    flip = lanes.bits("xor", lanes.bits("shl", j, lanes.int(62)), lanes.as_bits(x))
+    flip = lanes.bits("xor", lanes.bits("shl", j, top), lanes.as_bits(x))
     sin = lanes.bits("xor", lanes.as_bits(sin), lanes.bits("and", flip, sign))
-    flip = lanes.bits("shl", lanes.bits("add", j, lanes.int(1)), lanes.int(62))
+    flip = lanes.bits("shl", lanes.bits("add", j, lanes.int(1)), top)
     cos = lanes.bits("xor", lanes.as_bits(cos), lanes.bits("and", flip, sign))
     return lanes.as_real(sin), lanes.as_real(cos)
 

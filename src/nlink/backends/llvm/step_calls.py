@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nlink.backends.llvm.code import lower
-from nlink.backends.llvm.emit import AVX, StraightCode, emit, finish, parameters, port_rows
+from nlink.backends.llvm.emit import StraightCode, emit, finish, parameters, port_rows
 from nlink.backends.llvm.ir import Constants, Function, Lanes, Target, repeat
 from nlink.backends.llvm.memory import (
     Columns,
@@ -24,6 +24,7 @@ from nlink.backends.llvm.memory import (
     integer_table,
 )
 from nlink.backends.llvm.passes import interleave, optimize
+from nlink.backends.llvm.precision import Precision
 from nlink.programs.stepped import LikeStep, StepNumber, SteppedProgram, StepValue
 
 MODULE = 3000
@@ -43,19 +44,25 @@ class _Records:
     """(calls, bases)"""
     numbers: np.ndarray
     """(calls, numbers)"""
+    precision: Precision
+
+    @property
+    def bases(self) -> int:
+        """Where the bases begin, in bytes behind the kind: after the numbers."""
+        return self.precision.size * self.numbers.shape[1]
 
     @property
     def size(self) -> int:
         """Bytes of a record: its kind, numbers, bases."""
-        return 8 + 8 * self.numbers.shape[1] + 8 * -(-self.table.shape[1] // 2)
+        return 8 + 8 * -(-(self.bases + 4 * self.table.shape[1]) // 8)
 
     def at(self, call: int, kind: int, pitch: int) -> bytes:
+        numbers = b"".join(map(self.precision.to_bytes, self.numbers[call].tolist()))
         bases = (self.table[call] * pitch).astype("<i4").tobytes()
-        whole = struct.pack("<q", kind) + self.numbers[call].astype("<f8").tobytes() + bases
-        return whole.ljust(self.size, b"\0")
+        return (struct.pack("<q", kind) + numbers + bases).ljust(self.size, b"\0")
 
 
-def _records(kind: LikeStep) -> _Records:
+def _records(kind: LikeStep, precision: Precision) -> _Records:
     columns = [kind.first, *kind.values.T]
     bases: list[np.ndarray] = []
     found: list[tuple[int, int]] = []
@@ -71,7 +78,7 @@ def _records(kind: LikeStep) -> _Records:
             found.append((len(bases), 0))
             bases.append(column)
     table = np.array(bases, dtype=np.int64).reshape(len(bases), len(kind.first)).T
-    return _Records(tuple(found[1:]), found[0], table, kind.numbers)
+    return _Records(tuple(found[1:]), found[0], table, kind.numbers, precision)
 
 
 def emit_stepped(program: SteppedProgram, target: Target) -> StraightCode:
@@ -123,20 +130,22 @@ def emit_steps_in_columns(program: SteppedProgram, target: Target, name: str) ->
 
 
 def _gather(rows: LaneRows, memory: Columns, at: int, size: int) -> None:
-    """Copy a port to the memory, its elements side by side, two of them at a time."""
+    """Copy a port to the memory, its elements side by side, those that belong together at once."""
     f = rows.lanes.function
     rows.row(0)  # addresses of rows are computed outside of the loop
 
-    def pair(k: str, _: list[str]) -> list[str]:
-        first, second = rows.moved(f.let(f"shl i64 {k}, 4")).load_pair(0)
-        to = f.offset(memory.base, f.let(f"mul i64 {k}, {2 * memory.pitch}"))
-        for n, value in enumerate((first, second)):
+    count = rows.together
+
+    def some(k: str, _: list[str]) -> list[str]:
+        begin = f.let(f"mul i64 {k}, {count * rows.lanes.size}")
+        to = f.offset(memory.base, f.let(f"mul i64 {k}, {count * memory.pitch}"))
+        for n, value in enumerate(rows.moved(begin).load_some(0, count)):
             f.store(rows.lanes.real, value, to, memory.pitch * (at + n))
         return []
 
-    repeat(f, size // 2, [], pair)
-    if size % 2:
-        memory.store(at + size - 1, rows.load(size - 1))
+    repeat(f, size // count, [], some)
+    for k in range(size - size % count, size):
+        memory.store(at + k, rows.load(k))
 
 
 class _Steps:
@@ -144,9 +153,9 @@ class _Steps:
 
     def __init__(self, program: SteppedProgram, target: Target, prefix: str = "") -> None:
         self.program, self.target, self.prefix = program, target, prefix
-        self.pitch = 8 * target.width
-        self.records = [_records(kind) for kind in program.kinds]
-        self.constants = Constants(target.width) if target.width == AVX else None
+        self.pitch = target.vector
+        self.records = [_records(kind, target.precision) for kind in program.kinds]
+        self.constants = Constants.of(target)
         turn = [0] * len(program.kinds)
         parts = []
         for k in program.calls.tolist():
@@ -163,7 +172,7 @@ class _Steps:
         return self.table + (self.constants.to_bytes() if self.constants else b"")
 
     def lanes(self) -> Lanes:
-        return Lanes(Function(), self.target.width, self.target.fma)
+        return Lanes.on(self.target)
 
     def _in_modules(self, functions: Sequence[str]) -> list[str]:
         modules, size = list[list[str]](), MODULE
@@ -178,15 +187,15 @@ class _Steps:
     def _function(self, k: int) -> str:
         """The step of a kind: a record, the memory, and where constants are."""
         kind, records = self.program.kinds[k], self.records[k]
-        lanes = Lanes(Function(), self.target.width, self.target.fma, self.constants)
-        f, pitch = lanes.function, self.pitch
+        lanes = Lanes.on(self.target, constants=self.constants)
+        f, pitch, precision = lanes.function, self.pitch, self.target.precision
         bases: dict[int, str] = {-1: "%memory"}
 
         def place(at: tuple[int, int]) -> tuple[str, int]:
             base, further = at
             if base not in bases:
-                begin = 8 * kind.numbers.shape[1] + 4 * base
-                number = f.let(f"zext i32 {f.load('i32', '%record', begin)} to i64")
+                begin = f.load("i32", "%record", records.bases + 4 * base)
+                number = f.let(f"zext i32 {begin} to i64")
                 bases[base] = f.offset("%memory", number)
             return bases[base], pitch * further
 
@@ -195,7 +204,8 @@ class _Steps:
         def read(name: StepValue | StepNumber) -> str:
             if name not in loaded:
                 if isinstance(name, StepNumber):
-                    loaded[name] = lanes.broadcast(f.load("double", "%record", 8 * name.k))
+                    loaded[name] = lanes.broadcast(f.load(
+                        precision.real, "%record", precision.size * name.k))
                 else:
                     loaded[name] = f.load(lanes.real, *place(records.places[name.k]))
             return loaded[name]
@@ -213,7 +223,7 @@ class _Steps:
 
     def call(self, f: Function, data: str, memory: str, at: int) -> None:
         """Code that calls all steps, after storing the constants among the results."""
-        lanes = Lanes(f, self.target.width, self.target.fma)
+        lanes = replace(self.lanes(), function=f)
         for n, x in enumerate(self.program.constants):
             f.store(lanes.real, lanes.const(x), memory, self.pitch * (at + n))
         constants = f.offset(data, len(self.table))

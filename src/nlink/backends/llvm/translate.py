@@ -8,6 +8,7 @@ from nlink.backends.llvm.batch import emit_batch
 from nlink.backends.llvm.emit import emit_program
 from nlink.backends.llvm.ir import MODULE_BREAK, MODULE_TAIL, Target
 from nlink.backends.llvm.kernel import Compiled
+from nlink.backends.llvm.precision import PRECISIONS
 from nlink.backends.llvm.rolled import emit_rolled
 from nlink.backends.llvm.sincos import large_reduction
 from nlink.backends.llvm.step_calls import emit_stepped
@@ -38,18 +39,18 @@ def module(program: AnyProgram, target: Target,
     parts = [reduction, body,
              emit_batch((*program.inputs, *program.outputs), target, vectors)]
     if native.supported():
-        parts.append(emit_bare(program.inputs, program.outputs))
+        parts.append(emit_bare(program.inputs, program.outputs, target.precision))
     modules = ["\n".join([*parts, MODULE_TAIL])]
     modules += ["\n".join([reduction if "@reduce_large" in text else "", text, MODULE_TAIL])
                 for text in apart]
     return MODULE_BREAK.join(modules), operations, scratch, data
 
 
-def compile_program(program: AnyProgram) -> Compiled:
-    """Machine code of a program for the host."""
+def compile_program(program: AnyProgram, dtype: str = "float64") -> Compiled:
+    """Machine code of a program for the host, that computes with numbers of a type."""
     from nlink.backends.llvm.host import compile_object, host
 
-    target = host().target
+    target = host().target.computing(PRECISIONS[dtype])
     text, operations, scratch, data = module(program, target)
     return Compiled(program.name, tuple(program.inputs), tuple(program.outputs), target.width,
-                    operations, scratch, data, compile_object(text))
+                    operations, scratch, data, compile_object(text), dtype=dtype)
