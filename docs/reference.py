@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import nlink
+import nlink.casadi
 import nlink.simulation
 import nlink.studies
 import nlink.testing
@@ -26,6 +27,7 @@ TITLES = {
     "scalars": "Functions for controllers and events",
     "testing": "Checks, laws and random mechanisms",
     "backends": "Threads",
+    "casadi": "CasADi",
 }
 
 
@@ -39,6 +41,10 @@ def public_names() -> dict[str, list[str]]:
         found[module.__name__.split(".")[1]] += [
             f"{module.__name__}.{name}" for name in module.__all__
             if id(getattr(module, name)) not in known]
+    for module in (nlink.casadi,):
+        found[module.__name__.split(".")[1]] += [
+            f"{module.__name__}.{name}" for name, value in vars(module).items()
+            if inspect.isfunction(value) and value.__module__ == module.__name__]
     return {package: names for package, names in found.items() if names}
 
 

@@ -50,6 +50,8 @@ MAY_IMPORT = {
              "simulation testing viewer",
     "studies": "backends formats iterations model programs reports robot simulation storage",
     "sweeps": "studies",
+    # other frameworks
+    "casadi": "backends derivatives robot simulation",
     "cli": "algorithms backends bench engines formats identification model papers reports robot "
            "scalars simulation studies storage viewer",
     "__main__": "cli",

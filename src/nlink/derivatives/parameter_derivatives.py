@@ -70,16 +70,28 @@ def parameter_derivatives(robot: Robot, name: str, args: Sequence[Any], by: str,
 
 def _program(robot: Robot, request: Request, by: str, weighted: bool) -> Program:
     """The program of derivatives of a request, or of the gradient of its weighted results."""
+    return bound((vjp if weighted else jacobian)(with_parameters(robot, request, [by]), [by]),
+                 {by: 0.0})
+
+
+def with_parameters(robot: Robot, request: Request, names: Sequence[str], *,
+                    absolute: bool = False) -> Program:
+    """The program of a request with parameters of the robot as further inputs: what is added to
+    those that it has, or the values themselves (`absolute`)."""
     inputs, outputs = request.ports
-    kind, description = CHANGES[by], robot.description
+    description, kinds = robot.description, [CHANGES[name] for name in names]
+    present = [kind.values(description, request.mechanism).ravel().tolist() for kind in kinds]
 
     def changed(*columns: Nodes) -> list[Any]:
-        *values, small = columns
-        mechanism = request.algorithm.prepare(
-            kind.apply(description, request.mechanism, small))
-        return run(request.algorithm, mechanism, request.options, values)
+        mechanism = request.mechanism
+        for kind, given, now in zip(kinds, columns[len(inputs):], present, strict=True):
+            mechanism = kind.apply(description, mechanism, [
+                x - old if old else x for x, old in zip(given, now, strict=True)]
+                if absolute else given)
+        mechanism = request.algorithm.prepare(mechanism)
+        return run(request.algorithm, mechanism, request.options, columns[:len(inputs)])
 
-    program = trace_function(f"{request.algorithm.name}_by_{by}",
-                             (*inputs, Port(by, kind.shape(description, request.mechanism))),
-                             outputs, changed)
-    return bound((vjp if weighted else jacobian)(program, [by]), {by: 0.0})
+    ports = (Port(name, kind.shape(description, request.mechanism))
+             for name, kind in zip(names, kinds, strict=True))
+    return trace_function(f"{request.algorithm.name}_by_{'_'.join(names)}", (*inputs, *ports),
+                          outputs, changed)

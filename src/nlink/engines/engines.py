@@ -264,15 +264,20 @@ def _over_floats(program: Program) -> Run:
     return compute
 
 
+def machine_code(program: AnyProgram, dtype: str = "float64") -> Kernel:
+    """The kernel of a program, from the cache or compiled now."""
+    with MAKING:
+        from nlink.backends.llvm.loading import load_kernel
+
+        return load_kernel(program, dtype)
+
+
 def run_program(program: Program, engine: Engine | None = None) -> Function:
     """A program of one's own by an engine; compiled if none is named."""
     if engine in (None, "compiled"):
-        with MAKING:
-            from nlink.backends.llvm.loading import load_kernel
-
-            found = load_kernel(program)
-            found.make_single = lambda: load_kernel(program, "float32")
-            return found
+        found = machine_code(program)
+        found.make_single = lambda: machine_code(program, "float32")
+        return found
     if engine not in ENGINES:
         raise ValueError(f"engine: {engine!r}, expected one of {', '.join(ENGINES)}")
     run = (_over_arrays if engine == "numpy" else _over_floats)(program)

@@ -140,7 +140,8 @@ def totals(*columns: Column) -> tuple[Scalar, ...]:
     recorder = _recorder(columns)
     if recorder is not None:
         return recorder.reduce("sum", columns)
-    return tuple(np.float64(np.sum(x)) for x in columns)
+    sums = [np.sum(x) for x in columns]  # of an array of traced values, one of these
+    return tuple(x if hasattr(x, "graph") else np.float64(x) for x in sums)
 
 
 def total(column: Column) -> Scalar:

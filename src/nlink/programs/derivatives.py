@@ -1,7 +1,8 @@
 """Programs differentiated into programs: products with derivatives, and their matrices.
 
 Rates of an input x are an input dx, weights on a result y an input w_y, gradients by x a result
-g_x, and dy_dx is a matrix. `by` names the inputs that change, all if not given.
+g_x, and dy_dx is a matrix. `by` names the inputs that change, all if not given. A number follows
+where a name is taken: the program may be a product itself.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from nlink.scalars.traversal import substitute
 def jvp(program: Program, by: Sequence[str] | None = None) -> Program:
     """The rates of results as inputs change."""
     sources, graph = _by(program, by), _graph(program)
-    rates = tuple(Port(f"d{port.name}", port.shape) for port in sources)
+    rates = _distinct("d", sources, program.inputs)
     moved = dict(zip(_flat(graph, sources), _flat(graph, rates), strict=True))
     return replace(program, name=f"{program.name}_jvp", inputs=(*program.inputs, *rates),
                    results=tuple(pushforward(program.results, moved)))
@@ -30,7 +31,7 @@ def jvp(program: Program, by: Sequence[str] | None = None) -> Program:
 def vjp(program: Program, by: Sequence[str] | None = None) -> Program:
     """The gradient of weighted results."""
     sources, graph = _by(program, by), _graph(program)
-    weights = tuple(Port(f"w_{port.name}", port.shape) for port in program.outputs)
+    weights = _distinct("w_", program.outputs, program.inputs)
     return Program(f"{program.name}_vjp", (*program.inputs, *weights),
                    tuple(Port(f"g_{port.name}", port.shape) for port in sources),
                    tuple(pullback(program.results, _flat(graph, weights), _flat(graph, sources))))
@@ -57,6 +58,19 @@ def bound(program: Program, values: Mapping[str, float]) -> Program:
              for x in _flat(graph, _by(program, [name]))}
     return replace(program, results=tuple(substitute(program.results, graph, known)),
                    inputs=tuple(port for port in program.inputs if port.name not in values))
+
+
+def _distinct(prefix: str, ports: Sequence[Port], known: Sequence[Port]) -> tuple[Port, ...]:
+    """Ports that belong to others, with names that are not taken."""
+    taken, found = {port.name for port in known}, []
+    for port in ports:
+        wanted = name = f"{prefix}{port.name}"
+        number = 2
+        while name in taken:
+            name, number = f"{wanted}_{number}", number + 1
+        taken.add(name)
+        found.append(Port(name, port.shape))
+    return tuple(found)
 
 
 def _by(program: Program, by: Sequence[str] | None) -> tuple[Port, ...]:

@@ -31,7 +31,7 @@ class LookupTable:
     It has the columns of a `Primitive`, so that what reads that table reads this row too.
     """
 
-    arity, truths, is_truth, commutes = 1, 0, False, False
+    arity, truths, is_truth, commutes, casadi = 1, 0, False, False, "pw_const"
     counts = None
 
     def __init__(self, values: Any) -> None:

@@ -68,6 +68,8 @@ class Primitive:
     """Whether the result is a truth."""
     library: str = ""
     """The function of the mathematics library that compiled code calls, a lane at a time."""
+    casadi: str = ""
+    """CasADi's function; empty where Python's operator does it, or where CasADi has none."""
     apply: Callable[..., Scalar] = field(init=False, repr=False)
     """The value on any scalar."""
 
@@ -159,6 +161,7 @@ def _library(name: str, arity: int, ufunc: np.ufunc, **columns: Any) -> Primitiv
     return Primitive(
         name=name, arity=arity, floats=_total(getattr(math, name), ufunc), arrays=ufunc,
         counts="trig", llvm=lambda block, *x: block.library(name, *x), library=name,
+        casadi="power" if name == "pow" else name,
         c=f"{name}({', '.join(['{}'] * arity)})", **columns)
 
 
@@ -171,7 +174,7 @@ def _extreme(name: str, short: str, better: Callable[..., Any], ufunc: np.ufunc,
         return on("where", second, 0.0, 1.0), on("where", second, 1.0, 0.0)
 
     return Primitive(
-        name=name, arity=2, counts="compare", partials=partials,
+        name=name, arity=2, counts="compare", partials=partials, casadi=f"f{short.lower()}",
         floats=lambda a, b: a if a != a or better(a, b) else b,
         arrays=lambda a, b: np.where(np.not_equal(a, a) | ufunc(a, b), a, b)[()],
         llvm=lambda block, a, b: block.select(
@@ -278,17 +281,21 @@ PRIMITIVES: dict[str, Primitive] = {row.name: row for row in (
     _arithmetic("neg", 1, operator.neg, wasm="{} f64.neg", c="-{}",
                 partials=lambda a, _: (-1.0,),
                 llvm=lambda block, a: block.neg(a)),
-    Primitive(name="sin", arity=1, floats=_total(math.sin, np.sin), arrays=np.sin, counts="trig",
+    Primitive(name="sin", arity=1, casadi="sin",
+              floats=_total(math.sin, np.sin), arrays=np.sin, counts="trig",
               partials=lambda x, _: (on("cos", x),),
               llvm=lambda block, x: block.sin(x), c="sin({})", sympy=lambda sp, x: sp.sin(x)),
-    Primitive(name="cos", arity=1, floats=_total(math.cos, np.cos), arrays=np.cos, counts="trig",
+    Primitive(name="cos", arity=1, casadi="cos",
+              floats=_total(math.cos, np.cos), arrays=np.cos, counts="trig",
               partials=lambda x, _: (-on("sin", x),),
               llvm=lambda block, x: block.cos(x), c="cos({})", sympy=lambda sp, x: sp.cos(x)),
-    Primitive(name="sqrt", arity=1, floats=_total(math.sqrt, np.sqrt), arrays=np.sqrt,
+    Primitive(name="sqrt", arity=1, casadi="sqrt",
+              floats=_total(math.sqrt, np.sqrt), arrays=np.sqrt,
               counts="sqrt", partials=lambda x, y: (divide(0.5, y),),
               llvm=lambda block, x: block.intrinsic("sqrt", x), wasm="{} f64.sqrt", c="sqrt({})",
               sympy=lambda sp, x: sp.sqrt(x)),
-    Primitive(name="sign", arity=1, floats=lambda x: 1.0 if x > 0 else -1.0 if x < 0 else x,
+    Primitive(name="sign", arity=1, casadi="sign",
+              floats=lambda x: 1.0 if x > 0 else -1.0 if x < 0 else x,
               arrays=lambda x: np.sign(np.real(x)), counts="sign", llvm=_sign_llvm,
               wasm="f64.const 1 f64.const -1 {0} {0} f64.const 0 f64.lt select "
                    "{0} f64.const 0 f64.gt select",
@@ -296,11 +303,12 @@ PRIMITIVES: dict[str, Primitive] = {row.name: row for row in (
               c_helper="static double nlink_sign(double x)\n{\n"
                        "    return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x;\n}\n",
               sympy=lambda sp, x: sp.sign(x)),
-    Primitive(name="abs", arity=1, floats=abs, arrays=np.abs, counts="compare",
+    Primitive(name="abs", arity=1, casadi="fabs", floats=abs, arrays=np.abs, counts="compare",
               partials=lambda x, _: (on("sign", x),),
               llvm=lambda block, x: block.intrinsic("fabs", x), wasm="{} f64.abs", c="fabs({})",
               sympy=lambda sp, x: sp.Abs(x)),
-    Primitive(name="floor", arity=1, floats=lambda x: float(np.floor(x)), arrays=np.floor,
+    Primitive(name="floor", arity=1, casadi="floor",
+              floats=lambda x: float(np.floor(x)), arrays=np.floor,
               counts="compare", llvm=lambda block, x: block.intrinsic("floor", x),
               wasm="{} f64.floor", c="floor({})", sympy=lambda sp, x: sp.floor(x)),
     _library("exp", 1, np.exp, partials=lambda x, y: (y,), sympy=lambda sp, x: sp.exp(x)),
@@ -316,27 +324,31 @@ PRIMITIVES: dict[str, Primitive] = {row.name: row for row in (
         sympy=lambda sp, a, b: sp.Pow(a, b)),
     _extreme("minimum", "Min", operator.lt, np.less, "olt", "<"),
     _extreme("maximum", "Max", operator.gt, np.greater, "ogt", ">"),
-    Primitive(name="less", arity=2, is_truth=True, floats=lambda a, b: _truth(a < b),
+    Primitive(name="less", arity=2, casadi="lt", is_truth=True, floats=lambda a, b: _truth(a < b),
               arrays=np.less, counts="compare",
               llvm=lambda block, a, b: block.compare("olt", a, b), wasm="{} {} f64.lt", c="{} < {}",
               sympy=lambda sp, a, b: sp.StrictLessThan(a, b)),
-    Primitive(name="less_equal", arity=2, is_truth=True, floats=lambda a, b: _truth(a <= b),
+    Primitive(name="less_equal", arity=2, casadi="le",
+              is_truth=True, floats=lambda a, b: _truth(a <= b),
               arrays=np.less_equal, counts="compare",
               llvm=lambda block, a, b: block.compare("ole", a, b),
               wasm="{} {} f64.le", c="{} <= {}",
               sympy=lambda sp, a, b: sp.LessThan(a, b)),
-    Primitive(name="where", arity=3, truths=1, floats=_choose, arrays=_choose_arrays,
+    Primitive(name="where", arity=3, casadi="if_else",
+              truths=1, floats=_choose, arrays=_choose_arrays,
               partials=lambda c, a, b, _: (on("where", c, 1.0, 0.0), on("where", c, 0.0, 1.0)),
               counts="compare", llvm=lambda block, c, a, b: block.select(c, a, b),
               wasm="{1} {2} {0} select", c="{} ? {} : {}",
               sympy=lambda sp, c, a, b: sp.Piecewise((a, c), (b, True))),
-    _arithmetic("logical_and", 2, operator.and_, commutes=True, truths=2, is_truth=True,
+    _arithmetic("logical_and", 2, operator.and_, casadi="logic_and",
+                commutes=True, truths=2, is_truth=True,
                 llvm=lambda block, a, b: block.logic("and", a, b),
                 wasm="{} {} i32.and", c="{} && {}"),
-    _arithmetic("logical_or", 2, operator.or_, commutes=True, truths=2, is_truth=True,
+    _arithmetic("logical_or", 2, operator.or_, casadi="logic_or",
+                commutes=True, truths=2, is_truth=True,
                 llvm=lambda block, a, b: block.logic("or", a, b),
                 wasm="{} {} i32.or", c="{} || {}"),
-    _arithmetic("logical_not", 1, operator.invert, truths=1, is_truth=True,
+    _arithmetic("logical_not", 1, operator.invert, casadi="logic_not", truths=1, is_truth=True,
                 llvm=lambda block, a: block.logic("xor", a, block.splat("i1", "true")),
                 wasm="{} i32.eqz", c="!{}"),
     Primitive(name="true", arity=0, is_truth=True, floats=lambda: np.True_,

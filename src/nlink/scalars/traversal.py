@@ -22,10 +22,12 @@ def reachable(results: Iterable[Node]) -> list[Node]:
 
 
 def evaluate(results: Sequence[Node], bindings: Mapping[Any, Scalar],
-             constant: Callable[[float], Scalar] = float) -> list[Scalar]:
+             constant: Callable[[float], Scalar] = float,
+             meaning: Callable[[str], Callable[..., Scalar]] | None = None) -> list[Scalar]:
     """The values of nodes on any scalar: floats, arrays, complex, SymPy, another graph.
 
-    `constant` makes a scalar of the graph's numbers, where a plain float does not do.
+    `constant` makes a scalar of the graph's numbers, where a plain float does not do; `meaning`
+    gives what an operation is, where it is not that of the table.
     Intermediate values are dropped after their last use, so a batch of arrays needs
     little more memory than its width in the graph.
     """
@@ -34,7 +36,8 @@ def evaluate(results: Sequence[Node], bindings: Mapping[Any, Scalar],
     for node in (*(a for n in live for a in n.args), *results):
         uses[node.index] += 1
     values: dict[int, Scalar] = {}
-    rows = {op: operation(op).apply for op in {node.op for node in live} - {"const", "input"}}
+    meaning = meaning or (lambda op: operation(op).apply)
+    rows = {op: meaning(op) for op in {node.op for node in live} - {"const", "input"}}
     for node in live:
         if node.op == "const":
             values[node.index] = constant(node.value)

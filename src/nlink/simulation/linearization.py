@@ -23,6 +23,7 @@ states.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,9 +32,8 @@ from numpy.typing import ArrayLike
 
 from nlink.engines.kernels import kept
 from nlink.iterations.box_problem import CELLS, pivot
-from nlink.iterations.integration import Method, OneStep, Trial
+from nlink.iterations.integration import Method
 from nlink.iterations.iteration import State
-from nlink.iterations.methods import METHODS
 from nlink.programs.calling import call
 from nlink.programs.derivatives import jvp
 from nlink.programs.program import Port, Program
@@ -55,6 +55,7 @@ from nlink.simulation.linear_programs import (
 from nlink.simulation.modes import StandingModes
 from nlink.simulation.sensitivity import MOST_DERIVATIVES, SensitiveSystem, in_tangent_space
 from nlink.simulation.setting import Physics, setting
+from nlink.simulation.step_programs import attempted, method_of_step
 from nlink.simulation.system import System, system_of
 
 Array = np.ndarray
@@ -133,15 +134,7 @@ def _method_of(step: float | None, method: str | None) -> tuple[Method | None, f
         if method is not None:
             raise ValueError(f"step: None, expected the size of the step of method={method!r:.80}")
         return None, None
-    h = batch("step", step, ())
-    if h.ndim or not (np.isfinite(h) and h > 0):
-        raise ValueError(f"step: {step!r:.80}, expected a number > 0")
-    known = {name: each for name, each in METHODS.items()
-             if isinstance(each, OneStep) and not each.needs}
-    method = "semi_implicit" if method is None else method
-    if method not in known:
-        raise ValueError(f"method: {method!r}, expected one of {', '.join(known)}")
-    return known[method], float(h)
+    return method_of_step(step, "semi_implicit" if method is None else method)
 
 
 def _expect_derivatives(system: System) -> None:
@@ -364,16 +357,10 @@ def step_on_arrays(system: SensitiveSystem, method: Any, y: Array, own: Array, t
     """The states after one step, and how they change along the units of a system, by the method's
     text on arrays."""
     size, called = y.shape[1], moving_with_units(system, y, own)
-    restores = system.plain.restores
     start = system.with_units(y).reshape(len(y), -1, size)
-    around = SimpleNamespace(
-        rates=lambda at, y: called("rates", float(at), y), coordinates=system.robot.nq,
-        index=np.arange(size), discrete=0, continuous=size, share=1.0, rtol=1.0, atol=1.0,
-        stop=t + h, due=t + h, final=t + h, begin=t,
-        restore=lambda at, y: called("restore", float(at), y) if restores else y)
+    restore = partial(called, "restore") if system.plain.restores else None
     with np.errstate(all="ignore"):
-        cells = {**method.layout.cells, "t": t, "h": h, "y": start, "k0": called("rates", t, start)}
-        new = method.attempt(State(cells), Trial(h, t + h), around).new
+        new = attempted(method, start, t, h, system.robot.nq, partial(called, "rates"), restore)
     return new[:, 0], new[:, 1:].swapaxes(1, 2)
 
 
