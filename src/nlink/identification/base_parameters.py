@@ -104,20 +104,30 @@ def base_parameters(robot: Robot, friction: Sequence[str] = (), armature: bool =
     (6, 'link2.Jzz - link2.m')
     """
     extra = joint_columns(expect_robot(robot), friction, armature, transmission)
+    return independent_parameters(robot, extra)
+
+
+def independent_parameters(robot: Robot, extra: Sequence[JointColumn],
+                           among: Sequence[int] | None = None) -> BaseParameters:
+    """The base parameters where only those of some numbers are unknown: all if not given."""
     names = (*robot.parameter_names(), *(column.name for column in extra))
-    columns, echelon = _independent(robot, extra)
+    columns, echelon = _independent(robot, extra, among)
     return BaseParameters(names, columns, _combinations(robot, extra, columns, echelon))
 
 
-def _independent(robot: Robot, extra: Sequence[JointColumn]) -> tuple[tuple[int, ...], Array]:
-    """The independent columns, and how each column is made of them modulo a prime."""
+def _independent(robot: Robot, extra: Sequence[JointColumn], among: Sequence[int] | None,
+                 ) -> tuple[tuple[int, ...], Array]:
+    """The independent columns, and how each column is made of them modulo a prime; columns that
+    are not among those that count are zero there."""
     mechanism, rng = exact_mechanism(robot.description), np.random.default_rng(0)
     count = 10 * len(mechanism.joints) + len(extra)
     order = [10 * k + i for k in range(len(mechanism.joints)) for i in FIRST]
     order += range(len(order), count)
-    known = np.zeros((0, count), dtype=np.int64)
-    if not count:
-        return (), known
+    if among is not None:
+        order = [k for k in order if k in set(among)]
+    known = np.zeros((0, len(order)), dtype=np.int64)
+    if not order:
+        return (), np.zeros((0, count), dtype=np.int64)
     pivots: list[int] = []
     spare, first = 0, -(-count // max(1, robot.n)) + 2
     while spare < SPARE:
@@ -129,7 +139,9 @@ def _independent(robot: Robot, extra: Sequence[JointColumn]) -> tuple[tuple[int,
             spare = spare + 1 if len(pivots) == before else 0
     columns = np.array(order, dtype=int)[pivots]
     rows = np.argsort(columns)
-    return tuple(columns[rows].tolist()), known[np.ix_(rows, np.argsort(order))]
+    found = np.zeros((len(rows), count), dtype=np.int64)
+    found[:, order] = known[rows]
+    return tuple(columns[rows].tolist()), found
 
 
 def _exact_rows(mechanism: Mechanism, n: int, extra: Sequence[JointColumn], states: int,
