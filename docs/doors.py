@@ -23,6 +23,7 @@ ROW = {"joint": "revolute", "a": 1.0, "mass": 1.0, "com": (-0.5, 0, 0),
        "limits": {"position": (-1.0, 1.0), "effort": 5.0}}
 ARM = nlink.Robot.from_dh([ROW] * 2, gravity=(0, -9.81, 0), name="arm")
 BARS = nlink.load("four_bar")
+BALL = ARM.with_contacts({"link2": nlink.Sphere(0.1)})
 WRENCH = [0.0, 0.0, 0.0, 0.0, 1.0, 0.0]
 
 
@@ -51,6 +52,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "`friction=\"smooth\"`": {"friction": "smooth"},
     "`effort=\"saturate\"`": {"tau": damping, "effort": "saturate"},
     "closed chains, `closing`": {"closing": 10.0},
+    "`contact=\"rigid\"`": {"contact": "rigid"},
     "`velocity=\"nu\"`": {"velocity": "nu"},
     "`traced=False`": {"tau": damping, "traced": False},
 }
@@ -59,18 +61,23 @@ SMOOTH = {"`limits=\"hold\"`", "`friction=\"dry\"`"}
 START, TIMES = [0.1, 0.2], {"t": 0.02, "every": 0.02}
 
 
+def _method(what: nlink.System) -> dict[str, Any]:
+    return {"method": "semi_implicit", "step": 0.01} if what.contacts else {}
+
+
 def _simulate(what: Any, q: Any, **more: Any) -> Any:
-    return nlink.simulate(what, q, **TIMES, progress=False, **more)
+    return nlink.simulate(what, q, **TIMES, progress=False, **_method(what), **more)
 
 
 def _stepper(what: Any, q: Any, **_: Any) -> None:
-    nlink.Stepper(what, q, step=0.01).step()
+    nlink.Stepper(what, q, **{"step": 0.01, **_method(what)}).step()
 
 
 def _sweep(what: Any, q: Any, **_: Any) -> None:
     rates = np.zeros((2, what.robot.n))
     with tempfile.TemporaryDirectory() as place:
-        nlink.sweep(what, q, t=0.02, vary={"qd0": rates}, out=place + "/s.zarr", progress=False)
+        nlink.sweep(what, q, t=0.02, vary={"qd0": rates}, out=place + "/s.zarr", progress=False,
+                    **_method(what))
 
 
 DOORS: dict[str, Callable[..., Any]] = {
@@ -88,8 +95,9 @@ DOORS: dict[str, Callable[..., Any]] = {
 def opens(door: str, option: str) -> bool:
     """Whether a function takes an option."""
     given = dict(OPTIONS[option])
-    robot, start = (BARS, BARS.neutral) if "closing" in given else (ARM, START)
-    if robot is ARM and option not in SMOOTH:
+    robot, start = (BARS, BARS.neutral) if "closing" in given else (
+        BALL if "contact" in given else ARM, START)
+    if robot is not BARS and option not in SMOOTH:
         given.setdefault("friction", "smooth")
     system = nlink.System(robot, **given)
     try:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.engines.computations import Computations
+from nlink.engines.contact_problems import ContactProblems
 from nlink.engines.editable import Editable
 from nlink.engines.engines import columnwise
 from nlink.engines.mechanics import Mechanics
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 
-class Robot(Editable, Mechanics, Regressors, WholeBody):
+class Robot(Editable, Mechanics, Regressors, WholeBody, ContactProblems):
     """A mechanism and its dynamics; immutable.
 
     Every function takes any leading batch shape, broadcasts like a NumPy gufunc, accepts `out=` and

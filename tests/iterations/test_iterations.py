@@ -13,9 +13,19 @@ from nlink.backends.llvm.process_kernel import ProcessKernel
 from nlink.iterations.driver import drive
 from nlink.iterations.event_handling import EventHandling
 from nlink.iterations.integration import STATUS, Attempt, Integration, OneStep, StepCost
-from nlink.iterations.iteration import Layout, Shape, State, kept, largest, new_records, total, when
+from nlink.iterations.iteration import (
+    Layout,
+    Shape,
+    State,
+    kept,
+    largest,
+    new_records,
+    repeat,
+    total,
+    when,
+)
 from nlink.iterations.methods import METHODS
-from nlink.iterations.recording import Call, Gives, Pass, Recorder, When, record
+from nlink.iterations.recording import Call, Gives, Pass, Recorder, Repeat, When, flat, record
 from nlink.iterations.rules import not_finite
 from nlink.iterations.sampling import Sampling
 from nlink.iterations.switching import Switching
@@ -199,6 +209,50 @@ def test_no_body_of_when_touches_a_lane_where_it_does_not_hold():
     np.testing.assert_allclose(lanes.q, floats.q, rtol=1e-13, atol=1e-14)
     alone = nlink.simulate(robot, q0[[0, 0, 0]], **options)
     assert (alone.q == lanes.q[0]).all()
+
+
+class Halving(Euler):
+    """Euler's method with rates that depend on how often a column was halved, and on what was left
+    of it, where that is done at all."""
+
+    name = "halving"
+    layout = Layout(("rest",), {"count": 0.0, "twice": 0.0}, ("other",))
+
+    def attempt(self, s, trial, given):
+        s = s.replace(rest=1.0 + abs(s.y), other=s.y, count=0.0)
+        return super().attempt(when(less(0.02, s.t), s, self._halved), trial, given)
+
+    def _halved(self, s):
+        start, size = kept(3.0 * s.rest), total(s.rest)
+
+        def change(s):
+            halved = kept(0.5 * s.rest)
+            return s.replace(count=s.count + 1.0, rest=halved + 0.01 * s.other,
+                             twice=s.twice + total(start * halved))
+
+        s = repeat(5, ("count", "twice"), lambda s: less(3.0 * s.count, size), s, change)
+        return s.replace(k0=s.k0 + s.count + s.rest + 0.1 * s.twice)
+
+
+@pytest.mark.slow
+def test_repeated_statements_end_for_each_lane_by_itself():
+    recorded = record(Integration(Halving(), dense=False), {"rates": Gives()})
+    assert any(isinstance(each, Repeat) for each in flat(recorded.step.body))
+    robot, q0 = nlink.load("double_pendulum"), np.array([[0.3, 0.1], [-2.3, 0.1], [-0.1, 4.0]])
+    options = {"t": 0.1, "step": 0.01, "method": Halving()}
+    lanes, floats = (nlink.simulate(robot, q0, traced=traced, **options)
+                     for traced in (True, False))
+    np.testing.assert_allclose(lanes.q, floats.q, rtol=1e-12, atol=1e-13)
+    for k in range(3):
+        alone = nlink.simulate(robot, q0[[k, k, k]], **options)
+        assert (alone.q == lanes.q[k]).all()
+
+
+def test_cells_that_a_repeated_body_changes_are_named():
+    recorder = Recorder(Layout(("y",), {"t": 0.0, "u": 0.0}), "step")
+    s = recorder.start()
+    with pytest.raises(ValueError, match="repeat: 'u' changes, expected it among the cells t"):
+        repeat(3, ("t",), lambda s: less(s.t, 1.0), s, lambda s: s.replace(t=s.t + 1, u=2 * s.u))
 
 
 HELD = Trigger(-1, "hold", 0, 1.0)

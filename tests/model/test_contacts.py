@@ -9,6 +9,7 @@ import nlink
 from nlink.algorithms.contact_points import Touch, contact_points
 from nlink.algorithms.kinematics import forward_kinematics, twists
 from nlink.algorithms.sweep import Unrolled
+from nlink.formats.dh import parse_toml
 from nlink.testing import random_robot as random_mechanism
 from nlink.testing.mechanisms import EVERY
 
@@ -73,7 +74,7 @@ def test_wrenches_of_a_contact_are_its_jacobian(rng):
     rows = touch.on_bodies()
     driver = Unrolled(robot.mechanism)
     speeds = twists(driver, robot.mechanism.split(q, "nq"), robot.mechanism.split(qd, "nv"))
-    for row, direction in zip(rows, (touch.normal, *touch.tangents), strict=True):
+    for row, direction in zip(rows, (*touch.tangents, touch.normal), strict=True):
         (body, wrench), = row
         assert float(speeds[body].dot(wrench)) == pytest.approx(moving @ numbers(direction))
 
@@ -115,3 +116,32 @@ def test_own_friction_goes_before_the_worlds():
 def test_what_is_refused_is_named(make, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make(nlink.load("planar3"))
+
+
+def test_files_keep_shapes_and_the_world(rng):
+    """Written and read back, the same things touch in the same places."""
+    world = nlink.World(planes=[((0.1, 0.2, 1.0), 0.3), ((0, 0, 1), 0)], friction=0.4)
+    robot = nlink.load("planar3").with_contacts({
+        "link1": nlink.Box((0.1, 0.2, 0.3), pose=skewed(rng), friction=0.9),
+        "link2": [nlink.Sphere(0.1), nlink.Capsule(0.1, 0.2, restitution=0.5)]}, world)
+    again = nlink.Robot(parse_toml(robot.to_toml()))
+    assert again.description.collisions == robot.description.collisions
+    assert again.description.world == world
+    assert repr(again.mechanism.contacts) == repr(robot.mechanism.contacts)
+    assert len(again.mechanism.contacts) == 2 * (8 + 1 + 2)
+
+
+@pytest.mark.parametrize(("table", "message"), [
+    ('[[collision]]\nlink = "link1"\nshape = "cone"', "shape 'cone', expected one of sphere, caps"),
+    ('[[collision]]\nlink = "link1"\nshape = "sphere"', "radius: none, expected that of a sphere"),
+    ('[[collision]]\nlink = "x"\nshape = "sphere"\nradius = 1', "link 'x', expected one of"),
+    ('[[collision]]\nshape = "sphere"\nradius = 1', "link None and name '', expected names"),
+    ('[[collision]]\nlink = "link1"\nshape = "sphere"\nradius = nan', "radius: nan, expected"),
+    ('[[collision]]\nlink = "link1"\nshape = "sphere"\nsize = 1', "unknown key 'size', expected"),
+    ("[world]\nplanes = [[1, 2]]", "world: tuple index out of range|world: plane"),
+    ("[world]\nfriction = -1", "world: friction -1.0, expected a finite number >= 0"),
+])
+def test_tables_that_say_no_shape_are_refused(table, message):
+    text = nlink.load("planar3").to_toml() + "\n" + table
+    with pytest.raises(ValueError, match=message):
+        parse_toml(text)

@@ -9,7 +9,7 @@ import pytest
 import nlink
 from nlink.formats.bridges import pinocchio_order, to_pinocchio
 from nlink.model.coordinates import coordinate_units
-from nlink.model.spaces import Circle, Lines, Product, Rotations
+from nlink.model.spaces import Circle, Lines, Placements, Product, Rotations
 from nlink.programs.program import Port, Program
 from nlink.scalars.graph import Graph
 from nlink.testing import random_robot
@@ -104,3 +104,21 @@ def test_a_coordinate_of_a_curved_space_has_no_unit_of_length():
     link = nlink.Link("link", mass=1.0)
     description = nlink.Description("one", (link,), (nlink.Joint("hub", Turning()),))
     assert coordinate_units(description) == ("",)
+
+
+def test_steps_keep_velocities_in_the_world():
+    """`step` moves a free body along a straight line, and R v of the linear rates is the same
+    before and after; `turning` is the derivative of such rates."""
+    space, rng = Placements(), np.random.default_rng(0)
+    q, v, h = space.random(rng), rng.normal(size=6), 0.3
+
+    def world(q, v):
+        return nlink.matrix_from_quaternion(np.array(q[3:])) @ v[3:]
+
+    after, there = space.step(q, v, h)
+    np.testing.assert_allclose(np.array(after[:3]) - q[:3], h * world(q, v), atol=1e-14)
+    np.testing.assert_allclose(world(after, np.array(there)), world(q, v), atol=1e-14)
+    np.testing.assert_allclose(there[:3], v[:3])
+    near = space.step(q, v, 1e-6)[1]
+    np.testing.assert_allclose((np.array(near) - v) / 1e-6, space.turning(q, v), atol=1e-5)
+    assert Product((Lines(2), space)).turning((0, 0, *q), (1, 2, *v))[2:] == space.turning(q, v)

@@ -54,10 +54,10 @@ class Touch:
         return tangents(self.normal)
 
     def on_bodies(self) -> Ends:
-        """For each direction, n, t, u, the unit wrench on each moving body (from 0), in its axes,
+        """For each direction, t, u, n, the unit wrench on each moving body (from 0), in its axes,
         about its origin: on the first along the direction, on the other against it."""
         contact, rows = self.contact, []
-        for direction in (self.normal, *self.tangents):
+        for direction in (*self.tangents, self.normal):
             ends = []
             if contact.body:
                 force = self.place.R.T @ direction

@@ -11,12 +11,13 @@ import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from typing import Any, cast
 
 import numpy as np
 
 from nlink.formats.actuator_tables import read_actuators
+from nlink.formats.collision_tables import read_collisions, read_world
 from nlink.formats.files import LARGEST
 from nlink.formats.rows import (
     DH_KEYS,
@@ -49,7 +50,7 @@ MAX_DEPTH = 32
 MAX_ROWS = 50_000
 """Links and frames of a file."""
 _TOP_KEYS = {"name", "convention", "gravity", "source", "link", "frame", "loop", "home",
-             "actuator"}
+             "actuator", "collision", "world"}
 
 
 def from_rows(rows: Sequence[Mapping[str, Any]], *, convention: Convention = "standard",
@@ -303,7 +304,7 @@ def parse_toml(text: str, *, origin: str = "<toml>", physical: Physical = "warn"
     try:
         links = [row for _, row in expanded(rows)]
         names = [_base([*links, *frames]), *(row["name"] for row in links)]
-        return from_rows(
+        found = from_rows(
             rows, convention=cast(Convention, data.get("convention", "standard")),
             gravity=data.get("gravity", (0.0, 0.0, -9.81)),
             name=data.get("name", "robot"), source=data.get("source", ""),
@@ -312,6 +313,9 @@ def parse_toml(text: str, *, origin: str = "<toml>", physical: Physical = "warn"
             home=_number_list("home", data.get("home", [])),
             actuators=read_actuators(data.get("actuator", []),
                                      {row["joint_name"] for row in links}))
+        world = read_world(data["world"]) if "world" in data else None
+        shapes = read_collisions(data.get("collision", []), _pose)
+        return replace(found, collisions=tuple(shapes), world=world) if shapes or world else found
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{origin}: {error}") from None
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from nlink.formats.actuator_tables import actuator_table
+from nlink.formats.collision_tables import collision_table, world_table
 from nlink.formats.rows import joint_fields
 from nlink.model.actuators import Motor
 from nlink.model.constraints import Rows, Screw
@@ -37,7 +38,10 @@ def to_toml(description: Description) -> str:
                          **_write_pose(frame.pose)}) for frame in description.frames),
         *(("[[loop]]", _write_loop(loop, names)) for loop in description.loops),
         *(("[[actuator]]", actuator_table(each)) for each in description.actuators
-          if any(each.joint == joint.name for joint in description.joints))]
+          if any(each.joint == joint.name for joint in description.joints)),
+        *(("[[collision]]", collision_table(each, _write_pose(each.shape.pose)))
+          for each in description.collisions),
+        *([("[world]", world_table(description.world))] if description.world else [])]
     return _lines(top) + "".join(f"\n{head}\n{_lines(table)}" for head, table in tables)
 
 

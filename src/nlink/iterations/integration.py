@@ -24,7 +24,7 @@ from nlink.scalars.primitives import divide
 
 STATUS = {"running": 0, "done": 1, "not finite": 2, "step too small": 3, "too many steps": 4,
           "event": 5, "limit reached": 6, "at rest on a limit": 7, "not closed": 8,
-          "not converged": 9, "waiting": int(WAITING)}
+          "not converged": 9, "waiting": int(WAITING), "contact not solved": 11}
 """Why a trajectory ended; a running one can be taken up again."""
 STRETCH = 1 + 1e-8
 """A step that ends so near before a stop ends at it."""
@@ -102,10 +102,12 @@ class Method(Protocol):
     cost: StepCost
     layout: Layout
     decides_modes: bool
-    """Whether it decides the modes of rates in each step, by a method `with_modes`; else they
-    change at events."""
+    """Whether it decides the modes of rates in each step, by a method `with_modes`, and the
+    forces of contacts, by one `with_contacts`; else modes change at events."""
 
     def with_modes(self) -> Method: ...
+
+    def with_contacts(self) -> Method: ...
 
     def attempt(self, s: State, trial: Trial, given: Any) -> Attempt: ...
 
@@ -133,6 +135,9 @@ class OneStep:
     layout = NOTHING_KEPT
 
     def with_modes(self) -> Method:
+        raise NotImplementedError
+
+    def with_contacts(self) -> Method:
         raise NotImplementedError
 
     def control(self, s: State, attempt: Attempt, trial: Trial, accepted: Any, rejected: Any,

@@ -15,7 +15,7 @@ What a process (one trajectory, one search) remembers between calls of compiled 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -173,6 +173,23 @@ def when(truth: Scalar, state: State, change: Callable[[State], State]) -> State
     if recorder is not None:
         return recorder.when(truth, state, change)
     return change(state) if truth else state
+
+
+def repeat(most: int, cells: Sequence[str], wanted: Callable[[State], Any], state: State,
+           change: Callable[[State], State]) -> State:
+    """`change` again and again, at most so often, where and while `wanted(state)` holds.
+
+    `wanted` is a truth about some of `cells`, the cells that `change` changes besides columns. As
+    with `when`, nothing changes where it does not hold.
+    """
+    recorder = _recorder(tuple(state.values()))
+    if recorder is not None:
+        return recorder.repeat(most, cells, wanted, state, change)
+    for _ in range(most):
+        if not wanted(state):
+            break
+        state = change(state)
+    return state
 
 
 def equal(a: Scalar, b: Scalar) -> Any:

@@ -4,9 +4,10 @@
     Call    a program maps a cell, columns and further cells to a column, cells or shared numbers
     When    statements that may be skipped where no process needs them, and that change the
             state of no other process
+    Repeat  the same again and again, at most so often, while a process needs them
 
 Everything else is expressions: a node that depends on a column is one element of it, any other
-node is a cell. A back end that can print these three and scalar expressions runs every
+node is a cell. A back end that can print these four and scalar expressions runs every
 iteration. A column is never overwritten before all that reads it has been computed, but by
 `when`; reading the old one after that is refused.
 
@@ -80,7 +81,21 @@ class When:
     and without it. Columns are merged where the body stores them."""
 
 
-Statement = Pass | Call | When
+@dataclass(frozen=True)
+class Repeat:
+    """The body, as often as `truth` holds for a process that runs, and at most `most` times."""
+
+    most: int
+    truth: Node
+    """Of the cells that are handed on."""
+    body: list[Statement]
+    merged: list[tuple[Node, Node, Node]]
+    """Cells, with their values after a body and before the first one."""
+    lasting: tuple[Node, ...] = ()
+    """Columns that the body reads: they are needed until it is done for the last time."""
+
+
+Statement = Pass | Call | When | Repeat
 
 
 @dataclass(frozen=True)
@@ -220,6 +235,27 @@ class Recorder(Graph):
         return after.replace(**{name: value for name, (value, _, _) in zip(
             cells, merged, strict=True)})
 
+    def repeat(self, most: int, names: Sequence[str], wanted: Callable[[State], Any], state: State,
+               change: Callable[[State], State]) -> State:
+        state = self.settle(state)
+        heads = {name: self.fresh_cell() for name in names}
+        inside = state.replace(**heads)
+        outer, self.body, around = self.body, [], self.condition
+        truth = wanted(inside)
+        self.condition = truth = truth if around is None else around & truth
+        after = self.settle(change(inside))
+        for name in state.keys() - self._columns(state).keys() - heads.keys():
+            if after[name] is not state[name]:
+                raise ValueError(f"repeat: {name!r} changes, expected it among the cells "
+                                 f"{', '.join(names)}")
+        merged = [(head, self._chosen(after[name], head), self.lift(state[name]))
+                  for name, head in heads.items()]
+        body, self.body, self.condition = self.body, outer, around
+        lasting = {node.index: node for each in flat(body) for node in reachable(reads(each))
+                   if node.index in self.columns}
+        self._add(Repeat(most, truth, body, merged, tuple(lasting.values())))
+        return after.replace(**heads)
+
     def _chosen(self, new: Any, old: Any) -> Node:
         """The new value where the condition holds, else the old one, by one choice if the new
         value is itself a choice between another and the old one."""
@@ -260,7 +296,7 @@ def reads(statement: Statement) -> list[Node]:
             return [*(value for _, value in stores), *(value for _, _, value in reductions)]
         case Call(_, time, columns, cells, _):
             return [time, *(x for x in columns if isinstance(x, Node)), *cells]
-        case When(truth, _, merged):
+        case When(truth, _, merged) | Repeat(_, truth, _, merged):
             return [truth, *(x for _, inside, outside in merged for x in (inside, outside))]
 
 
@@ -338,7 +374,10 @@ def share_columns(recording: Recording, placed_already: Collection[str]) -> dict
     names, body = recording.graph.columns, flat(recording.body)
     ends: dict[str, int] = {}
     for k, statement in enumerate(body):
-        for node in reachable([*reads(statement), *_written(statement)]):
+        needed = [*reads(statement), *_written(statement)]
+        if isinstance(statement, Repeat):
+            needed += statement.lasting
+        for node in reachable(needed):
             name = names.get(node.index)
             if name is not None and name not in placed_already:
                 ends[name] = k
@@ -362,6 +401,9 @@ def flat(body: Sequence[Statement]) -> list[Statement]:
     for each in body:
         if isinstance(each, When):
             found += [When(each.truth, [], []), *flat(each.body), When(each.truth, [], each.merged)]
+        elif isinstance(each, Repeat):
+            found += [Repeat(0, each.truth, [], []), *flat(each.body),
+                      Repeat(0, each.truth, [], each.merged, each.lasting)]
         else:
             found.append(each)
     return found
@@ -373,5 +415,5 @@ def _written(statement: Statement) -> list[Node]:
             return [column for column, _ in stores]
         case Call(_, _, _, _, results):
             return [x for x in results if isinstance(x, Node)]
-        case When():
+        case When() | Repeat():
             return []

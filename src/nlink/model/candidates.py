@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from nlink.model.contacts import Contact, Feature, HalfSpace, RoundPoint
 from nlink.model.mechanism import Attachment
 from nlink.model.names import fresh
 from nlink.model.pose import Pose
-from nlink.model.shapes import SolidShape, Sphere
+from nlink.model.shapes import Box, Capsule, SolidShape, Sphere
 from nlink.model.world import Collision, World
 from nlink.spatial import Vector
 
@@ -65,7 +66,23 @@ def world_parts(world: World) -> list[tuple[str, HalfSpace]]:
 
 def against(shape: PlacedShape, feature: HalfSpace) -> Iterator[tuple[Feature, Feature]]:
     """The pairs of features by which a shape touches a part of the world."""
-    if isinstance(shape.shape, Sphere):
-        yield RoundPoint(shape.at.p, shape.shape.radius), feature
-        return
-    raise ValueError(f"contact of {shape.name!r}: a {shape.shape.kind} against a plane")
+    for point in round_points(shape):
+        yield point, feature
+
+
+def round_points(shape: PlacedShape) -> Iterator[RoundPoint]:
+    """The points with a radius around them of which a shape is the convex hull."""
+    solid, at = shape.shape, shape.at
+    if isinstance(solid, Sphere):
+        yield RoundPoint(at.p, solid.radius)
+    elif isinstance(solid, Capsule):
+        for z in (-0.5, 0.5):
+            yield RoundPoint(at.p + at.R @ Vector(0, 0, z * solid.length), solid.radius)
+    elif isinstance(solid, Box):
+        halves = [0.5 * edge for edge in solid.edges]
+        for signs in product((-1, 1), repeat=3):
+            corner = (s * x for s, x in zip(signs, halves, strict=True))
+            yield RoundPoint(at.p + at.R @ Vector(*corner), 0.0)
+    else:
+        raise ValueError(f"contact of {shape.name!r}: a {solid.kind}, expected a sphere, a "
+                         "capsule or a box")

@@ -38,6 +38,9 @@ class Space(ABC):
     6. `difference(q0, q1)`: the v with integrate(q0, v) = q1.
     7. `tangent(q, v)`: dq/dt when the rates are v.
     8. `rates(q, change)`: the v with tangent(q, v) = change; linearisation needs it.
+    9. `step(q, v, h)`: q moved for a time h, and v there, by rates that mean the same velocities in
+       the world though they are components along axes that turn; `turning(q, v)`: the derivative
+       of such v. Steps with contact need both; where they are missing, rates keep their values.
 
     `flat` says that coordinates are plain numbers with the rates as derivatives; then 5 to 7
     are q + v, q1 - q0 and v. `labels` and `rate_labels` are what coordinates and rates are
@@ -75,6 +78,12 @@ class Space(ABC):
 
     @abstractmethod
     def tangent(self, q: Scalars, v: Scalars) -> Coordinates: ...
+
+    def step(self, q: Scalars, v: Scalars, h: Scalar) -> tuple[Coordinates, Coordinates]:
+        return self.integrate(q, [h * x for x in v]), tuple(v)
+
+    def turning(self, q: Scalars, v: Scalars) -> Coordinates:
+        return (0.0,) * self.nv
 
     def rates(self, q: Scalars, change: Scalars) -> Coordinates:
         if self.flat:
@@ -252,6 +261,17 @@ class Placements(Space):
         position = quaternion_matrix(*q[3:]) @ Vector(*v[3:])
         return (*position.components, *quaternion_rate(tuple(q[3:]), Vector(*v[:3])))
 
+    def step(self, q: Scalars, v: Scalars, h: Scalar) -> tuple[Coordinates, Coordinates]:
+        """Along a straight line, as a step of velocities goes, and not along a screw."""
+        R, (w, u) = quaternion_matrix(*q[3:]), (Vector(*v[:3]), Vector(*v[3:]))
+        turned = Rotations().integrate(q[3:], (w * h).components)
+        after = quaternion_matrix(*turned).T @ (R @ u)
+        return ((*(Vector(*q[:3]) + (R @ u) * h).components, *turned),
+                (*v[:3], *after.components))
+
+    def turning(self, q: Scalars, v: Scalars) -> Coordinates:
+        return (0.0, 0.0, 0.0, *Vector(*v[3:]).cross(Vector(*v[:3])).components)
+
     def rates(self, q: Scalars, change: Scalars) -> Coordinates:
         velocity = quaternion_matrix(*q[3:]).T @ Vector(*change[:3])
         return (*Rotations().rates(q[3:], change[3:]), *velocity.components)
@@ -305,6 +325,16 @@ class Product(Space):
         return tuple(x for (space, own), (_, rate) in zip(
             self._parts(q, "nq"), self._parts(v, "nv"), strict=True)
             for x in space.tangent(own, rate))
+
+    def step(self, q: Scalars, v: Scalars, h: Scalar) -> tuple[Coordinates, Coordinates]:
+        pairs = [space.step(own, rate, h) for (space, own), (_, rate) in zip(
+            self._parts(q, "nq"), self._parts(v, "nv"), strict=True)]
+        return tuple(x for own, _ in pairs for x in own), tuple(x for _, own in pairs for x in own)
+
+    def turning(self, q: Scalars, v: Scalars) -> Coordinates:
+        return tuple(x for (space, own), (_, rate) in zip(
+            self._parts(q, "nq"), self._parts(v, "nv"), strict=True)
+            for x in space.turning(own, rate))
 
     def rates(self, q: Scalars, change: Scalars) -> Coordinates:
         return tuple(x for (space, own), (_, rate) in zip(

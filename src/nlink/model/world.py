@@ -54,6 +54,8 @@ def _plane(number: int, given: object) -> PlaneNumbers:
         raise ValueError(f"{who}: {given!r:.80}, expected (normal, offset)") from None
     x, y, z = single(f"{who}: normal", normal, (3,)).tolist()
     size = math.hypot(x, y, z)
+    if abs(size - 1.0) < 1e-15:  # a normal that was made so keeps its digits
+        size = 1.0
     if not size:
         raise ValueError(f"{who}: normal {normal!r:.80}, expected one that is not zero")
     height = float(single(f"{who}: offset", offset, ()))

@@ -61,7 +61,7 @@ def adjoint(robot: Robot | System, cost: Callable[..., Any] | None, q0: ArrayLik
             running: Callable[..., Any] | None = None, vary: Mapping[str, Any] | None = None,
             f_ext: Any = None, events: Any = None, algorithm: str | None = None,
             limits: str = "ignore", friction: str = "dry", width: float = 1e-3,
-            effort: str = "ignore", closing: Closing = "project",
+            effort: str = "ignore", closing: Closing = "project", contact: str = "rigid",
             physics: Physics | None = None) -> Adjoint:
     """The gradient of cost(q, qd) of the last state, and of the integral of running(q, qd).
 
@@ -78,7 +78,7 @@ def adjoint(robot: Robot | System, cost: Callable[..., Any] | None, q0: ArrayLik
     if cost is None and running is None:
         raise ValueError("cost: None, and so is running, expected a function of q and qd")
     physics = setting(physics, Physics(), algorithm=algorithm, limits=limits, friction=friction,
-                      width=width, effort=effort, closing=closing)
+                      width=width, effort=effort, closing=closing, contact=contact)
     system = system_of(robot, physics, tau=tau, f_ext=f_ext, vary=vary, events=events)
     solver, saving = Solver("rk4"), Saving(t, every)
     ensemble = Ensemble.of(system, q0, qd0, solver, saving)

@@ -69,8 +69,8 @@ def linearize(robot: Robot | System, q: ArrayLike, qd: ArrayLike,
               f_ext: Any = None, vary: Mapping[str, Any] | None = None,
               algorithm: str | None = None, limits: str = "ignore", friction: str = "dry",
               width: float = 1e-3, effort: str = "ignore", closing: Closing = "project",
-              physics: Physics | None = None, out: tuple[Array, Array] | None = None,
-              ) -> tuple[Array, Array]:
+              contact: str = "rigid", physics: Physics | None = None,
+              out: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
     """A, (..., 2n, 2n), and B, (..., 2n, n), of the motion around a state, or of one step.
 
     Without `step` they are those of dx/dt; with it, those of the state after a step of that size by
@@ -95,7 +95,7 @@ def linearize(robot: Robot | System, q: ArrayLike, qd: ArrayLike,
            [0., 1.]])
     """
     physics = setting(physics, Physics(), algorithm=algorithm, limits=limits, friction=friction,
-                      width=width, effort=effort, closing=closing)
+                      width=width, effort=effort, closing=closing, contact=contact)
     control = tau if callable(tau) else None
     system = system_of(robot, physics, tau=control, f_ext=f_ext, vary=vary, events=None)
     _expect_derivatives(system)
@@ -147,6 +147,7 @@ def _expect_derivatives(system: System) -> None:
             (system.velocity.name != "qd", f"velocity={system.velocity.name!r}", "'qd'"),
             (system.columns, "forces or wrenches in a table", "those of one state"),
             (isinstance(system.drive, Untraced), "traced=False", "a traced controller"),
+            (system.contacts, "contact='rigid'", "'ignore'"),
             (system.sampling is not None, "a controller with a period", "one that acts at all "
              "times")):
         if wrong:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -60,6 +60,8 @@ class Moment:
     """The table's rows before and after t with their times, what varies, cells of the iteration."""
     kernel: Callable[[str, Change], Callable[..., list[Scalar]] | None] = lambda name, change: None
     """Compiled algorithms for floats; None where the text of the algorithm is run."""
+    shared: Any = None
+    """What another text has left for this one within the step."""
 
     @lazy
     def _split(self) -> tuple[Scalars, Scalars, dict[str, Scalars]]:
@@ -160,10 +162,14 @@ ONE_COLUMN = Gives()
 class Text:
     """What an iteration may call: a function of a moment, and what it gives."""
 
-    function: Callable[[Moment], Scalars]
+    function: Callable[[Moment], Any]
+    """Scalars in the order of what it gives, or, of one that shares what it gives, any value made
+    of scalars."""
     cells: int = 0
     """Cells of the iteration that it is called with."""
     gives: Gives = ONE_COLUMN
+    takes: str = ""
+    """The text whose shared value it is given."""
 
 
 Texts = Mapping[str, Text]

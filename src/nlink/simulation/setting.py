@@ -50,6 +50,7 @@ class Physics:
     width: float = 1e-3
     effort: str = "ignore"
     closing: Closing = "project"
+    contact: str = "rigid"
 
     @property
     def impact(self) -> float:

@@ -73,8 +73,8 @@ def simulate(robot: Robot | System, q0: ArrayLike | None = None, qd0: ArrayLike 
              save: str | Path | None = None,
              progress: bool | Callable[[float], None] | None = None,
              closing: Closing = "project", sensitivities: str | Sequence[str] = (),
-             f_ext: Any = None, physics: Physics | None = None, solver: Solver | None = None,
-             saving: Saving | None = None) -> Run:
+             f_ext: Any = None, contact: str = "rigid", physics: Physics | None = None,
+             solver: Solver | None = None, saving: Saving | None = None) -> Run:
     """Integrate the motion of a robot from states q0, qd0 over the time t.
 
     A batch of states is an ensemble of any leading shape; each trajectory has its own steps and its
@@ -134,6 +134,10 @@ def simulate(robot: Robot | System, q0: ArrayLike | None = None, qd0: ArrayLike 
     every step to the closed states, a number is the rate (1/s) of Baumgarte's stabilization,
     "drift" does nothing. Such runs stop at every output.
 
+    `contact` is what shapes that touch do (`robot.with_contacts`, docs/contact.md): "rigid"
+    (Signorini's and Coulomb's laws in every step of method="semi_implicit": `Run.contacts`) or
+    "ignore".
+
     `sensitivities` names what the states are differentiated by: "q0", "qd0", and whatever `vary`
     gives values for (`Run.sensitivity`, `Run.events.sensitivities`, docs/derivatives.md). The
     derivatives are integrated beside the states, and rtol and atol apply to them as well.
@@ -148,7 +152,7 @@ def simulate(robot: Robot | System, q0: ArrayLike | None = None, qd0: ArrayLike 
     """
     physics = setting(physics, Physics(), algorithm=algorithm, velocity=velocity, limits=limits,
                       restitution=restitution, friction=friction, width=width, effort=effort,
-                      closing=closing)
+                      closing=closing, contact=contact)
     solver = setting(solver, Solver(), method=method, rtol=rtol, atol=atol, step=step,
                      max_step=max_step, max_steps=max_steps)
     saving = setting(saving, Saving(), t=t, every=every, save=save)

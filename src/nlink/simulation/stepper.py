@@ -41,12 +41,12 @@ class Stepper:
     """Robots from states q, qd, (..., nq) and (..., n), that move `step` seconds at each call.
 
     The options are those of `nlink.simulate`: `method`, `rtol`, `atol`, `limits`, `restitution`,
-    `friction`, `width`, `effort`, `closing`, `algorithm`, `events`, `f_ext`, `vary`, or `physics`
-    and `solver` as values; a fixed step is `step`. `t`, `q` and `qd` are the current times and
-    states of the robots; `events` has the events of the last step. `status` is "running", or says
-    why a robot has ended or failed, which then stays where it was until it is reset. The first
-    failure after the start or a reset is a warning with its time and likely reason; `strict=True`
-    raises ArithmeticError.
+    `friction`, `width`, `effort`, `closing`, `contact`, `algorithm`, `events`, `f_ext`, `vary`, or
+    `physics` and `solver` as values; a fixed step is `step`. `t`, `q` and `qd` are the current
+    times and states of the robots; `events` has the events of the last step. `status` is "running",
+    or says why a robot has ended or failed, which then stays where it was until it is reset. The
+    first failure after the start or a reset is a warning with its time and likely reason;
+    `strict=True` raises ArithmeticError.
 
     Wrenches that are numbers can be given anew at each step: `step(tau, f_ext={"link": wrench})`,
     for the links that `f_ext` named at the beginning.
@@ -68,13 +68,14 @@ class Stepper:
                  limits: str = "ignore", restitution: float | None = None, effort: str = "ignore",
                  closing: Closing = "project", algorithm: str | None = None,
                  vary: Mapping[str, Any] | None = None, events: Any = None, f_ext: Any = None,
-                 physics: Physics | None = None, solver: Solver | None = None) -> None:
+                 contact: str = "rigid", physics: Physics | None = None,
+                 solver: Solver | None = None) -> None:
         if not (np.isfinite(step) and step > 0):
             raise ValueError(f"step: {step}, expected a positive number of seconds")
         length = float(step)
         physics = setting(physics, Physics(), friction=friction, width=width, limits=limits,
                           restitution=restitution, effort=effort, closing=closing,
-                          algorithm=algorithm)
+                          algorithm=algorithm, contact=contact)
         solver = setting(solver, Solver("rk4", max_steps=10_000), method=method, rtol=rtol,
                          atol=atol, max_steps=max_steps)
         # forces are limited as they are given, not by a controller around them

@@ -30,6 +30,7 @@ from nlink.iterations.sampling import Sampling
 from nlink.programs.keys import key
 from nlink.programs.program import Port, Program
 from nlink.programs.rolled_program import RolledProgram
+from nlink.programs.shared import PORT, SharedValue
 from nlink.programs.tracing import input_nodes
 from nlink.robot import Robot, expect_robot
 from nlink.scalars.arrays import batch
@@ -38,6 +39,7 @@ from nlink.scalars.graph import Graph
 from nlink.scalars.lazy import lazy
 from nlink.scalars.misuse import explained
 from nlink.simulation.closing import Closing, check_closing
+from nlink.simulation.contact_piece import Contacts, contacts_in
 from nlink.simulation.control_scheme import Controller, ControlScheme, StatePart
 from nlink.simulation.drives import FREE, Asked, Constant, Controlled, Drive, Tabled, Untraced
 from nlink.simulation.events import Watched, Watching, watched
@@ -93,6 +95,8 @@ class System:
     """Wrenches on links from outside."""
     modes: Modes | None
     """The rates that rub, or that limits hold, if there are any."""
+    contacts: Contacts | None
+    """What touches the world, or other links, if anything may."""
     width: float | None
     """The rate at which smooth friction is almost what dry friction is."""
     watching: Watching
@@ -114,10 +118,10 @@ class System:
                  traced: bool = True, algorithm: str | None = None, velocity: str = "qd",
                  limits: str = "ignore", restitution: float | None = None, friction: str = "dry",
                  width: float = 1e-3, effort: str = "ignore", closing: Closing = "project",
-                 physics: Physics | None = None) -> None:
+                 contact: str = "rigid", physics: Physics | None = None) -> None:
         physics = setting(physics, Physics(), algorithm=algorithm, velocity=velocity,
                           limits=limits, restitution=restitution, friction=friction, width=width,
-                          effort=effort, closing=closing)
+                          effort=effort, closing=closing, contact=contact)
         arguments = {"tau": tau, "f_ext": f_ext, "vary": vary, "events": events, "traced": traced,
                      "physics": physics}
         tau = physics.limited(expect_robot(robot), tau)
@@ -138,7 +142,9 @@ class System:
         if physics.limits == "bounce" and varied.mechanical:
             raise ValueError("limits: 'bounce' does not go with a mechanism that varies, expected "
                              "'stop', 'ignore', or only gains and p in vary")
+        contacts = contacts_in(robot, physics, modes)
         self._set(robot=robot, drive=drive, wrenches=wrenches, modes=modes, width=smooth,
+                  contacts=contacts,
                   watching=Watching(watched(robot, events, physics.limits), bounce),
                   closing=check_closing(robot, physics.closing), varied=varied,
                   velocity=velocity_of(physics.velocity), algorithm=physics.algorithm,
@@ -172,6 +178,8 @@ class System:
                                  f"{self.robot.name} has {self.robot.nq} and {self.robot.n}")
             velocity = VELOCITIES["p"] if velocity.name == "qd" else velocity
         expect_modes(modes, velocity.name)
+        if self.contacts is not None:
+            self.contacts.expect(method, velocity.name)
         traced = not isinstance(drive, Untraced)
         if velocity.velocities is not None and not (
                 closes and traced and self.algorithm is None):
@@ -204,7 +212,8 @@ class System:
     @lazy
     def pieces(self) -> tuple[SystemPiece, ...]:
         """What adds to the state and to the texts."""
-        return self.drive, self.watching, *((self.modes,) if self.modes else ())
+        return (self.drive, self.watching, *((self.modes,) if self.modes else ()),
+                *((self.contacts,) if self.contacts else ()))
 
     @lazy
     def shape(self) -> Shape:
@@ -321,6 +330,9 @@ class System:
         >>> system.rates(0.0, [0.1, 0.2, 0.3, 0.4])[:2]
         array([0.3, 0.4])
         """
+        if self.contacts is not None:
+            raise ValueError("rates: of a system with contacts, where velocities jump, expected "
+                             "contact='ignore', or nlink.Stepper")
         times, states, lead = self._states(t, y)
         found = self.kernel("rates")(times[:, None], states, self._own(lead))
         return found.reshape(*lead, self.shape.size)
@@ -336,9 +348,10 @@ class System:
         """
         each = Solver(method).integrator
         if each.needs & {"python", "momenta"} or self.sampling is not None or (
-                self.modes is not None):
+                self.modes is not None or self.contacts is not None):
             raise ValueError(f"method: {each.name!r}, expected one that is compiled and integrates "
-                             "qd, of a system without samples and modes; nlink.Stepper has those")
+                             "qd, of a system without samples, modes and contacts; nlink.Stepper "
+                             "has those")
         times, states, lead = self._states(t, y)
         return one_step(self.under(each), each, states, self._own(lead), float(times.flat[0]),
                         float(step)).reshape(*lead, self.shape.size)
@@ -456,11 +469,29 @@ class System:
     def straight(self, name: str) -> Program:
         """A text as a program that is not rolled."""
         text = self.texts[name]
+        if text.gives.shared:
+            ports, shared = self.shared[name]
+            return Program(name, ports, (Port(PORT, (len(shared.nodes),)),), tuple(shared.nodes))
         ports, at = self.moment(text.cells)
+        if text.takes:
+            _, shared = self.shared[text.takes]
+            ports = (*ports, Port(PORT, (len(shared.nodes),)))
+            at = replace(at, shared=shared.inside(at.t.graph))
         with explained():
             values = text.function(at)
         gives = "ydot" if name == "rates" else "column" if text.gives.column else "cells"
         return _program(name, ports, at, gives, values)
+
+    @lazy
+    def shared(self) -> dict[str, tuple[tuple[Port, ...], SharedValue]]:
+        """What texts leave for others, traced once: their ports, and the values."""
+        found = {}
+        for name, text in self.texts.items():
+            if text.gives.shared:
+                ports, at = self.moment(text.cells)
+                with explained():
+                    found[name] = ports, SharedValue(text.function(at))
+        return found
 
     def kernel(self, name: str, make: Callable[[], Program] | None = None) -> Any:
         """A text, or what `make` makes of texts, compiled for arrays of states; made once."""
@@ -494,8 +525,9 @@ class System:
         pushed = None if self.wrenches is None else (
             replace(self.wrenches, functions=()), self.columns, self._push_key())
         here = repr((type(self), self.drive.recipe(self), self.parts, pushed, self.velocity,
-                     self.algorithm, self.closing, self.varied, self.modes, self.width,
-                     self.watching.triggers, watch, limits, self.watching.restitution))
+                     self.algorithm, self.closing, self.varied, self.modes, self.contacts,
+                     self.width, self.watching.triggers, watch, limits,
+                     self.watching.restitution))
         return kept(self.robot, ("recipe of a system", here),
                     lambda: key(self.shape, self.programs))
 
@@ -524,13 +556,16 @@ class System:
                   ) -> dict[str, Callable[..., Any]]:
         """All that an iteration calls, on floats; `inputs` gives u without cells at a time."""
         def bound(text: Text) -> Callable[..., Any]:
-            def call(t: float, y: Array, cells: Sequence[Any] = ()) -> Any:
+            def call(t: float, y: Array, cells: Sequence[Any] = (), shared: Any = None) -> Any:
                 u = [*inputs(float(t)), *map(float, cells)]
-                found = text.function(Moment(self, float(t), y.tolist(), u, kernel))
+                found = text.function(Moment(self, float(t), y.tolist(), u, kernel, shared))
+                if text.gives.shared:
+                    return found
                 if not text.gives.column:
                     return [np.float64(x) for x in found]
                 column = np.array(found[:len(y)], dtype=float)
-                return (column, found[len(y):]) if text.gives.cells else column
+                cells = [np.float64(x) for x in found[len(y):]]
+                return (column, cells) if text.gives.cells else column
 
             return call
 
@@ -546,6 +581,7 @@ class System:
                  and not self.projects and not (self.sampling and "history" in method.needs))
         switching = self.modes.switching if self.modes else None
         method = method.with_modes() if "advance" in self.texts else method
+        method = method.with_contacts() if self.contacts else method
         events = EventHandling(self.watching.triggers, switching) if (
             self.watched or switching) else None
         return Integration(method, dense=dense, projects=self.projects, events=events,

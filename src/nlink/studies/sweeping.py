@@ -83,7 +83,7 @@ def sweep(robot: Robot | System | Mapping[str, Robot] | Sequence[Robot],
     those that something else has changed.
 
     Further arguments are those of `simulate`: method, rtol, atol, step, max_step, algorithm,
-    velocity, limits, restitution, friction, width, effort, max_steps, closing.
+    velocity, limits, restitution, friction, width, effort, max_steps, closing, contact.
 
     >>> import nlink, tempfile
     >>> result = nlink.sweep(nlink.load("double_pendulum"), t=0.1, vary={

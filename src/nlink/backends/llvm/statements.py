@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nlink.backends.llvm.emit import Block
-from nlink.backends.llvm.ir import Function, Target, repeat
+from nlink.backends.llvm.ir import Function, Target, repeat, repeat_while
 from nlink.iterations.iteration import Layout
 from nlink.iterations.recording import (
     Call,
     Pass,
     Recording,
+    Repeat,
     SharedNumbers,
     Statement,
     When,
@@ -115,6 +116,8 @@ class StatementWriter:
                     self._call(statement)
                 case When():
                     self._when(statement)
+                case Repeat():
+                    self._repeat(statement)
 
     def value(self, node: Node) -> str:
         """A cell's value, computed now if it is not known."""
@@ -261,3 +264,26 @@ class StatementWriter:
         f.begin(after)
         for (cell, _, _), a, b in zip(statement.merged, inside, outside, strict=True):
             self.values[cell.index] = f.phi(block.real, (a, last), (b, before))
+
+    def _repeat(self, statement: Repeat) -> None:
+        """A branch back, taken while any lane with a process wants it and it may."""
+        f, block = self.f, self.block
+        cells = [cell for cell, _, _ in statement.merged]
+        first = [(block.real, self.value(before)) for _, _, before in statement.merged]
+
+        # what is known at the head holds in the body and after it, what the body computes does not
+        def go_on(values: list[str]) -> str:
+            self.values |= {cell.index: value for cell, value in zip(cells, values[1:],
+                                                                     strict=True)}
+            wanted = f.let(f"and {block.truth} {self.value(statement.truth)}, {self.active}")
+            few = f.let(f"icmp slt i64 {values[0]}, {statement.most}")
+            return f.let(f"and i1 {block.any(wanted)}, {few}")
+
+        def body(values: list[str]) -> list[str]:
+            known = dict(self.values)
+            self._body(statement.body)
+            after = [self.value(node) for _, node, _ in statement.merged]
+            self.values = known
+            return [f.let(f"add i64 {values[0]}, 1"), *after]
+
+        repeat_while(f, [("i64", "0"), *first], go_on, body)

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nlink.iterations.box_problem import CELLS, pivot
+from nlink.iterations.contact_steps import ContactEuler
 from nlink.iterations.integration import Attempt, OneStep, StepCost, Trial
 from nlink.iterations.iteration import Layout, State, equal, kept, total, when
 from nlink.iterations.projection import restored
@@ -35,6 +36,10 @@ class SemiImplicitEuler(OneStep):
     def with_modes(self) -> SemiImplicitEuler:
         """The same for rates that have modes."""
         return PivotingEuler()
+
+    def with_contacts(self) -> ContactEuler:
+        """The same for mechanisms that touch what is around them."""
+        return ContactEuler()
 
     def attempt(self, s: State, trial: Trial, given: Any) -> Attempt:
         h, coordinate = trial.size, less(given.index, given.coordinates)

@@ -1,0 +1,198 @@
+"""The rows of contacts: how a mechanism answers to impulses at its contacts, in O(n) sweeps.
+
+A step of size h takes the rates v to
+
+    v' = v + h M^-1 (tau - b) + M^-1 J^T lam,      sig = J v' = g + G lam,     G = J M^-1 J^T,
+
+(of a free body, whose rates are components along its own axes, h (w x v) is in v' besides, as the
+step turns these axes only at its end: `Space.step`),
+
+lam being impulses along the directions t, u, n of each contact. Forward dynamics eliminates
+M = U D U^T, so that with Y = U^-1 J^T (one column for each direction)
+
+    G = Y^T D^-1 Y,        M^-1 J^T lam = U^-T D^-1 Y lam.
+
+A column of Y is what the pivots leave of a unit wrench that goes inward from the body it acts on:
+the sweep of forward dynamics, along one path, with the elimination already made.
+
+The last row of each contact is that of its gap. It says sig_n >= 0 where v' must not lead further
+in, and the constant in it is what the law of contact asks for (see `approach`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from nlink.algorithms.closures import Ends
+from nlink.algorithms.contact_points import Touch, TouchingDriver, contact_points
+from nlink.algorithms.forward_dynamics import (
+    ArticulatedBody,
+    EliminatedJoint,
+    accelerate,
+    articulate,
+)
+from nlink.algorithms.inverse_dynamics import Body, Motion, base_motion, move
+from nlink.algorithms.kinematics import forward_kinematics, twists
+from nlink.algorithms.matrices import Dense, path, rates
+from nlink.algorithms.sweep import Column
+from nlink.model.contacts import Contact
+from nlink.model.joints import Coordinates
+from nlink.model.mechanism import MovingJoint
+from nlink.scalars.functions import Scalar, Scalars, less, less_equal, literal, maximum, sqrt, where
+from nlink.spatial import Twist, Wrench
+
+OUT_AGAIN = 0.2
+"""What part of a depth a step takes back, where bodies have sunk into each other."""
+FASTEST_OUT = 1.0
+"""The speed, in m/s, at which they are separated at most."""
+BOUNCE = 4.0
+"""A bounce is faster than what gravity makes in so many steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContactRows:
+    """The contact problem of one step; scalars and what is known of the structure, no mechanism."""
+
+    steps: tuple[EliminatedJoint, ...]
+    """The elimination, without forces."""
+    free: tuple[Coordinates, ...]
+    """The rates after the step without contacts, by joints."""
+    Y: tuple[tuple[Scalar, ...], ...]
+    """A column for each direction of each contact, its elements those of `loaded`."""
+    G: tuple[tuple[Scalar, ...], ...]
+    """Symmetric: velocities along all directions by impulses."""
+    g: tuple[Scalar, ...]
+    """Velocities without impulses, and what the law asks for along normals."""
+    gaps: tuple[Scalar, ...]
+    friction: tuple[Scalar, ...]
+
+
+def loaded(mechanism: TouchingDriver, contact: Contact) -> list[int]:
+    """The rates that carry the bodies of a contact, in order."""
+    number = rates(mechanism)
+    bodies = {i for body in (contact.body, contact.other) for i in path(mechanism, body - 1)}
+    return [k for i in sorted(bodies) for k in number[i]]
+
+
+def contact_rows(mechanism: TouchingDriver, q: Column, qd: Column, tau: Column, f_ext: Column,
+                 h: Scalar) -> ContactRows:
+    """The rows of all contacts for a step of size h."""
+    steps, qdd = _eliminated(mechanism, q, qd, tau, f_ext)
+    # rates along axes that turn change without any acceleration: that is the business of the step
+    turning = mechanism.each(lambda joint, q, qd: joint.type.space.turning(q, qd), q, qd)
+    free = tuple(tuple(x + h * (a - b) for x, a, b in zip(*three, strict=True))
+                 for three in zip(qd, qdd, turning, strict=True))
+    places = forward_kinematics(mechanism, q, mechanism.base.p)
+    touches = contact_points(mechanism, places, mechanism.base.p)
+    after, before = twists(mechanism, q, free), twists(mechanism, q, qd)
+    g, columns, weight = [], [], sqrt(mechanism.gravity.dot(mechanism.gravity))
+    for touch in touches:
+        wrenches = touch.on_bodies()
+        columns += [_column(mechanism, steps, ends) for ends in wrenches]
+        *along, speed = (_speed(after, ends) for ends in wrenches)
+        g += [*along, speed + approach(touch, _speed(before, wrenches[-1]), weight, h)]
+    return ContactRows(
+        tuple(replace(step, u=()) for step in steps), free,
+        tuple(tuple(column[k] for k in loaded(mechanism, touch.contact))
+              for touch, three in zip(touches, _threes(columns), strict=True) for column in three),
+        _products(steps, columns), tuple(g), tuple(touch.gap for touch in touches),
+        tuple(touch.contact.friction for touch in touches))
+
+
+def approach(touch: Touch, speed: Scalar, weight: Scalar, h: Scalar) -> Scalar:
+    """What the row of the normal has besides its velocity: the row is not negative, nor is the
+    impulse, and one of both is zero.
+
+    A gap may close within the step and no further; where bodies have sunk into each other they
+    separate slowly. A bounce replaces that: sig_n >= -e v_n, with v_n the speed before the step
+    [Moreau's rule].
+    """
+    gap, e = touch.gap, touch.contact.restitution
+    row = where(less(0.0, gap), gap / h, maximum(OUT_AGAIN * gap / h, -FASTEST_OUT))
+    if literal(e) == 0:
+        return row
+    arrives = less_equal(gap + h * speed, 0.0) & less(speed, -BOUNCE * h * weight) & less(0.0, e)
+    return where(arrives, e * speed, row)
+
+
+def respond(mechanism: TouchingDriver, rows: ContactRows, lam: Scalars) -> list[Coordinates]:
+    """The rates after the step with impulses lam: free, and what they add to it."""
+    number = rates(mechanism)
+    u: list[Scalar] = [0.0] * sum(mechanism.rates)
+    impulses = iter(zip(rows.Y, lam, strict=True))
+    for contact in mechanism.contacts:
+        for _ in range(3):
+            column, x = next(impulses)
+            for k, y in zip(loaded(mechanism, contact), column, strict=True):
+                u[k] = u[k] + y * x
+    steps = [replace(step, u=tuple(u[k] for k in own))
+             for step, own in zip(rows.steps, number, strict=True)]
+    change = mechanism.outward(accelerate, Twist.zero(), steps)
+    return [tuple(a + b for a, b in zip(*pair, strict=True))
+            for pair in zip(rows.free, change, strict=True)]
+
+
+def _eliminated(mechanism: TouchingDriver, q: Column, qd: Column, tau: Column, f_ext: Column,
+                ) -> tuple[Sequence[EliminatedJoint], Column]:
+    """Forward dynamics, and the elimination that it makes."""
+
+    def outward(joint: MovingJoint, parent: Motion, q, qd, f_ext):
+        X = joint.transform(q)
+        motion = move(joint, X, parent, q, qd, (0,) * joint.type.nv)
+        return motion, Body(X, joint.inertia.newton_euler(motion.E, motion.a) - f_ext)
+
+    def inward(joint: MovingJoint, carried: ArticulatedBody, body: Body, q, qd, tau):
+        drive = tuple(t - r for t, r in zip(tau, joint.friction(qd), strict=True))
+        return articulate(joint, body.X, carried, body.f, q, drive)
+
+    bodies = mechanism.outward(outward, base_motion(mechanism.gravity), q, qd, f_ext)
+    steps, _ = mechanism.inward(inward, ArticulatedBody.zero(), bodies, q, qd, tau)
+    return steps, mechanism.outward(accelerate, Twist.zero(), steps)
+
+
+def _column(mechanism: TouchingDriver, steps: Sequence[EliminatedJoint], ends: Ends,
+            ) -> dict[int, Scalar]:
+    """A column of Y: what unit wrenches leave at the pivots of those joints that carry them."""
+    number, found, arriving = rates(mechanism), dict[int, Scalar](), dict[int, Wrench]()
+    for body, wrench in ends:
+        # a body needs less by what acts on it
+        arriving[body] = arriving[body] - wrench if body in arriving else wrench * -1
+    while arriving:
+        i = max(arriving)
+        f = arriving.pop(i)
+        for k, pivot in reversed(list(zip(number[i], steps[i].pivots, strict=True))):
+            found[k], f = pivot.eliminate(f)
+        parent = mechanism.parents[i] - 1
+        if parent >= 0:
+            f = steps[i].X.wrench_to_parent(f)
+            arriving[parent] = arriving[parent] + f if parent in arriving else f
+    return found
+
+
+def _products(steps: Sequence[EliminatedJoint], columns: Sequence[dict[int, Scalar]],
+              ) -> tuple[tuple[Scalar, ...], ...]:
+    """Y^T D^-1 Y."""
+    inverses = [pivot.inverse for step in steps for pivot in step.pivots]
+    scaled = [{k: y * inverses[k] for k, y in column.items()} for column in columns]
+    G: Dense = [[0.0] * len(columns) for _ in columns]
+    for i, row in enumerate(scaled):
+        for j in range(i + 1):
+            common = sorted(row.keys() & columns[j].keys(), reverse=True)
+            total: Scalar = 0.0
+            for k in common:
+                total = total + row[k] * columns[j][k]
+            G[i][j] = G[j][i] = total
+    return tuple(map(tuple, G))
+
+
+def _speed(moving: Sequence[Twist], ends: Ends) -> Scalar:
+    """The velocity along a direction: the power of its unit wrenches."""
+    total: Scalar = 0.0
+    for body, wrench in ends:
+        total = total + moving[body].dot(wrench)
+    return total
+
+
+def _threes(columns: Sequence[dict[int, Scalar]]) -> list[Sequence[dict[int, Scalar]]]:
+    return [columns[k:k + 3] for k in range(0, len(columns), 3)]

@@ -1,0 +1,198 @@
+"""Contact against closed forms: what is exact in a step is exact here, what is first order is not
+asked for more."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import contact_cases
+import nlink
+from nlink.algorithms.contact_points import contact_points
+from nlink.algorithms.kinematics import forward_kinematics
+from nlink.algorithms.sweep import Unrolled
+
+G, STEP = 9.81, 1e-3
+EULER = {"method": "semi_implicit", "step": STEP}
+FLAT = [1.0, 0, 0, 0]
+
+
+def world_twist(robot: nlink.Robot, q, qd) -> tuple[np.ndarray, np.ndarray]:
+    """Angular and linear velocity of a free body in world axes, (..., 3) each."""
+    found = robot.frame_velocity(q, qd, "body")
+    return found[..., :3], found[..., 3:]
+
+
+def body_rates(q, w, v) -> np.ndarray:
+    """Rates of a free body from its velocities in world axes."""
+    R = nlink.matrix_from_quaternion(q[3:])
+    return np.concatenate([R.T @ w, R.T @ v])
+
+
+@pytest.mark.parametrize(("slope", "slides"), [(0.499, False), (0.7, True)])
+def test_a_block_on_an_incline_sticks_up_to_its_friction(slope, slides):
+    """tan a <= mu holds it; else x_N = a h^2 N (N + 1) / 2 with a = g (sin a - mu cos a)."""
+    a, mu, edges = math.atan(slope), 0.5, (0.2, 0.2, 0.1)
+    block = contact_cases.brick(edges, world=nlink.World(friction=mu), gravity=(
+        G * math.sin(a), 0, -G * math.cos(a)))
+    run = nlink.simulate(block, [0, 0, 0.05, *FLAT], t=1.0, **EULER)
+    steps = 1000
+    exact = G * (math.sin(a) - mu * math.cos(a)) * STEP**2 * steps * (steps + 1) / 2
+    assert run.status == "done"
+    assert run.q[-1, 0] == pytest.approx(exact if slides else 0.0, abs=2e-9)
+    assert run.q[-1, 2] == pytest.approx(0.05, abs=1e-12)
+
+
+@pytest.mark.parametrize("angle", [0.0, 0.4])
+def test_a_sliding_block_stops_in_its_direction(angle):
+    """x = h sum max(v0 - k h mu g, 0), whatever the direction: the cone is round."""
+    block = contact_cases.brick((0.2, 0.2, 0.1), world=nlink.World(friction=0.5))
+    q0 = np.array([0, 0, 0.05, *FLAT])
+    along = np.array([math.cos(angle), math.sin(angle), 0])
+    run = nlink.simulate(block, q0, body_rates(q0, np.zeros(3), 2 * along), t=0.6, **EULER)
+    speeds = np.maximum(2 - np.arange(1, 601) * STEP * 0.5 * G, 0)
+    assert run.q[-1, :3] - q0[:3] == pytest.approx(STEP * speeds.sum() * along, abs=1e-12)
+    assert abs(run.qd[-1]).max() < 1e-12
+
+
+def test_a_sliding_ball_comes_to_roll():
+    """It rolls with 5/7 v0, after 2 v0 / (7 mu g)."""
+    ball = contact_cases.ball(0.1, world=nlink.World(friction=0.3))
+    q0 = np.array([0, 0, 0.1, *FLAT])
+    run = nlink.simulate(ball, q0, body_rates(q0, np.zeros(3), np.array([3.0, 0, 0])), t=1.0,
+                         every=STEP, **EULER)
+    w, v = world_twist(ball, run.q, run.qd)
+    assert v[-1] == pytest.approx([15 / 7, 0, 0], abs=1e-11)
+    rolls = run.t[np.abs(v[:, 0] - 0.1 * w[:, 1]) < 1e-9][0]
+    assert rolls == pytest.approx(6 / (7 * 0.3 * G), abs=2 * STEP)
+
+
+@pytest.mark.parametrize(("spin", "v0", "speed"), [(20.0, 0.0, 4 / 7), (-80.0, 2.0, -6 / 7)])
+def test_a_spinning_ball_lands(spin, v0, speed):
+    """(5 v0 + 2 R w) / 7 of a ball that lands with spin, and of one with backspin."""
+    ball = contact_cases.ball(0.1, world=nlink.World(friction=2.0))
+    q0 = np.array([0, 0, 0.12 if not v0 else 0.1, *FLAT])
+    start = body_rates(q0, np.array([0, spin, 0]), np.array([v0, 0, 0]))
+    run = nlink.simulate(ball, q0, start, t=0.8, **EULER)
+    assert world_twist(ball, run.q, run.qd)[1][-1] == pytest.approx([speed, 0, 0], abs=1e-10)
+
+
+@pytest.mark.parametrize(("slope", "topples"), [(0.49, False), (0.51, True)])
+def test_a_tall_block_topples_where_its_weight_leaves_its_base(slope, topples):
+    a = math.atan(slope)
+    block = contact_cases.brick((0.1, 0.1, 0.2), world=nlink.World(friction=5.0), gravity=(
+        G * math.sin(a), 0, -G * math.cos(a)))
+    run = nlink.simulate(block, [0, 0, 0.1, *FLAT], t=0.4, **EULER)
+    turned = 2 * math.acos(min(1.0, abs(float(run.q[-1, 3]))))
+    assert (turned > 0.05) == topples
+    assert topples or turned < 1e-9
+
+
+@pytest.mark.parametrize("e", [0.5, 1.0])
+def test_a_ball_bounces_to_the_square_of_its_restitution(e):
+    ball = contact_cases.ball(0.1, world=nlink.World(friction=0.0, restitution=e))
+    run = nlink.simulate(ball, [0, 0, 1.1, *FLAT], t=2.0, every=STEP, **EULER)
+    height = run.q[:, 2] - 0.1
+    tops = [height[k] for k in range(1, len(height) - 1)
+            if height[k - 1] < height[k] >= height[k + 1]]
+    assert tops[0] == pytest.approx(e**2, abs=0.01)
+    assert e < 1 or tops == pytest.approx(np.ones(len(tops)), abs=0.01)
+
+
+def test_a_bouncing_ball_comes_to_rest():
+    """At sqrt(2 H / g) (1 + e) / (1 - e)."""
+    ball = contact_cases.ball(0.1, world=nlink.World(friction=0.0, restitution=0.5))
+    run = nlink.simulate(ball, [0, 0, 1.1, *FLAT], t=2.0, every=STEP, **EULER)
+    moving = run.t[np.abs(run.qd[:, 5]) > 1e-9]
+    assert moving[-1] == pytest.approx(math.sqrt(2 / G) * 3, abs=0.03)
+    assert run.q[-1, 2] == pytest.approx(0.1, abs=1e-12)
+
+
+def test_a_jammed_rod_is_stopped_by_an_impulse():
+    """Painleve's rod: where friction turns it into the ground no force is finite, and one step
+    takes the impulse (0.852561, 0.636036), after which its end is at rest."""
+    th, mu = math.radians(61), 1.6
+    c, s = math.cos(th), math.sin(th)
+    rod = contact_cases.body(1.0, (1 / 12, 1 / 12, 1e-4), nlink.Sphere(1e-12, pose=nlink.Pose.of(
+        np.eye(3), [0, 0, -0.5])), nlink.World(friction=mu))
+    q0 = np.array([0, 0, 0.5 * s, *contact_cases.turn([0, math.pi / 2 - th, 0])])
+    assert 1 + 3 * c * c - 3 * mu * s * c == pytest.approx(-0.330194, abs=1e-6)
+    h = 1e-7
+    found = {}
+    for v in (-2.0, 2.0):
+        start = body_rates(q0, np.zeros(3), np.array([v, 0, 0]))
+        run = nlink.simulate(rod, q0, start, t=[0.0, h], method="semi_implicit", step=h)
+        found[v] = h * run.parts["contact_force"][-1]
+    jammed = max(found.values(), key=lambda x: x[2])
+    assert abs(jammed[[0, 2]]) == pytest.approx([0.852561, 0.636036], abs=1e-5)
+
+
+def test_energy_of_one_step_is_that_of_its_impulses():
+    """dE = lam . (v + v') / 2 along the contacts, which an inelastic step only loses."""
+    rng = np.random.default_rng(3)
+    brick = contact_cases.brick((0.3, 0.2, 0.1), world=nlink.World(friction=0.6), gravity=(0, 0, 0))
+    for _ in range(5):
+        q = np.array([0, 0, 0.0, *contact_cases.turn(rng.normal(size=3))])
+        q[2] = -brick.contact_problem(q, np.zeros(6), np.zeros(6)).gap.min()
+        qd = rng.normal(size=6)
+        run = nlink.simulate(brick, q, qd, t=[0.0, 1e-9], method="semi_implicit", step=1e-9)
+        before, after = (brick.kinetic_energy(q, x) for x in (qd, run.qd[-1]))
+        assert after <= before + 1e-12
+
+
+def lowest(robot: nlink.Robot, q) -> np.ndarray:
+    """The gaps of a state."""
+    driver = Unrolled(robot.mechanism)
+    places = forward_kinematics(driver, robot.mechanism.split(q, "nq"), robot.mechanism.base.p)
+    return np.array([float(t.gap) for t in contact_points(driver, places, robot.mechanism.base.p)])
+
+
+def test_lanes_and_floats_and_neighbours_agree():
+    """One text on floats and in lanes; alone and in a batch, whole and resumed: equal bits."""
+    rng = np.random.default_rng(1)
+    brick = contact_cases.brick((0.3, 0.2, 0.1), world=nlink.World(friction=0.6))
+    q0 = np.array([[0, 0, 0.25, *contact_cases.turn(rng.normal(size=3))] for _ in range(5)])
+    qd0 = rng.normal(size=(5, 6))
+    whole = nlink.simulate(brick, q0, qd0, t=0.4, every=0.1, **EULER)
+    assert (whole.status == "done").all()
+    for k in range(5):
+        alone = nlink.simulate(brick, q0[k], qd0[k], t=0.4, every=0.1, **EULER)
+        assert alone.q.tobytes() == whole.q[k].tobytes()
+        assert alone.parts["contact_force"].tobytes() == whole.parts["contact_force"][k].tobytes()
+    short = {"t": 0.02, "every": 0.01}
+    low = q0[0] - [0, 0, lowest(brick, q0[0]).min() - 1e-5, 0, 0, 0, 0]
+    qd0[0] = body_rates(q0[0], np.zeros(3), np.array([0.1, 0.2, -1.0]))
+    lanes = nlink.simulate(brick, low, qd0[0], **short, **EULER)
+    floats = nlink.simulate(brick, low, qd0[0], traced=False, **short, **EULER)
+    np.testing.assert_allclose(lanes.q, floats.q, atol=1e-10)
+    assert np.abs(lanes.parts["contact_force"]).max() > 1
+
+
+def test_steppers_step_as_simulations_do():
+    ball = contact_cases.ball(0.1, world=nlink.World(friction=0.3))
+    q0, qd0 = [0, 0, 0.105, *FLAT], [0, 0, 5.0, 1.0, 0, 0]
+    run = nlink.simulate(ball, q0, qd0, t=0.1, every=STEP, **EULER)
+    stepper = nlink.Stepper(ball, q0, qd0, step=STEP, method="semi_implicit")
+    for k in range(1, 101):
+        stepper.step()
+        assert stepper.q == pytest.approx(run.q[k], abs=1e-13)
+
+
+def test_without_contacts_shapes_fall_through():
+    ball = contact_cases.ball(0.1)
+    run = nlink.simulate(ball, [0, 0, 0.1, *FLAT], t=0.5, contact="ignore")
+    assert run.q[-1, 2] == pytest.approx(0.1 - G / 8)
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"method": "rkf45"}, "contact: 'rigid' does not go with method='rkf45', expected"),
+    ({"contact": "soft"}, "contact: 'soft', expected one of rigid, ignore"),
+    ({"limits": "hold"}, "contact: 'rigid' does not go with limits='hold'"),
+    ({"algorithm": "denoc"}, "contact: 'rigid' does not go with algorithm='denoc'"),
+])
+def test_what_does_not_go_with_contact_is_refused(options, message):
+    arm = nlink.load("planar3").with_contacts({"link3": nlink.Sphere(0.1)})
+    with pytest.raises(ValueError, match=message):
+        nlink.simulate(arm, [0.1, 0.2, 0.3], t=0.1, **{**EULER, **options})
