@@ -80,7 +80,8 @@ class Robot(Editable, Mechanics, Regressors, WholeBody, ContactProblems):
 
     if not TYPE_CHECKING:  # a checker knows all names, and says so by itself
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(missing(name, dir(self)), name=name, obj=self)
+            # without `obj`, Python adds no second hint of its own
+            raise AttributeError(missing(name, dir(self)), name=name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(getattr(type(self), name, None), property | lazy):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import traceback
 from types import SimpleNamespace
 
 import numpy as np
@@ -36,6 +37,8 @@ def test_names_of_other_libraries_name_ours(theirs, ours):
     with pytest.raises(AttributeError, match=theirs) as raised:
         getattr(ROBOT, theirs)
     assert ours in str(raised.value)
+    shown = "".join(traceback.format_exception_only(raised.value))
+    assert shown.lower().count("did you mean") <= 1
     assert not hasattr(ROBOT, theirs)
 
 
@@ -52,7 +55,10 @@ def test_errors_and_signatures_are_those_of_a_robot():
     for name, method in inspect.getmembers(nlink.Robot, inspect.isfunction):
         if not name.startswith("_") and name in dir(ROBOT):
             assert "how" not in inspect.signature(method).parameters, name
-    assert {"out", "algorithm", "engine"} <= set(inspect.signature(ROBOT.bias).parameters)
+    for function in (ROBOT.bias, nlink.jvp, nlink.vjp, nlink.hvp, nlink.function):
+        shown = inspect.signature(function).parameters
+        assert {"algorithm", "engine"} <= set(shown)
+        assert "how" not in shown
 
 
 @pytest.mark.parametrize("name", ["ik", "velocity_ik"])

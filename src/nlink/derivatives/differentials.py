@@ -10,6 +10,7 @@ import numpy as np
 from nlink.algorithms.catalogue import Shape
 from nlink.derivatives.parameter_derivatives import parameter_derivatives
 from nlink.engines.computations import How
+from nlink.engines.users_view import shows_options
 from nlink.programs.products import find
 from nlink.programs.program import Port
 from nlink.programs.tracing import WRENCHES, ports
@@ -17,6 +18,7 @@ from nlink.robot import Robot, expect_robot
 from nlink.scalars.arrays import batch, common_type
 
 
+@shows_options
 def jvp(robot: Robot, name: str, args: Any, tangents: Any, *, frame: int | str = -1,
         out: Any = None, **how: Unpack[How]) -> Any:
     """(df/dx) x': the rate of change of a computation as its arguments change.
@@ -35,6 +37,7 @@ def jvp(robot: Robot, name: str, args: Any, tangents: Any, *, frame: int | str =
     return RobotFunction(robot, name, frame, how).jvp(args, tangents, out=out)
 
 
+@shows_options
 def vjp(robot: Robot, name: str, args: Any, cotangent: Any, *, frame: int | str = -1,
         out: Any = None, **how: Unpack[How]) -> Any:
     """(df/dx)^T w: the gradient of w . f by all arguments of the computation f.
@@ -52,6 +55,7 @@ def vjp(robot: Robot, name: str, args: Any, cotangent: Any, *, frame: int | str 
     return RobotFunction(robot, name, frame, how).vjp(args, cotangent, out=out)
 
 
+@shows_options
 def hvp(robot: Robot, name: str, args: Any, cotangent: Any, tangents: Any, *,
         frame: int | str = -1, out: Any = None, **how: Unpack[How]) -> Any:
     """The rate of change of `vjp` as the arguments change, at constant w: the product of the second

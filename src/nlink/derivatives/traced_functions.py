@@ -13,6 +13,7 @@ import numpy as np
 from nlink.derivatives.differentials import RobotFunction
 from nlink.engines.computations import How
 from nlink.engines.engines import Engine, Function, run_program
+from nlink.engines.users_view import shows_options
 from nlink.programs.derivatives import jacobian, jvp, vjp
 from nlink.programs.program import Port, Program
 from nlink.robot import Robot
@@ -32,7 +33,8 @@ def function(f: Robot, name: str, /, *, frame: int | str = -1, **how: Unpack[How
 def function(f: Callable[..., Any], /, *shapes: int | tuple[int, ...]) -> TracedFunction: ...
 
 
-def function(f: Any, *shapes: Any, **how: Any) -> Any:
+@shows_options
+def function(f: Any, *shapes: Any, frame: int | str = -1, **how: Any) -> Any:
     """A function of arrays with its derivatives: compiled, over any batch.
 
     It is a computation of a robot, `function(robot, "forward_dynamics")`, with `frame`,
@@ -59,10 +61,11 @@ def function(f: Any, *shapes: Any, **how: Any) -> Any:
         if len(shapes) != 1:
             raise TypeError(f"name: {len(shapes)} arguments, expected one, the name of a "
                             "computation")
-        frame = how.pop("frame", -1)
         return RobotFunction(f, *shapes, frame, How(**how))
-    if how:
-        raise TypeError(f"{next(iter(how))}: given with a Python function, expected shapes only")
+    options = {"frame": frame} | how if frame != -1 else how
+    if options:
+        raise TypeError(f"{next(iter(options))}: given with a Python function, expected shapes "
+                        "only")
     return TracedFunction(f, shapes)
 
 

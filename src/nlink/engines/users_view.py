@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from nlink.engines.computations import How
 from nlink.model.names import did_you_mean
@@ -23,6 +24,7 @@ FOREIGN = {
 """Names that other libraries have for what a robot has by another one; docs/coming-from.md."""
 INTERNAL = {"call_ports", "request", "mechanism"}
 """Public within the package, of no use outside."""
+F = TypeVar("F", bound=Callable[..., Any])
 EDITS = {"gravity": "robot.with_gravity(gravity)", "limits": "edited joints in its description",
          "name": "another description"}
 
@@ -54,14 +56,16 @@ def as_methods_of(owner: str, *classes: type) -> None:
             function.__qualname__ = f"{owner}.{name}"
             code = function.__code__
             if code.co_flags & inspect.CO_VARKEYWORDS and "how" in code.co_varnames:
-                function.__signature__ = _with_options(function)  # type: ignore[attr-defined]
+                shows_options(function)
 
 
-def _with_options(function: Any) -> inspect.Signature:
-    """The signature of a method with the options of every computation in place of `**how`."""
+def shows_options(function: F) -> F:
+    """The function, its signature with the options of every computation in place of `**how`."""
     plain = inspect.signature(function)
     options = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None,
                                  annotation=getattr(kind, "__forward_arg__", kind))
                for name, kind in How.__annotations__.items()]
-    return plain.replace(parameters=[x for x in plain.parameters.values()
-                                     if x.kind is not x.VAR_KEYWORD] + options)
+    function.__signature__ = plain.replace(  # type: ignore[attr-defined]
+        parameters=[x for x in plain.parameters.values()
+                    if x.kind is not x.VAR_KEYWORD] + options)
+    return function
