@@ -211,6 +211,16 @@ def test_the_oldest_entries_go_first(place, monkeypatch):
     assert cache.read("newest") == bytes(1000)
 
 
+def test_all_entries_are_looked_at_once_in_a_while(place, monkeypatch):
+    """The first write of a process looks, and then one for each sixteenth of the bound."""
+    looks = []
+    monkeypatch.setattr(cache, "_evict", looks.append)
+    monkeypatch.setattr(cache, "BOUND", 16 * 10_000)
+    for k in range(100):
+        cache.write(f"key {k}", bytes(1000))
+    assert len(looks) == 1 + 99 // 11
+
+
 def test_what_killed_processes_left_is_removed(place):
     place.mkdir(mode=0o700)
     old, fresh = (place / f".{name}{cache.TEMPORARY}" for name in ("old", "fresh"))

@@ -28,6 +28,8 @@ SECRET = "secret"
 SECRET_SIZE = 32
 BOUND = 256 * 2**20
 """Bytes of entries kept; the oldest go first."""
+LOOK = 16
+"""A process looks at all entries when it has written this part of the bound since it last did."""
 OFF = "switched off by NLINK_CACHE"
 TEMPORARY = ".tmp"
 ABANDONED = 3600.0
@@ -115,9 +117,17 @@ def write(key: str, payload: bytes) -> None:
             return
         secret = _secret(place)
         _replace(_path(place, key), MAGIC + _signature(secret, key, payload) + payload)
-        _evict(place)
+        _unseen[place] = _unseen.get(place, BOUND) + len(payload)
+        if _unseen[place] > BOUND // LOOK:
+            _evict(place)
+            _unseen[place] = 0
     except OSError:
         return
+
+
+_unseen: dict[Path, int] = {}
+"""Bytes that this process has written to a directory since it last looked at all entries: to look
+takes longer the more there are."""
 
 
 def _path(place: Path, key: str) -> Path:
