@@ -18,7 +18,7 @@ def spring(t, q, qd):
     return ARM.gravity_torque(q) - 5.0 * qd - 20.0 * q + nlink.sin(t)
 
 
-def drag(t, q, qd):
+def drag(t, q, qd, *_):
     return [0, 0, 0, -0.3 * qd[0], nlink.sin(3 * t) + q[1], 0]
 
 
@@ -42,17 +42,28 @@ def differences(robot, how, h, method, e=1e-5):
     count = 2 * n + (len(states) if np.ndim(states) else states)
 
     def after(dx):
-        def beside(t, q, qd, *x):
-            own = 0.0 if tau is None else np.asarray(tau(t, q, qd, *x))
-            return dx[count:] + own
+        """States after the step, of an ensemble; its controllers begin with the same integrals."""
+        def beside(t, q, qd, *rest):
+            *x, p = rest
+            return p + (0.0 if tau is None else np.asarray(tau(t, q, qd, *x)))
 
         if count > 2 * n:
-            beside.state, beside.rates = dx[2 * n:count].copy(), tau.rates
-        run = nlink.simulate(robot, Q + dx[:n], QD + dx[n:2 * n], t=h, every=h, step=h,
-                             method=method, **(how | {"tau": beside, "rtol": 1e3}))
-        return np.concatenate([run.q[-1], run.qd[-1], run.parts.get("x", np.empty((1, 0)))[-1]])
+            beside.state = dx[0, 2 * n:count].copy()
+            beside.rates = lambda t, q, qd, x, p: tau.rates(t, q, qd, x)
+        vary = how.get("vary", {}) | {"p": dx[:, count:]}
+        run = nlink.simulate(robot, Q + dx[:, :n], QD + dx[:, n:2 * n], t=h, every=h, step=h,
+                             method=method, **(how | {"tau": beside, "rtol": 1e3, "vary": vary}))
+        parts = [run.parts["x"][:, -1]] if count > 2 * n else []
+        return np.concatenate([run.q[:, -1], run.qd[:, -1], *parts], axis=1)
 
-    return np.transpose([(after(e * d) - after(-e * d)) / (2 * e) for d in np.eye(count + n)])
+    units = e * np.eye(count + n)
+    ends = np.empty((2, count + n, count))
+    for side, dx in zip(ends, (units, -units), strict=True):
+        alike = ~dx[:, 2 * n:count].any(axis=1)
+        side[alike] = after(dx[alike])
+        for k in np.flatnonzero(~alike):
+            side[k] = after(dx[k:k + 1])
+    return (ends[0] - ends[1]).T / (2 * e)
 
 
 @pytest.mark.slow
