@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,7 +22,10 @@ settings.register_profile("explore", settings.get_profile("repeatable"), derando
 settings.load_profile("repeatable")
 
 
-SAMPLED = {"simulation": 2, "storage": 2, "loops": 2, "iterations": 2}
+SAMPLED = {"simulation": 2, "storage": 2, "loops": 2, "iterations": 2, "programs": 2,
+           "kinematics": 2, "derivatives": 2, "formats": 3, "backends": 3, "algorithms": 3,
+           "model": 3, "closed_forms": 3, "platforms": 2, "viewer": 3, "studies": 3,
+           "denoc": 3, "koz95": 3, "rk88": 3}
 """Folders whose parameters are methods, engines and seeds: a few of them do for the fast part."""
 
 
@@ -50,18 +54,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _private_kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _private_caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Kernels of this session only, shared by its processes: no test depends on what an earlier
-    session left."""
-    before, base = os.environ.get("NLINK_CACHE"), tmp_path_factory.getbasetemp()
+    session left. Where Python is told to write no bytecode, processes that tests start keep
+    theirs there too, instead of compiling nlink again and again."""
+    base = tmp_path_factory.getbasetemp()
     shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "kernels"
     shared.mkdir(mode=0o700, exist_ok=True)
-    os.environ["NLINK_CACHE"] = str(shared)
-    yield
-    if before is None:
-        del os.environ["NLINK_CACHE"]
-    else:
-        os.environ["NLINK_CACHE"] = before
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("NLINK_CACHE", str(shared))
+        if sys.dont_write_bytecode:
+            patched.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+            patched.setenv("PYTHONPYCACHEPREFIX", str(shared.with_name("bytecode")))
+        yield
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import nlink
+from nlink.engines import engines
 from nlink.programs.program import Port
 from nlink.programs.tracing import trace_function
 from nlink.simulation import PDGravity
@@ -71,11 +72,18 @@ def assert_traced_equals_untraced(robot, call, state):
     assert np.allclose(found, expected, rtol=1e-12, atol=1e-12 * (1 + np.abs(expected).max()))
 
 
+@pytest.fixture
+def untraced_on_floats(monkeypatch):
+    """Expected numbers are those of floats: nothing is compiled for them."""
+    monkeypatch.setattr(engines, "default_engine", engines.ENGINES["python"])
+
+
 def state_of(robot, seed=0):
     rng = np.random.default_rng(seed)
     return *robot.random_state(rng), rng.normal(size=robot.n)
 
 
+@pytest.mark.usefixtures("untraced_on_floats")
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_traced_gives_its_numbers(name):
     robot = nlink.load("double_pendulum")
@@ -83,10 +91,12 @@ def test_every_method_traced_gives_its_numbers(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.usefixtures("untraced_on_floats")
+@pytest.mark.parametrize("seed", [3, 4, 7])
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_of_random_mechanisms_traced_gives_its_numbers(name, seed):
-    robot = random_robot(seed, 3, types=EVERY, fixed=bool(seed))
+    """Between them the mechanisms have joints of every kind."""
+    robot = random_robot(seed, 3, types=EVERY, fixed=False)
     assert_traced_equals_untraced(robot, METHODS[name], state_of(robot, seed))
 
 
