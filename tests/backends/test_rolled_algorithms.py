@@ -35,7 +35,7 @@ Q, QD = ("q", ("nq",)), ("qd", ("n",))
 
 def small(name: str) -> Robot:
     """Mechanisms that between them have branches, fixed links and joints of several rates."""
-    return {"tree": lambda: random_robot(3, 9),
+    return {"tree": lambda: random_robot(3, 6),
             "joints of several rates": lambda: random_robot(
                 11, 5, types=("universal", "spherical", "revolute", "free")),
             "chain": lambda: nlink.load("stanford")}[name]()

@@ -39,6 +39,7 @@ CHECKED = ["finger_edu_description/finger_edu", "iris_description/iris"]
 
 
 LONG = ["a1_description/a1", "alex_description/alex_nub_hands",
+        "alexander_description/alexander_v1.lowerBodyOnly", "laikago_description/laikago",
         "allegro_hand_description/allegro_left_hand", "anymal_b_simple_description/anymal-kinova",
         "anymal_c_simple_description/anymal", "b1_description/b1-z1", "baxter_description/baxter",
         "centauro_description/centauro", "g1_description/g1_29dof_rev_1_0", "go1_description/go1",

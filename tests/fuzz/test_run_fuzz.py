@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-SECONDS = 3.0
+SECONDS = 2.0
 """For each test, about."""
 COMMON = """
 import os, random, shutil, sys, time

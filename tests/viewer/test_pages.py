@@ -108,19 +108,19 @@ def test_the_camera_frames_the_robot_not_what_slides_away(runs):
     assert np.linalg.norm(np.subtract(head["eye"], middle)) < 12 * scene.size
 
 
-def test_pages_begin_by_themselves(runs, tmp_path):
-    path = runs["ensemble"].html(tmp_path / "fall.html")
-    assert numbers(path.read_text("utf-8"))[0]["playing"] is True
-    assert "prefers-reduced-motion" in path.read_text("utf-8")
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 800])
-def test_a_page_within_a_page_clips_neither_clock_nor_labels(runs, tmp_path, width):
+def test_a_page_within_a_page_clips_neither_clock_nor_labels(runs, browser, tmp_path, width):
     page = motion_page(Clip.of(runs["ensemble"]), compact=True)
     outer = tmp_path / "report.html"
     outer.write_text(f"<!doctype html><body>{inline_frame(page, height=380)}</body>", "utf-8")
-    with chromium() as browser, opened(browser, outer.as_uri(), width) as watched:
+    with opened(browser, outer.as_uri(), width) as watched:
         frame = watched.page.frame_locator("iframe")
         frame.locator("html[data-ready=yes]").wait_for()
         within = frame.locator("#clock, label, button, select, #scene").evaluate_all(
@@ -132,43 +132,52 @@ def test_a_page_within_a_page_clips_neither_clock_nor_labels(runs, tmp_path, wid
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
-def test_a_page_plays_in_a_browser(runs, tmp_path, width, scheme):
+@pytest.mark.parametrize("still", [False, True])
+def test_a_page_plays_by_itself_unless_less_motion_is_asked_for(runs, browser, tmp_path, still):
     path = runs["ensemble"].html(tmp_path / "fall.html")
-    with chromium() as browser, opened(browser, path.as_uri(), width, scheme) as watched:
+    with opened(browser, path.as_uri(), 400, still=still) as watched:
+        watched.page.wait_for_selector("html[data-ready=yes]")
+        assert watched.page.text_content("#play") == ("Play" if still else "Pause")
+        if still:
+            assert watched.seconds() == 0
+        else:
+            watched.wait(lambda: watched.seconds() > 0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+def test_a_page_plays_in_a_browser(runs, browser, tmp_path, width, scheme):
+    path = runs["ensemble"].html(tmp_path / "fall.html")
+    with opened(browser, path.as_uri(), width, scheme) as watched:
         page = watched.page
         page.wait_for_selector("html[data-ready=yes]")
-        page.wait_for_timeout(300)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert not page.locator("#problem").is_visible()
-        first = watched.picture("#scene")
-        assert first.std() > 0.02, "the scene is empty"
+        to = """seconds => { const s = document.getElementById("time");
+                s.value = seconds; s.dispatchEvent(new Event("input")); }"""
+        page.evaluate(to, 0.2)
+        first = watched.settled("#scene")
         assert (first.mean() > 0.5) == (scheme == "light")
-        page.evaluate("""() => { const s = document.getElementById("time");
-            s.value = 1.0; s.dispatchEvent(new Event("input")); }""")
-        page.wait_for_timeout(300)
-        assert page.text_content("#clock") == "1.00 s"
-        assert np.abs(watched.picture("#scene") - first).max() > 0.2, "the slider moves nothing"
-        curves = watched.picture("#curves canvas")
-        assert curves.std() > 0.01, "the curves are empty"
+        page.evaluate(to, 1.0)
+        watched.wait(lambda: page.text_content("#clock") == "1.00 s")
+        watched.until(lambda now: np.abs(now - first).max() > 0.2, "#scene")
+        watched.until(lambda now: now.std() > 0.01, "#curves canvas")
         page.select_option("#which", "1")
         page.click("#show-inertias")
         page.click("#play")
-        page.wait_for_timeout(400)
-        assert float(str(page.text_content("#clock")).split()[0]) > 1.0
+        watched.wait(lambda: watched.seconds() > 1.0)
         assert watched.complaints == []
         assert watched.outside() == []
 
 
 @pytest.mark.slow
-def test_a_page_within_a_page_plays(runs, tmp_path):
+def test_a_page_within_a_page_plays(runs, browser, tmp_path):
     page = motion_page(Clip.of(runs["loop"]), compact=True)
     outer = tmp_path / "report.html"
     outer.write_text(f"<!doctype html><body>{inline_frame(page)}</body>", "utf-8")
-    with chromium() as browser, opened(browser, outer.as_uri(), 800) as watched:
+    with opened(browser, outer.as_uri(), 800) as watched:
         frame = watched.page.frame_locator("iframe")
         frame.locator("#time").wait_for()
-        watched.page.wait_for_timeout(300)
-        assert watched.picture("iframe").std() > 0.02
+        watched.until(lambda now: now.std() > 0.02, "iframe")
         assert watched.complaints == []
         assert watched.outside() == []
