@@ -137,6 +137,28 @@ def test_a_group_replaces_runs_only(tmp_path):
     assert nlink.load_run(tmp_path / "mine.zarr").ok
 
 
+def test_a_file_replaces_runs_only(tmp_path):
+    run = nlink.simulate(ARM, [1.0, 0.0], t=0.1)
+    path, link = tmp_path / "mine.npz", tmp_path / "link.npz"
+    for write in (lambda: path.write_text("mine"), lambda: np.savez(path, q=np.ones(3))):
+        write()
+        before = path.read_bytes()
+        for argument, call in (("path", run.save), ("save", simulate)):
+            with pytest.raises(ValueError, match=f"^{argument}: .*holds something else than a run"):
+                call(path)
+        assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["mine.npz"]
+    link.symlink_to(path)
+    for call in (run.save, simulate):
+        with pytest.raises(ValueError, match=r"link.npz is a link, expected a new name or that of"):
+            call(link)
+    path.write_bytes(b"")
+    for _ in range(2):  # an empty file is as good as none, and its own run is replaced
+        run.save(path)
+        assert simulate(path).ok
+    assert nlink.load_run(path).ok
+
+
 @pytest.mark.skipif(os.name != "posix", reason="links")
 def test_a_group_writes_through_no_link(tmp_path):
     pytest.importorskip("zarr")

@@ -169,7 +169,9 @@ def test_a_visual_that_is_wrong_does_not_stop_the_mechanism(robot_file):
                  '<geometry><sphere radius="big"/></geometry>', "<geometry/>")
     assert robot.n == 2
     assert robot.description.visuals == ()
-    assert len([line for line in robot.report if line.startswith("visual not drawn")]) == 3
+    left_out = [line for line in robot.report if line.startswith("visual not drawn")]
+    assert len(left_out) == 3
+    assert Scene.of(robot).notes == left_out
 
 
 def link(path, target) -> None:

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import stat
+import zipfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,7 @@ def save_run(run: Run, path: Path) -> Path:
 
 def write_run(run: Run, path: Path) -> Path:
     """Write a run, as its only writer."""
+    check_replaceable(path)
     head = {"format": FORMAT, "method": run.method, "robot": run.robot.to_toml(),
             "vary": None if run.variation is None else run.variation.head(),
             "closing": run.closing, "parts": list(run.parts)} | (
@@ -97,7 +99,6 @@ def _event_arrays(run: Run) -> dict[str, np.ndarray]:
 
 def _save_zarr(run: Run, path: Path, head: dict[str, Any]) -> Path:
     """Piece by piece."""
-    _check_replaceable(path)
     arrays, n, count = ZarrArrays.begin(path), run.robot.n, run.status_codes.size
     widths = {"q": run.robot.nq, "qd": n, "tau": n} | {
         f"part_{name}": values.shape[-1] for name, values in run.parts.items()}
@@ -123,24 +124,29 @@ def _save_zarr(run: Run, path: Path, head: dict[str, Any]) -> Path:
     return path
 
 
-def _check_replaceable(path: Path) -> None:
-    """Refuse to put a group where there is something else than a run."""
+def check_replaceable(path: Path, argument: str = "path") -> None:
+    """Refuse to put a file or a group where there is something else than a run."""
     if not os.path.lexists(path):
         return
-    mode = path.lstat().st_mode
-    if not stat.S_ISDIR(mode):
-        raise ValueError(f"path: {path} is {file_kind(mode)}, expected a new name or that of a run")
-    if not any(path.iterdir()):
+    mode, group = path.lstat().st_mode, path.suffix == ".zarr"
+    if not (stat.S_ISDIR(mode) if group else stat.S_ISREG(mode)):
+        raise ValueError(f"{argument}: {path} is {file_kind(mode)}, expected a new name or that of "
+                         "a run")
+    if not (any(path.iterdir()) if group else path.stat().st_size):
         return
     try:
-        found = set(open_group(path, "r").attrs)
+        if group:
+            run = {"robot", "method", "lead"} <= set(open_group(path, "r").attrs)
+        else:
+            with zipfile.ZipFile(path) as archive:
+                run = {"head.npy", "t.npy", "q.npy"} <= set(archive.namelist())
     except ImportError:
         raise
     except Exception:  # readers raise anything if a file holds something else
-        found = set()
-    if not {"robot", "method", "lead"} <= found:
-        raise ValueError(f"path: {path} holds something else than a run, expected a new name or "
-                         "that of a run")
+        run = False
+    if not run:
+        raise ValueError(f"{argument}: {path} holds something else than a run, expected a new name "
+                         "or that of a run")
 
 
 def load_run(path: str | Path) -> Run:

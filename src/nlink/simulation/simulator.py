@@ -31,7 +31,13 @@ from nlink.simulation.following import target_of
 from nlink.simulation.implicit import expect_derivatives_of_control
 from nlink.simulation.integration_kernels import kernel_of
 from nlink.simulation.run import Run
-from nlink.simulation.run_files import PART, finish_block, run_of, write_run
+from nlink.simulation.run_files import (
+    PART,
+    check_replaceable,
+    finish_block,
+    run_of,
+    write_run,
+)
 from nlink.simulation.sensitivity import SensitiveSystem, sensitive
 from nlink.simulation.setting import Physics, Saving, Solver, setting, whole_number
 from nlink.simulation.system import System, system_of
@@ -244,6 +250,8 @@ def _compiled(ensemble: Ensemble, limits: dict[str, Any], threads: int,
         target.parent.mkdir(parents=True, exist_ok=True)
     place = None if save is None else Path(save)
     with nullcontext() if place is None else one_writer(place):
+        if place is not None and place != target:
+            check_replaceable(place, "save")
         store = create(records, head, target, log)
         asking = Asking(ensemble, limits["least"]) if isinstance(system.drive, Asked) else None
         _advance(kernel, store, ensemble, limits, threads, progress, forces, asking)

@@ -78,7 +78,8 @@ class Scene:
         """The scene of a robot; `packages` are directories in which package:// names are looked
         for, besides those above the robot's file."""
         description = robot.description
-        places, notes = LinkPlaces(description), []
+        places = LinkPlaces(description)
+        notes = [line for line in robot.report if line.startswith("visual not drawn")]
         size = _size(description, places(robot.neutral))
         names = {link.name: number for number, link in enumerate(description.links, 1)}
         parts, drawn, wanting = [], set(), set()
