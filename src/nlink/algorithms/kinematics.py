@@ -10,7 +10,7 @@ from typing import Any
 from nlink.algorithms.inverse_dynamics import Motion, move, no_wrenches
 from nlink.algorithms.sweep import Column, Driver
 from nlink.model.mechanism import Attachment, MovingJoint
-from nlink.scalars.functions import Scalar
+from nlink.scalars.functions import Scalar, literal
 from nlink.spatial import Matrix, Twist, Vector, Wrench
 
 
@@ -229,6 +229,9 @@ def body_wrenches(mechanism: Driver, q: Column, links: tuple[Attachment, ...],
     """
     if f_ext is None:
         return no_wrenches(mechanism)
+    pushed = _pushed(f_ext)
+    if pushed is not None and len(pushed) == 1:
+        return _on_one_body(mechanism, q, links[1:][pushed[0]], f_ext[pushed[0]])
 
     def on_body(link: Attachment, f, place: Place) -> Wrench:
         R = place.R.T
@@ -236,3 +239,27 @@ def body_wrenches(mechanism: Driver, q: Column, links: tuple[Attachment, ...],
 
     return mechanism.from_links(links[1:], on_body, Wrench.zero(), f_ext,
                                 forward_kinematics(mechanism, q))
+
+
+def _pushed(f_ext: Column) -> list[int] | None:
+    """The links with wrenches that are not known to be zero; None where links are not numbered,
+    because a joint stands for many."""
+    if not isinstance(f_ext, list):
+        return None
+    return [k for k, f in enumerate(f_ext) if any(literal(x) != 0 for x in f)]
+
+
+def _on_one_body(mechanism: Driver, q: Column, link: Attachment, f: Sequence[Scalar]) -> Column:
+    """The wrench on one link alone: its two vectors are turned from joint to joint, which takes
+    less than the orientations of bodies do."""
+    def outward(joint: MovingJoint, parent: Wrench, q):
+        R = joint.transform(q).R
+        turned = Wrench(R.to_child(parent.moment), R.to_child(parent.force))
+        return turned, turned
+
+    base = mechanism.base.R.T
+    wrench = Wrench(base @ Vector(*f[:3]), base @ Vector(*f[3:]))
+    turned, found = mechanism.outward(outward, wrench, q), no_wrenches(mechanism)
+    if link.body:
+        found[link.body - 1] = mechanism.at(turned, link.body).shift(link.p)
+    return found

@@ -17,7 +17,7 @@ from nlink.simulation.asking import asked
 from nlink.simulation.drives import Untraced
 from nlink.simulation.events import Events, spread_switches
 from nlink.simulation.implicit import solving_in_python
-from nlink.simulation.moment import WRENCHED, Change, Moment
+from nlink.simulation.moment import PUSHED, WRENCHED, Change, Moment
 from nlink.simulation.run import Run, Stats
 from nlink.simulation.scipy_methods import SciPyMethod
 from nlink.simulation.system import System
@@ -91,7 +91,7 @@ def _compiled(system: System, own: Array) -> Callable[..., Callable[..., list[fl
     """What of a system's mechanics is compiled: its motion, hybrid dynamics, the projection."""
     @cache
     def made(name: str, change: Change) -> Callable[..., list[float]] | None:
-        if name not in (system.velocity.motion, "hybrid_dynamics", "project", WRENCHED):
+        if name not in (system.velocity.motion, "hybrid_dynamics", "project", WRENCHED, PUSHED):
             return None
         robot, request = system.robot, system.request(name)
         more = (own,) if system.varied.mechanical else ()

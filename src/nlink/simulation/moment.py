@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 Array = np.ndarray
 Change = Callable[[Mechanism], Mechanism]
 
-WRENCHED = "inverse_dynamics with wrenches"
-"""The name by which texts perform it."""
+WRENCHED, PUSHED = "inverse_dynamics with wrenches", "forward_dynamics with wrenches"
+"""The names by which texts perform them."""
 
 
 def as_it_is(mechanism: Mechanism) -> Mechanism:
@@ -130,14 +130,34 @@ class Moment:
         return found[:n], found[n:]
 
     @lazy
-    def driven(self) -> tuple[Scalars, list[Scalar]]:
-        """Joint forces less smooth friction, and the rates of what the drive remembers."""
+    def drive(self) -> tuple[Scalars, list[Scalar]]:
+        """Joint forces of the drive, less smooth friction, and the rates of what it remembers."""
         system = self.system
         with explained():
             tau, further = system.drive.control(self)
-            if system.wrenches is not None:
-                tau = [a + b for a, b in zip(tau, system.push(self), strict=True)]
         return system.less_friction(self, tau), [*further, *[0.0] * system.shape.discrete]
+
+    @lazy
+    def driven(self) -> tuple[Scalars, list[Scalar]]:
+        """The same with the joint forces J^T f of wrenches on links."""
+        (tau, further), system = self.drive, self.system
+        if system.wrenches is not None:
+            tau = [a + b for a, b in zip(tau, system.push(self), strict=True)]
+        return tau, further
+
+    @lazy
+    def f_ext(self) -> list[Scalar]:
+        """Wrenches on links from outside, six numbers each, in world axes."""
+        system, links = self.system, len(self.system.robot.links)
+        assert system.wrenches is not None
+        with explained():
+            f = system.wrenches.on_links(
+                links, system.varied.split(self.own).get("f_ext", ()),
+                self.row[system.columns - system.wrenches.columns:], self.t, *self.state,
+                *system.varied.parameters(self.own))
+        if system.wrenches.axes == "world":
+            return f
+        return [x for k in range(links) for x in self.turned(k, f[6 * k:6 * k + 6])]
 
     def turned(self, link: int, wrench: Scalars) -> list[Scalar]:
         """A wrench in the axes of a link, in world axes."""

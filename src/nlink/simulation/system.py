@@ -46,6 +46,7 @@ from nlink.simulation.events import Watched, Watching, watched
 from nlink.simulation.integration_kernels import one_step
 from nlink.simulation.modes import Modes, SteppedModes, expect_modes, friction_of, smooth_friction
 from nlink.simulation.moment import (
+    PUSHED,
     WRENCHED,
     Change,
     Moment,
@@ -294,9 +295,9 @@ class System:
         motion = self.velocity.motion
         if name == WRENCHED:
             return self.robot.request("inverse_dynamics", wrenches=True)
-        if name not in (None, motion):
+        if name not in (None, motion, PUSHED):
             return self.robot.request(name)
-        request = self.robot.request(motion, algorithm=self.algorithm)
+        request = self.robot.request(motion, algorithm=self.algorithm, wrenches=name == PUSHED)
         if not self.robot.mechanism.closures:
             return request
         stiffness = self.closing if isinstance(self.closing, float) else 0.0
@@ -412,25 +413,23 @@ class System:
     def push(self, at: Moment) -> Scalars:
         """The joint forces J^T f of all wrenches on links: what inverse dynamics needs less at
         rest and without weight [Saha99, eq. 30]."""
-        assert self.wrenches is not None
-        links, rest = len(self.robot.links), [0.0] * self.robot.n
-        f = self.wrenches.on_links(
-            links, self.varied.split(at.own).get("f_ext", ()),
-            at.row[self.columns - self.wrenches.columns:], at.t, *at.state,
-            *self.varied.parameters(at.own))
-        if self.wrenches.axes == "link":
-            f = [x for k in range(links) for x in at.turned(k, f[6 * k:6 * k + 6])]
-        return [-x for x in at.perform(WRENCHED, at.q, rest, rest, f, change=weightless)]
+        rest = [0.0] * self.robot.n
+        return [-x for x in at.perform(WRENCHED, at.q, rest, rest, at.f_ext, change=weightless)]
 
     def derivative(self, at: Moment) -> Scalars:
         """y': the only place where it is written."""
         velocity = at.qd if self.space.flat else self.space.tangent(at.q, at.qd)
-        tau, further = at.driven
         if self.modes:
+            tau, further = at.driven
             qdd, holding = self.modes.moving(at, tau)
             return [*velocity, *qdd, *self.modes.rates_of_parts(at, further, holding)]
-        change = self.velocity.derivative(partial(at.perform, change=self.bare), at.q, at.v, at.qd,
-                                          tau, lambda: _drag(self.bare(at.mechanism), at.qd))
+        perform = partial(at.perform, change=self.bare)
+        if self.wrenches is not None and self.velocity.name == "qd":  # they go along with the bias
+            tau, further = at.drive
+            return [*velocity, *perform(PUSHED, at.q, at.qd, tau, at.f_ext), *further]
+        tau, further = at.driven
+        change = self.velocity.derivative(perform, at.q, at.v, at.qd, tau,
+                                          lambda: _drag(self.bare(at.mechanism), at.qd))
         return [*velocity, *change, *further]
 
     def restore(self, at: Moment) -> Scalars:
