@@ -89,6 +89,7 @@ def test_a_value_is_its_keywords():
 
 @pytest.mark.parametrize(("options", "sentence"), [
     ({"physics": Physics(), "limits": "stop"}, "limits: 'stop' beside physics, expected"),
+    ({"physics": Physics(friction="smooth"), "friction": "dry"}, "friction: 'dry' beside physics"),
     ({"solver": Solver(), "method": "rk4"}, "method: 'rk4' beside solver"),
     ({"saving": Saving(), "t": [0.0, 1.0]}, "t: \\[0.0, 1.0\\] beside saving")])
 def test_a_value_beside_one_of_its_keywords_is_refused(options, sentence):
@@ -101,11 +102,44 @@ def test_what_is_no_setting_is_refused():
         nlink.simulate(nlink.load("planar3"), physics={"limits": "stop"})
 
 
-@pytest.mark.parametrize(("name", "meant"), [("metod", "method"), ("limit", "limits")])
-def test_misspelt_options_are_recognized(name, meant):
-    for door in (nlink.simulate, nlink.Stepper):
-        with pytest.raises(TypeError, match=f"unknown argument '{name}', expected {meant}"):
-            door(nlink.load("planar3"), **{name: 1})
+DOORS = {
+    "simulate": nlink.simulate, "Stepper": nlink.Stepper, "System": nlink.System,
+    "linearize": lambda robot, **more: nlink.linearize(robot, np.zeros(3), np.zeros(3), **more),
+    "adjoint": lambda robot, **more: nlink.adjoint(robot, lambda q, qd: q @ q, **more),
+    "sweep": lambda robot, **more: nlink.sweep(robot, vary={"payload": [0.0]}, out="x", **more)}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_misspelt_options_are_recognized(door):
+    with pytest.raises(TypeError, match="frictoin.*(expected|did you mean) '?friction"):
+        DOORS[door](nlink.load("planar3"), frictoin="smooth")
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_every_function_refuses_a_keyword_beside_its_value(door):
+    with pytest.raises(ValueError, match=r"width: 0\.001 beside physics, expected it in the Phys"):
+        DOORS[door](nlink.load("planar3"), physics=Physics(), width=1e-3)
+
+
+@pytest.mark.parametrize(("kind", "name", "meant"), [
+    (Physics, "frictoin", "friction"), (Solver, "metod", "method"), (Saving, "sav", "save")])
+def test_misspelt_settings_are_recognized(kind, name, meant):
+    with pytest.raises(TypeError, match=f"{kind.__name__}: unknown argument '{name}', expected "
+                                        f"{meant}"):
+        kind(**{name: 1})
+
+
+def test_values_are_used_again_in_sweeps_and_gradients(tmp_path):
+    robot = nlink.load("planar3").with_friction(dry=0.5)
+    physics, solver = Physics(friction="smooth", width=1e-2), Solver("rk4", step=0.01)
+    found = nlink.sweep(robot, t=0.1, vary={"payload": [0.0, 1.0]}, physics=physics, solver=solver,
+                        out=tmp_path / "values.zarr", progress=False).open()
+    same = nlink.simulate(robot, t=0.1, every=0.1, vary={"payload": [0.0, 1.0]}, physics=physics,
+                          solver=solver)
+    assert np.array_equal(found.q.values, same.q[:, -1])
+    one, two = (nlink.adjoint(robot, lambda q, qd: q @ q, [0.1, 0.2, 0.3], physics=physics, **how)
+                for how in ({"saving": Saving(t=0.1, every=0.05)}, {"t": 0.1, "every": 0.05}))
+    assert np.array_equal(one.gradient["q0"], two.gradient["q0"])
 
 
 def test_options_of_simulate_are_those_of_the_values():

@@ -51,6 +51,25 @@ def test_wrenches_on_joints_of_every_kind(seed):
     assert (run.qd[2] - run.qd[0]) / (2 * h) == pytest.approx(there, rel=1e-5, abs=1e-4)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_one_wrench_alone_is_the_same_as_among_zeros(seed):
+    """Traced, one wrench takes a way of its own."""
+    rng = np.random.default_rng(seed)
+    robot = random_robot(rng, 5)
+    q, qd = robot.random_state(rng)
+    f = np.zeros((len(robot.links), 6))
+    f[rng.integers(len(f))] = rng.normal(size=6)
+    tau = rng.normal(size=robot.n)
+
+    def alone(x):
+        return robot.forward_dynamics(q, qd, tau, f_ext=[[e * x[0] if e else 0.0 for e in row]
+                                                         for row in f.tolist()])
+
+    found = nlink.function(alone, 1)([1.0], engine="python")
+    expected = robot.forward_dynamics(q, qd, tau, f_ext=f)
+    assert found == pytest.approx(expected, rel=1e-10, abs=1e-10 * (1 + abs(expected).max()))
+
+
 def test_axes_of_the_link(arm):
     link = arm.links[-1].name
     pushed = nlink.simulate(arm, [0.3, 0.4], t=0.3, f_ext=Wrenches({link: W}, "link"), **FINE)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import wraps
@@ -59,17 +59,24 @@ def instead_of(**names: str) -> Callable[[Function], Function]:
 
         @wraps(function)
         def called(*arguments: Any, **options: Any) -> Any:
-            for name in options.keys() - known.keys():
-                who = function.__qualname__.removesuffix(".__init__")
-                close = get_close_matches(name, known, 1)
-                others = ", ".join(each for each in known if each != "self")
-                expected = names.get(name) or (close[0] if close else f"some of {others}")
-                raise TypeError(f"{who}: unknown argument {name!r}, expected {expected}")
+            if not options.keys() <= known.keys():
+                refuse_unknown(function, known, options, names)
             return function(*arguments, **options)
 
         return cast("Function", called)
 
     return around
+
+
+def refuse_unknown(function: Callable[..., Any], known: Iterable[str], options: Iterable[str],
+                   names: Mapping[str, str]) -> None:
+    """Say what the first unknown argument is called here."""
+    known = [each for each in known if each != "self"]
+    name = next(each for each in options if each not in known)
+    close = get_close_matches(name, known, 1)
+    expected = names.get(name) or (close[0] if close else f"some of {', '.join(known)}")
+    raise TypeError(f"{function.__qualname__.removesuffix('.__init__')}: unknown argument "
+                    f"{name!r}, expected {expected}")
 
 
 PACKAGE = str(Path(__file__).parents[1]) + ("\\" if sys.platform == "win32" else "/")

@@ -35,7 +35,7 @@ from nlink.simulation.control_scheme import Controller
 from nlink.simulation.ensemble import Ensemble
 from nlink.simulation.run import Run
 from nlink.simulation.sensitivity import expect_continuous, expect_derivatives
-from nlink.simulation.setting import Physics, Saving, Solver, setting
+from nlink.simulation.setting import PHYSICS, SAVING, Physics, Saving, Solver, door, setting
 from nlink.simulation.simulator import simulated
 from nlink.simulation.system import System, system_of
 
@@ -55,6 +55,8 @@ class Adjoint(NamedTuple):
     run: Run
 
 
+@door(q="q0", qd="qd0", controller="tau", dt="every, the size of the steps",
+      method="none: the steps are those of 'rk4'", step="every, the size of the steps")
 def adjoint(robot: Robot | System, cost: Callable[..., Any] | None, q0: ArrayLike | None = None,
             qd0: ArrayLike | None = None, t: float | ArrayLike = 10.0,
             tau: ArrayLike | Controller | None = None, every: float = 0.01, *,
@@ -62,7 +64,7 @@ def adjoint(robot: Robot | System, cost: Callable[..., Any] | None, q0: ArrayLik
             f_ext: Any = None, events: Any = None, algorithm: str | None = None,
             limits: str = "ignore", friction: str = "dry", width: float = 1e-3,
             effort: str = "ignore", closing: Closing = "project", contact: str = "rigid",
-            physics: Physics | None = None) -> Adjoint:
+            physics: Physics | None = None, saving: Saving | None = None) -> Adjoint:
     """The gradient of cost(q, qd) of the last state, and of the integral of running(q, qd).
 
     Both are functions as `nlink.function` takes them; the integral is by the trapezoidal rule on
@@ -77,10 +79,12 @@ def adjoint(robot: Robot | System, cost: Callable[..., Any] | None, q0: ArrayLik
     """
     if cost is None and running is None:
         raise ValueError("cost: None, and so is running, expected a function of q and qd")
-    physics = setting(physics, Physics(), algorithm=algorithm, limits=limits, friction=friction,
+    physics = setting(physics, PHYSICS, algorithm=algorithm, limits=limits, friction=friction,
                       width=width, effort=effort, closing=closing, contact=contact)
     system = system_of(robot, physics, tau=tau, f_ext=f_ext, vary=vary, events=events)
-    solver, saving = Solver("rk4"), Saving(t, every)
+    solver, saving = Solver("rk4"), setting(saving, SAVING, t=t, every=every)
+    if saving.save is not None:
+        raise ValueError("save: not with adjoint, expected None: use Run.save of the run")
     ensemble = Ensemble.of(system, q0, qd0, solver, saving)
     expect_derivatives(ensemble.system, ensemble.method, "adjoint")
     if system.watched:

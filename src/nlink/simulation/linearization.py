@@ -41,6 +41,7 @@ from nlink.robot import Robot
 from nlink.scalars.arrays import batch
 from nlink.scalars.differentiation import pushforward
 from nlink.scalars.graph import Node
+from nlink.scalars.lazy import lazy
 from nlink.simulation.closing import Closing
 from nlink.simulation.control_scheme import Controller
 from nlink.simulation.drives import FREE, Beside, Untraced
@@ -54,7 +55,7 @@ from nlink.simulation.linear_programs import (
 )
 from nlink.simulation.modes import StandingModes
 from nlink.simulation.sensitivity import MOST_DERIVATIVES, SensitiveSystem, in_tangent_space
-from nlink.simulation.setting import Physics, setting
+from nlink.simulation.setting import PHYSICS, Physics, door, setting
 from nlink.simulation.step_programs import attempted, method_of_step
 from nlink.simulation.system import System, system_of
 
@@ -63,6 +64,7 @@ MOST_JOINTS = 64
 """Beyond, programs of matrices are too long to be compiled."""
 
 
+@door("tau", dt="step", q0="q", qd0="qd", x0="x", controller="tau")
 def linearize(robot: Robot | System, q: ArrayLike, qd: ArrayLike,
               tau: ArrayLike | Controller | None = None, step: float | None = None,
               method: str | None = None, *, t: float = 0.0, x: ArrayLike | None = None,
@@ -94,22 +96,26 @@ def linearize(robot: Robot | System, q: ArrayLike, qd: ArrayLike,
     array([[1., 0.],
            [0., 1.]])
     """
-    physics = setting(physics, Physics(), algorithm=algorithm, limits=limits, friction=friction,
-                      width=width, effort=effort, closing=closing, contact=contact)
-    control = tau if callable(tau) else None
-    system = system_of(robot, physics, tau=control, f_ext=f_ext, vary=vary, events=None)
-    _expect_derivatives(system)
-    n, nq = system.robot.n, system.robot.nq
-    forces = system.physics.limited(system.robot, np.zeros(n) if callable(tau) or tau is None
-                                    else batch("tau", tau, (n,)))
-    given = [batch("q", q, (nq,)), batch("qd", qd, (n,)), forces]
-    chosen, h = _method_of(step, method)
-    size = 0.0 if h is None else h
-    model = LinearModel(system, chosen, size, batch("t", t, ()))
-    if system.modes and model.recursive:
-        sliding = LinearModel(system.but(modes=None), chosen, size, model.t)
-        return _with_rest(model, given, sliding.at(given, out=out))
-    return model.at(given, x, out=out)
+    asked = {"algorithm": algorithm, "limits": limits, "friction": friction, "width": width,
+             "effort": effort, "closing": closing, "contact": contact}
+
+    def make() -> LinearModel:
+        system = system_of(robot, setting(physics, PHYSICS, **asked), f_ext=f_ext, vary=vary,
+                           tau=tau if callable(tau) else None, events=None)
+        return LinearModel.of(system, step, method, t)
+
+    alone = f_ext is None and vary is None and physics is None and not callable(tau)
+    model = _kept_model(robot, (step, method, t, *asked.values()), make) if alone else make()
+    return model.at_forces(q, qd, tau, x, out)
+
+
+def _kept_model(robot: Robot | System, asked: tuple[Any, ...], make: Callable[[], LinearModel],
+                ) -> LinearModel:
+    """The linear model of a robot or a System with options that are plain values."""
+    try:
+        return kept(robot, ("linear model", asked), make)
+    except TypeError:  # an array among them; or no robot
+        return make()
 
 
 def _with_rest(model: LinearModel, given: Sequence[Array], found: tuple[Array, Array],
@@ -173,7 +179,14 @@ class LinearModel:
         self.states = sum(part.size for part in system.drive.parts(system))
         self.size = 2 * system.robot.n + self.states
 
-    @property
+    @staticmethod
+    def of(system: System, step: float | None, method: str | None, t: ArrayLike) -> LinearModel:
+        """That of the motion or of a step, as users ask for it, checked."""
+        _expect_derivatives(system)
+        chosen, h = _method_of(step, method)
+        return LinearModel(system, chosen, 0.0 if h is None else h, batch("t", t, ()))
+
+    @lazy
     def recursive(self) -> bool:
         """Whether the recursions of derivatives know all that acts: joint forces, and dry friction
         where it slides, the same at any rate."""
@@ -201,6 +214,20 @@ class LinearModel:
         drive, robot = self.system.drive, self.system.robot
         found = drive.start(self.system, np.zeros((1, robot.nq + robot.n)))
         return np.concatenate([np.empty(0), *(x[0] for x in found.values())])
+
+    def at_forces(self, q: ArrayLike, qd: ArrayLike, tau: Any, x: ArrayLike | None,
+                  out: tuple[Array, Array] | None) -> tuple[Array, Array]:
+        """A and B at states, as users give them."""
+        system, robot = self.given, self.given.robot
+        forces = np.zeros(robot.n) if callable(tau) or tau is None else batch("tau", tau,
+                                                                              (robot.n,))
+        given = [batch("q", q, (robot.nq,)), batch("qd", qd, (robot.n,)), forces]
+        if system.physics.effort != "ignore":
+            given[2] = system.physics.limited(robot, forces)
+        if system.modes and self.recursive:
+            sliding = LinearModel(system.but(modes=None), self.method, self.h, self.t)
+            return _with_rest(self, given, sliding.at(given, out=out))
+        return self.at(given, x, out=out)
 
     def at(self, given: Sequence[Array], x: ArrayLike | None = None, *,
            out: tuple[Array, Array] | None = None) -> tuple[Array, Array]:

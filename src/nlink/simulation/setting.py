@@ -6,10 +6,12 @@ a `Physics`, a `Solver` and a `Saving` that can be used again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import lru_cache, wraps
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +19,7 @@ from numpy.typing import ArrayLike
 from nlink.iterations.integration import Method
 from nlink.iterations.methods import METHODS
 from nlink.model.names import did_you_mean
+from nlink.scalars.misuse import instead_of, refuse_unknown
 from nlink.simulation.closing import Closing
 from nlink.simulation.control_scheme import Controller
 from nlink.simulation.scipy_methods import SCIPY
@@ -32,6 +35,16 @@ LARGEST = 10**18
 """The most steps, or threads, that can be asked for: what a record has room for."""
 
 
+Kind = TypeVar("Kind", bound=type)
+
+
+def spelled(kind: Kind) -> Kind:
+    """A class that answers misspelt arguments with the right ones."""
+    kind.__init__ = instead_of()(kind.__init__)
+    return kind
+
+
+@spelled
 @dataclass(frozen=True)
 class Physics:
     """What acts besides the drive: options of `nlink.simulate`, under the same names.
@@ -82,6 +95,7 @@ ALIASES = {"rk45": "dopri5", "dopri853": "dop853", "ode45": "dopri5", "bdf": "ra
 """Names that other libraries have for methods."""
 
 
+@spelled
 @dataclass(frozen=True)
 class Solver:
     """A method of integration and its tolerances: options of `nlink.simulate`.
@@ -138,6 +152,7 @@ class Solver:
                 "least": 16 * np.finfo(float).eps * longest}
 
 
+@spelled
 @dataclass(frozen=True)
 class Saving:
     """When states are recorded, and where they are kept: options of `nlink.simulate`.
@@ -156,20 +171,75 @@ class Saving:
 Setting = TypeVar("Setting", Physics, Solver, Saving)
 
 
+VALUES = {"physics": Physics, "solver": Solver, "saving": Saving}
+PHYSICS, SOLVER, SAVING = Physics(), Solver(), Saving()
+"""What is taken if nothing is given."""
+OF_SYSTEM = ("tau", "f_ext", "vary", "events", "traced", "physics",
+             *(each.name for each in fields(Physics)))
+"""What a System has of its own."""
+
+
 def setting(given: Setting | None, default: Setting, **keywords: Any) -> Setting:
-    """A value of settings, or the one that keywords make; a keyword beside a value is refused."""
-    if given is None:
-        return replace(default, **keywords)
+    """A value of settings, or the one that keywords make."""
     kind = type(default)
-    name = kind.__name__.lower()
+    if given is None:
+        try:
+            return cast("Setting", _known(kind, default, tuple(keywords), *keywords.values()))
+        except TypeError:  # a list of times, an array
+            return kind(**(vars(default) | keywords))
     if not isinstance(given, kind):
-        raise TypeError(f"{name}: a {type(given).__name__}, expected a nlink.{kind.__name__}")
-    for key, value in keywords.items():
-        usual = getattr(default, key)
-        if value is not usual and not (np.ndim(value) == 0 and value == usual):
-            raise ValueError(f"{key}: {value!r} beside {name}, expected it in the "
-                             f"{kind.__name__}: {name}=nlink.{kind.__name__}({key}={value!r}, ...)")
+        raise TypeError(f"{kind.__name__.lower()}: a {type(given).__name__}, expected a "
+                        f"nlink.{kind.__name__}")
     return given
+
+
+@lru_cache(256, typed=True)
+def _known(kind: Any, default: Any, names: tuple[str, ...], *values: Any) -> Any:
+    return kind(**(vars(default) | dict(zip(names, values, strict=True))))
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def door(*own: str, **names: str) -> Callable[[Function], Function]:
+    """Around a function that takes a robot, or a System, and options: what is said of arguments
+    that are misspelt, or that other libraries have (`names`), or that are typed beside a value or
+    a System that has them. `own` are arguments of the function itself, although they are called
+    as such options are."""
+    def around(function: Function) -> Function:
+        known = [each for each in signature(function).parameters if each != "self"]
+        spelled = frozenset(known)
+        first = len(signature(function).parameters) - len(known)
+        values = {value: [each.name for each in fields(kind) if each.name not in own]
+                  for value, kind in VALUES.items()}
+
+        def expect_once(typed: dict[str, Any], *, has_own: bool) -> None:
+            for value, kind in VALUES.items():
+                twice = [name for name in values[value] if name in typed]
+                if typed.get(value) is not None and twice:
+                    name, kind_name = twice[0], kind.__name__
+                    raise ValueError(
+                        f"{name}: {typed[name]!r} beside {value}, expected it in the {kind_name}: "
+                        f"{value}=nlink.{kind_name}({name}={typed[name]!r}, ...)")
+            for name in OF_SYSTEM if has_own else ():
+                if name not in own and typed.get(name) is not None:
+                    raise ValueError(f"{name}: given beside a System, which has its own, "
+                                     f"expected it in nlink.System(robot, {name}=...)")
+
+        @wraps(function)
+        def called(*arguments: Any, **options: Any) -> Any:
+            if not (options.keys() <= spelled or "options" in spelled):
+                refuse_unknown(function, known, options, names)
+            robot = arguments[first] if len(arguments) > first else options.get("robot")
+            has_own = hasattr(type(robot), "physics")
+            if has_own or not options.keys().isdisjoint(VALUES):
+                expect_once(dict(zip(known, arguments[first:], strict=False)) | options,
+                            has_own=has_own)
+            return function(*arguments, **options)
+
+        return cast("Function", called)
+
+    return around
 
 
 OPTIONS: dict[str, Any] = {each.name: each.default for kind in (Solver, Physics)

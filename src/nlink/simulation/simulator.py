@@ -20,7 +20,6 @@ from nlink.formats.files import own_name
 from nlink.iterations.integration import STATUS, Method
 from nlink.iterations.iteration import new_records
 from nlink.programs.keys import key
-from nlink.scalars.misuse import instead_of
 from nlink.simulation.asking import Asking
 from nlink.simulation.closing import Closing
 from nlink.simulation.control_scheme import Controller
@@ -39,7 +38,17 @@ from nlink.simulation.run_files import (
     write_run,
 )
 from nlink.simulation.sensitivity import SensitiveSystem, sensitive
-from nlink.simulation.setting import Physics, Saving, Solver, setting, whole_number
+from nlink.simulation.setting import (
+    PHYSICS,
+    SAVING,
+    SOLVER,
+    Physics,
+    Saving,
+    Solver,
+    door,
+    setting,
+    whole_number,
+)
 from nlink.simulation.system import System, system_of
 from nlink.storage.array_store import remove_directory
 from nlink.storage.event_log import EventLog
@@ -65,8 +74,8 @@ class Follows(Protocol):
     def states(self, t: Array, q: Array) -> None: ...
 
 
-@instead_of(dt="step, of methods with fixed steps, or every, between outputs",
-            t_end="t", T="t", q="q0", qd="qd0", v0="qd0", controller="tau")
+@door(dt="step, of methods with fixed steps, or every, between outputs",
+      t_end="t", T="t", q="q0", qd="qd0", v0="qd0", controller="tau")
 def simulate(robot: Robot | System, q0: ArrayLike | None = None, qd0: ArrayLike | None = None,
              t: float | ArrayLike = 10.0, tau: ArrayLike | Controller | None = None,
              method: str | Method = "rkf45", rtol: float = 1e-9, atol: float = 1e-12,
@@ -156,12 +165,12 @@ def simulate(robot: Robot | System, q0: ArrayLike | None = None, qd0: ArrayLike 
     >>> run.q.shape, run.status, bool(abs(run.energy - run.energy[0]).max() < 1e-8)
     ((101, 2), 'done', True)
     """
-    physics = setting(physics, Physics(), algorithm=algorithm, velocity=velocity, limits=limits,
+    physics = setting(physics, PHYSICS, algorithm=algorithm, velocity=velocity, limits=limits,
                       restitution=restitution, friction=friction, width=width, effort=effort,
                       closing=closing, contact=contact)
-    solver = setting(solver, Solver(), method=method, rtol=rtol, atol=atol, step=step,
+    solver = setting(solver, SOLVER, method=method, rtol=rtol, atol=atol, step=step,
                      max_step=max_step, max_steps=max_steps)
-    saving = setting(saving, Saving(), t=t, every=every, save=save)
+    saving = setting(saving, SAVING, t=t, every=every, save=save)
     system = system_of(robot, physics, tau=tau, f_ext=f_ext, vary=vary, events=events,
                        traced=traced)
     ensemble = Ensemble.of(system, q0, qd0, solver, saving)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from nlink.iterations.integration import STATUS, Method
 from nlink.iterations.iteration import new_records
 from nlink.scalars.arrays import batch
-from nlink.scalars.misuse import instead_of, tell
+from nlink.scalars.misuse import tell
 from nlink.simulation.closing import Closing, closed_start
 from nlink.simulation.doubts import failure
 from nlink.simulation.drives import Pushed, Untraced
@@ -24,7 +24,7 @@ from nlink.simulation.ensemble import Ensemble, unit_states
 from nlink.simulation.events import Events, events_of, stop_outside
 from nlink.simulation.integration_kernels import kernel_of
 from nlink.simulation.run import MESSAGES
-from nlink.simulation.setting import Physics, Saving, Solver, setting, whole_number
+from nlink.simulation.setting import PHYSICS, Physics, Saving, Solver, door, setting, whole_number
 from nlink.simulation.system import System, system_of
 from nlink.simulation.wrenches import WIDTH, wrench_numbers
 from nlink.storage.event_log import EventLog
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 Array = np.ndarray
 ENDED = tuple(STATUS[word] for word in ("event", "limit reached", "at rest on a limit"))
 """How a robot may end without having failed."""
+STEPS = Solver("rk4", max_steps=10_000)
+"""How steps are made if nothing is said."""
 
 
 class Stepper:
@@ -59,7 +61,8 @@ class Stepper:
     ((100, 3), 0.2)
     """
 
-    @instead_of(dt="step", q0="q", qd0="qd")
+    @door("step", dt="step", q0="q", qd0="qd", tau="robots.step(tau), or nlink.System(robot, tau) "
+          "in place of the robot")
     def __init__(self, robot: Robot | System, q: ArrayLike | None = None,
                  qd: ArrayLike | None = None, *, step: float = 1e-3, method: str | Method = "rk4",
                  rtol: float = 1e-9, atol: float = 1e-12, max_steps: int = 10_000,
@@ -73,10 +76,10 @@ class Stepper:
         if not (np.isfinite(step) and step > 0):
             raise ValueError(f"step: {step}, expected a positive number of seconds")
         length = float(step)
-        physics = setting(physics, Physics(), friction=friction, width=width, limits=limits,
+        physics = setting(physics, PHYSICS, friction=friction, width=width, limits=limits,
                           restitution=restitution, effort=effort, closing=closing,
                           algorithm=algorithm, contact=contact)
-        solver = setting(solver, Solver("rk4", max_steps=10_000), method=method, rtol=rtol,
+        solver = setting(solver, STEPS, method=method, rtol=rtol,
                          atol=atol, max_steps=max_steps)
         # forces are limited as they are given, not by a controller around them
         system = system_of(robot, physics, tau=None, f_ext=f_ext, vary=vary, events=events)

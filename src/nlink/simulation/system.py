@@ -56,7 +56,7 @@ from nlink.simulation.moment import (
     without_dry_friction,
 )
 from nlink.simulation.numbers import Numbers, given_numbers
-from nlink.simulation.setting import Physics, Solver, setting
+from nlink.simulation.setting import PHYSICS, Physics, Solver, door, setting
 from nlink.simulation.state_layout import StateLayout
 from nlink.simulation.variation import Varied
 from nlink.simulation.velocities import VELOCITIES, JointRates, velocity_of
@@ -114,13 +114,14 @@ class System:
     numbers: Numbers = field(compare=False)
     """The values of tables and of what varies: no program depends on them."""
 
+    @door(controller="tau", q0="nlink.simulate(system, q0)", method="it in nlink.simulate")
     def __init__(self, robot: Robot, tau: ArrayLike | Controller | None = None, *,
                  f_ext: Any = None, vary: Mapping[str, Any] | None = None, events: Any = None,
                  traced: bool = True, algorithm: str | None = None, velocity: str = "qd",
                  limits: str = "ignore", restitution: float | None = None, friction: str = "dry",
                  width: float = 1e-3, effort: str = "ignore", closing: Closing = "project",
                  contact: str = "rigid", physics: Physics | None = None) -> None:
-        physics = setting(physics, Physics(), algorithm=algorithm, velocity=velocity,
+        physics = setting(physics, PHYSICS, algorithm=algorithm, velocity=velocity,
                           limits=limits, restitution=restitution, friction=friction, width=width,
                           effort=effort, closing=closing, contact=contact)
         arguments = {"tau": tau, "f_ext": f_ext, "vary": vary, "events": events, "traced": traced,
@@ -170,6 +171,12 @@ class System:
         """The system as a method integrates it: momenta in place of rates where it wants them,
         modes decided in its steps if it decides them, and Python asked at samples if it is
         compiled and the controller is not."""
+        known = vars(self).setdefault("_under", {})
+        if known.get(method.name, (None,))[0] is not method:
+            known[method.name] = method, self._formed(method)
+        return known[method.name][1]
+
+    def _formed(self, method: Method) -> Self:
         velocity, modes, watching, drive = self.velocity, self.modes, self.watching, self.drive
         compiled, momenta = "python" not in method.needs, "momenta" in method.needs
         closes = compiled and not momenta
@@ -353,6 +360,8 @@ class System:
             raise ValueError(f"method: {each.name!r}, expected one that is compiled and integrates "
                              "qd, of a system without samples, modes and contacts; nlink.Stepper "
                              "has those")
+        if not (np.ndim(step) == 0 and np.isfinite(step) and step > 0):
+            raise ValueError(f"step: {step!r:.80}, expected a positive number of seconds")
         times, states, lead = self._states(t, y)
         return one_step(self.under(each), each, states, self._own(lead), float(times.flat[0]),
                         float(step)).reshape(*lead, self.shape.size)
@@ -597,11 +606,13 @@ class System:
 def system_of(given: Robot | System, physics: Physics, **own: Any) -> System:
     """The system given in place of a robot, or the one of a robot and these arguments."""
     if not isinstance(given, System):
-        return System(given, physics=physics, **own)
+        if any(value is not None for name, value in own.items() if name != "traced") or not own.get(
+                "traced", True):
+            return System(given, physics=physics, **own)
+        return kept(expect_robot(given), ("falling system", physics),
+                    lambda: System(given, physics=physics))
     beside = [name for name, value in own.items() if value is not None and name != "traced"]
     beside += ["traced"] if not own.get("traced", True) else []
-    beside += [each.name for each in fields(Physics)
-               if getattr(physics, each.name) != each.default]
     if beside:
         raise ValueError(f"{beside[0]}: given beside a System, which has its own, expected it in "
                          f"nlink.System(robot, {beside[0]}=...)")

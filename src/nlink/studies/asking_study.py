@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.iterations.methods import METHODS
+from nlink.model.names import did_you_mean
 from nlink.programs.keys import key
 from nlink.robot import Robot, expect_robot
 from nlink.simulation.ensemble import Ensemble
@@ -47,7 +48,7 @@ def study_of(robot: Any, q0: ArrayLike | None, qd0: ArrayLike | None, t: float |
     unknown = [name for name in options if name not in OPTIONS]
     if unknown:
         raise TypeError(f"{unknown[0]}: no argument of sweep, expected some of "
-                        f"{', '.join(OPTIONS)}")
+                        f"{', '.join(OPTIONS)}{did_you_mean(unknown[0], OPTIONS)}")
     if sample not in SAMPLES:
         raise ValueError(f"sample: {sample!r}, expected one of {', '.join(SAMPLES)}")
     if not isinstance(vary, Mapping | None):

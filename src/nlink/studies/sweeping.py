@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from nlink.reports.progress import bar
 from nlink.robot import Robot
-from nlink.simulation.setting import Physics
+from nlink.simulation.setting import Physics, Solver, door, setting
 from nlink.simulation.system import System, system_of
 from nlink.studies.asking_study import study_of
 from nlink.studies.chunks import ChunkTask
@@ -50,6 +49,7 @@ class ChunksFailed(RuntimeError):
                          "which the same call computes")
 
 
+@door("vary")
 def sweep(robot: Robot | System | Mapping[str, Robot] | Sequence[Robot],
           q0: ArrayLike | None = None, qd0: ArrayLike | None = None, t: float | ArrayLike = 10.0,
           tau: Any = None, *,
@@ -83,7 +83,8 @@ def sweep(robot: Robot | System | Mapping[str, Robot] | Sequence[Robot],
     those that something else has changed.
 
     Further arguments are those of `simulate`: method, rtol, atol, step, max_step, algorithm,
-    velocity, limits, restitution, friction, width, effort, max_steps, closing, contact.
+    velocity, limits, restitution, friction, width, effort, max_steps, closing, contact, or
+    `physics` and `solver` as values.
 
     >>> import nlink, tempfile
     >>> result = nlink.sweep(nlink.load("double_pendulum"), t=0.1, vary={
@@ -91,6 +92,9 @@ def sweep(robot: Robot | System | Mapping[str, Robot] | Sequence[Robot],
     >>> result.done, result.chunks, dict(result.open().q.sizes)
     (1, 1, {'payload': 2, 'viscous': 3, 'coordinate': 2})
     """
+    for name, kind in (("physics", Physics), ("solver", Solver)):
+        if (value := options.pop(name, None)) is not None:
+            options |= vars(setting(value, kind()))
     if isinstance(robot, System):
         robot, tau, events, options = _parts_of(robot, tau, events, options)
     study = study_of(robot, q0, qd0, t, tau, vary=vary, sample=sample, count=count, seed=seed,
@@ -109,10 +113,6 @@ def _parts_of(system: System, tau: Any, events: Any, options: Mapping[str, Any],
                              "f_ext, and a vary of their own")
     if not given["traced"]:
         raise ValueError("robot: a System with traced=False, expected a traced controller")
-    for each in fields(Physics):
-        if each.name in options:
-            raise ValueError(f"{each.name}: given beside a System, which has its own, expected it "
-                             f"in nlink.System(robot, {each.name}=...)")
     return system.robot, given["tau"], given["events"], vars(system.physics) | dict(options)
 
 
