@@ -111,7 +111,7 @@ DOORS = {
 
 @pytest.mark.parametrize("door", DOORS)
 def test_misspelt_options_are_recognized(door):
-    with pytest.raises(TypeError, match="frictoin.*(expected|did you mean) '?friction"):
+    with pytest.raises(TypeError, match=r"frictoin.*(expected|did you mean) '?friction"):
         DOORS[door](nlink.load("planar3"), frictoin="smooth")
 
 
