@@ -1,0 +1,1 @@
+"""Published problems of multibody dynamics: models, reference values, and who found them."""
