@@ -23,12 +23,13 @@ def benchmarks(
         metavar="DIR", help="Only write the mechanisms as TOML files.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Solve published problems: errors and times at three tolerances.
+    """Solve the field's published problems, with errors and times.
 
-    Errors are those from published values, closed forms or independent solutions, in metres or
-    radians; docs/multibody-benchmarks.md has the sources.
+    Each is solved at three tolerances. Errors are the differences from published values, closed
+    forms or independent solutions, in metres or radians; docs/multibody-benchmarks.md has the
+    sources.
     """
-    from nlink.bench.multibody import runs
+    from nlink.bench.multibody import runs, work_precision
     from nlink.formats.files import write_text
     from nlink.reports import plots, terminal
 
@@ -46,7 +47,7 @@ def benchmarks(
         result = runs.run_benchmarks(
             names or (), progress=lambda what: status.update(terminal.label(f"solving {what}")))
     if plot is not None:
-        plots.save(runs.draw(result), plot)
+        plots.save(work_precision.draw(result), plot)
     if save is not None:
         write_text(save, runs.markdown(result))
     if as_json:

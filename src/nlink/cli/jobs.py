@@ -128,7 +128,7 @@ def simulate(
         "--html", metavar="FILE", help="Write a page that plays the motion.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Integrate a motion: free fall, forced, controlled; one or many.
+    """Integrate motions: free fall, forced, controlled; one or many.
 
     The status is 1 if a trajectory does not reach the end.
     """

@@ -1,4 +1,4 @@
-"""`nlink benchmarks`: every problem at three tolerances, its table and its plot.
+"""`nlink benchmarks`: every problem at three tolerances, and their table.
 
 What the first simulation of a problem takes, with tracing and compilation, is measured in a process
 of its own without kernels on disk: `python -m nlink.bench.multibody.runs NAME`.
@@ -15,20 +15,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nlink.bench.dynamics import cpu_name, versions
-from nlink.bench.multibody.catalogue import PROBLEMS, problem
 from nlink.bench.multibody.problem import MODELS, Problem, Solution, solve
+from nlink.bench.multibody.published import PROBLEMS, problem
 from nlink.formats.files import write_text
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TOLERANCES = (1e-6, 1e-9, 1e-12)
 HEADINGS = ("problem", "method", "compiled", *(f"{x:.0e}" for x in TOLERANCES))
-PANELS = 4
-"""In a row of the plot."""
 
 
 @dataclass(slots=True)
@@ -154,47 +148,6 @@ def _times(each: Problem) -> str:
     times = each.reference.times[1:]
     return (", ".join(f"{t:g}" for t in times) + " s" if len(times) < 8 else
             f"{len(times)} times up to {times[-1]:g} s")
-
-
-def draw(bench: Benchmarks) -> Figure:
-    """Small multiples: the error over the time it takes, a point for each tolerance."""
-    from nlink.reports.plots import COLOURS, MUTED, RULE, STYLES, dress, figure_class, head
-
-    names = bench.names
-    methods = list(dict.fromkeys(each.method for each in bench.solutions))
-    high = -(-len(names) // PANELS)
-    figure = figure_class()(figsize=(10.2, 0.75 + 2.2 * high))
-    panels = figure.subplots(high, PANELS, sharex=True, sharey=True, squeeze=False)
-    for name, panel in zip(names, panels.flat, strict=False):
-        panel.loglog()
-        for k, method in enumerate(methods):
-            line = bench.of(name, method)
-            panel.plot([1e3 * x.seconds for x in line], [x.error for x in line], "o",
-                       linestyle=STYLES[k], color=COLOURS[k], linewidth=1.3, markersize=4,
-                       label=method)
-        dress(panel, name, "", log=True)
-        panel.set_title(problem(name).title, loc="right", fontsize=8, color=MUTED)
-        panel.set_ylim(1e-15, 20.0)
-        panel.tick_params(labelbottom=True)
-        panel.grid(axis="x", color=RULE, linewidth=0.5, alpha=0.7)
-    for panel in panels.flat[len(names):]:
-        panel.set_visible(False)
-    for panel in panels[:, 0]:
-        panel.set_ylabel("error, m or rad", fontsize=8.5, color=MUTED)
-    for column in range(PANELS):
-        shown = [row[column] for row in panels if row[column].get_visible()]
-        if shown:
-            shown[-1].set_xlabel("time, ms", fontsize=8.5, color=MUTED)
-    figure.subplots_adjust(left=0.07, right=0.985, bottom=0.45 / (0.75 + 2.2 * high),
-                           top=1 - 0.85 / (0.75 + 2.2 * high), hspace=0.42, wspace=0.14)
-    head(figure, "Published problems", "error at the reference's times over the time of a "
-         f"simulation; points at tolerances {', '.join(f'{x:.0e}' for x in TOLERANCES)}", None)
-    from matplotlib.lines import Line2D
-
-    figure.legend([Line2D([], [], color=COLOURS[k], linestyle=STYLES[k], marker="o", markersize=4)
-                   for k in range(len(methods))], methods, loc="upper right", ncols=len(methods),
-                  frameon=False, fontsize=9.5, bbox_to_anchor=(0.995, 1.0))
-    return figure
 
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 
 from nlink.bench.multibody.governor import governor
+from nlink.bench.multibody.in_space import bricard, heavy_top, slider_crank
 from nlink.bench.multibody.pendulums import four_bars, pendulum
 from nlink.bench.multibody.problem import Problem
-from nlink.bench.multibody.spatial import bricard, heavy_top, slider_crank
 from nlink.bench.multibody.squeezer import library_squeezer, squeezer
 
 PROBLEMS: dict[str, Callable[[], Problem]] = {
