@@ -43,6 +43,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "`f_ext`: numbers": {"f_ext": {"link2": WRENCH}},
     "`f_ext`: a function": {"f_ext": {"link2": lambda t, q, qd: np.array(WRENCH) * qd[0]}},
     "`f_ext`: a table": {"f_ext": {"link2": np.zeros((2, 6))}},
+    "`motion`": {"motion": {"joint2": lambda t: 0.2 + 0.1 * t}},
     "`vary`: payload, friction, gravity, ...": {"vary": {"payload": [0.5], "viscous": [[0.1]]}},
     "`events`": {"events": [lambda t, q, qd: q[0] - 0.5]},
     "`limits=\"stop\"`": {"limits": "stop"},

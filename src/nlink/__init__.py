@@ -50,6 +50,7 @@ _HOMES = {
     "nlink.simulation.adjoint": ("adjoint",),
     "nlink.simulation.events": ("Event",),
     "nlink.simulation.linearization": ("linearize",),
+    "nlink.simulation.prescribed": ("Prescribed",),
     "nlink.simulation.run_files": ("load_run",),
     "nlink.simulation.simulator": ("simulate",),
     "nlink.simulation.setting": ("Physics", "Saving", "Solver"),
@@ -151,6 +152,7 @@ if TYPE_CHECKING:
     from nlink.simulation.adjoint import adjoint as adjoint
     from nlink.simulation.events import Event as Event
     from nlink.simulation.linearization import linearize as linearize
+    from nlink.simulation.prescribed import Prescribed as Prescribed
     from nlink.simulation.run_files import load_run as load_run
     from nlink.simulation.setting import Physics as Physics
     from nlink.simulation.setting import Saving as Saving

@@ -67,8 +67,10 @@ def test_two_hundred_graphs_agree_with_a_dense_solve(block):
 
 
 def along(tree: Callable[[JointGraph, dict[int, Held]], dict[int, Held] | None], robot: Robot,
-          monkeypatch: pytest.MonkeyPatch, *state: np.ndarray) -> np.ndarray | None:
-    """Accelerations by the elimination along a tree of one's own; None if there is no such tree."""
+          monkeypatch: pytest.MonkeyPatch, *state: np.ndarray,
+          name: str = "forward_dynamics") -> np.ndarray | None:
+    """Accelerations, or what else is found with them, by the elimination along a tree of one's own;
+    None if there is no such tree."""
     def planned(bodies, joints, edges, ties=(), *, early=False):
         graph = JointGraph(bodies, tuple(edges), tuple(ties), early)
         chosen = tree(graph, {i + 1: Held(i, edges[i].parent) for i in range(joints)})
@@ -78,7 +80,7 @@ def along(tree: Callable[[JointGraph, dict[int, Held]], dict[int, Held] | None],
     if cycle_elimination.plan_of(robot.mechanism) is None:
         return None
     fresh = Robot(robot.description)  # whose functions are not made for another tree
-    return fresh.forward_dynamics(*state, engine="python", algorithm="elimination")
+    return fresh.compute(name, *state, engine="python", algorithm="elimination")
 
 
 @pytest.mark.parametrize("seed", range(20))

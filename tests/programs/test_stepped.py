@@ -41,8 +41,8 @@ def test_steps_compute_what_the_text_does(entry, apart):
     robot = nlink.load("stewart") if entry.formulation == "early" else Robot(walker(1))
     program = stepped(robot, entry.name, entry.formulation, apart=apart)
     rows = arguments(program, robot, 5)
-    given = rows[:3] if entry.name in ("forward_dynamics", "closure_forces") else rows
-    f_ext = rows[3] if len(rows) > 3 else None
+    pushed = "f_ext" in dict(entry.inputs)
+    given, f_ext = (rows[:-1], rows[-1]) if pushed else (rows, None)
     expected = robot.compute(entry.name, *given, f_ext=f_ext, engine="python",
                              algorithm=entry.formulation)
     expected = expected if isinstance(expected, tuple) else (expected,)

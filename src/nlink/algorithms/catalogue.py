@@ -265,6 +265,11 @@ _CLOSED = (
         _with_wrenches(partial(closed_chains.forward_dynamics, early=True)),
         partial(cycle_elimination.regrouped, early=True), counted=FEW_WITH_LOOPS,
         refuses=closed_chains.refuses_early, stand_in="elimination"),
+    Algorithm(
+        "hybrid_dynamics", "elimination", (Q, QD, TAU, HELD, QDD, F_EXT), (QDD, FORCE),
+        lambda m, o, q, qd, tau, held, qdd, f: closed_chains.hybrid_dynamics(
+            m, q, qd, tau, held, qdd, kinematics.body_wrenches(m, q, o.links, f), o.stiffness,
+            o.closeness)),
     Algorithm("closure_forces", "elimination", (Q, QD, TAU, F_EXT), (("f", ("closures", 6)),),
               _with_wrenches(closed_chains.closure_forces), cycle_elimination.regrouped),
     Algorithm("closure_error", "recursive", (Q,), (G,),
@@ -281,6 +286,8 @@ _CLOSED = (
               _of_state(closed_chains.closure_rank), cycle_elimination.regrouped),
     Algorithm("project", "elimination", (Q, QD), (Q, QD, ("left", ())),
               _of_state(closed_chains.project), cycle_elimination.regrouped),
+    Algorithm("hybrid_projection", "elimination", (Q, QD, HELD), (Q, QD, ("left", ())),
+              _of_state(closed_chains.project)),
 )
 
 
@@ -296,8 +303,8 @@ for _entry in _CLOSED:
         _entry, cycles=True)
 
 
-OF_TREES = ("link_accelerations", "hybrid_dynamics", "forward_dynamics_derivatives", *OPERATIONAL,
-            "quasi_motion", "unnormalized_quasi_motion")
+OF_TREES = ("link_accelerations", "forward_dynamics_derivatives", *OPERATIONAL, "quasi_motion",
+            "unnormalized_quasi_motion")
 """How a tree answers to forces: not so with loops."""
 
 
@@ -305,7 +312,7 @@ INVERTING = ("forward_dynamics", "link_accelerations", "factor_mass_matrix", "in
              "solve", *OPERATIONAL, "quasi_velocities", "rates_from_quasi_velocities",
              "quasi_motion", "unnormalized_quasi_velocities",
              "rates_from_unnormalized_quasi_velocities", "unnormalized_quasi_motion",
-             "closure_forces", "closure_rank", "project")
+             "closure_forces", "closure_rank", "project", "hybrid_projection")
 """What divides by pivots of M: nothing for mechanisms with joints that move no mass."""
 
 

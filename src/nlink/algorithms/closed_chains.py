@@ -20,7 +20,13 @@ from nlink.algorithms.closures import (
     relative_acceleration,
     relative_velocity,
 )
-from nlink.algorithms.cycle_elimination import ClosedSystem, EliminatedRows, plan_of
+from nlink.algorithms.cycle_elimination import (
+    ClosedSystem,
+    EliminatedRows,
+    none_held,
+    plan_of,
+)
+from nlink.algorithms.hybrid_dynamics import given_accelerations
 from nlink.algorithms.inverse_dynamics import Motion, base_motion, move
 from nlink.algorithms.kinematics import Place
 from nlink.algorithms.loads import Answer, AppliedLoad, closed_again, opening
@@ -83,40 +89,61 @@ def forward_dynamics(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_
 
 def respond(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_ext: Column,
             stiffness: float = 0.0, closeness: float = 0.0, *, early: bool = False,
+            held: Column | None = None, given: Column | None = None,
             ) -> tuple[Answer, list[Carried]]:
-    """All that forces do to a mechanism with loops, and where its bodies are, the base first."""
+    """All that forces do to a mechanism with loops, and where its bodies are, the base first.
+
+    Accelerations are those beyond the `given` ones of held rates, with which bodies move.
+    """
+    held = none_held(mechanism) if held is None else held
+    given = none_held(mechanism) if given is None else given
     slides = stiffness or any(c.constraint.slides for c in mechanism.closures)
 
-    def outward(joint: MovingJoint, parent: Carried, q, qd, f_ext):
+    def outward(joint: MovingJoint, parent: Carried, q, qd, given, f_ext):
         X = joint.transform(q)
         assert parent.motion is not None
-        motion = move(joint, X, parent.motion, q, qd, (0,) * joint.type.nv)
+        motion = move(joint, X, parent.motion, q, qd, given)
         twist = X.twist_to_child(parent.twist) + joint.rate(q, qd) if slides else parent.twist
         body = Carried(motion, _place(joint, X, parent.place), twist)
         return body, (body, X, joint.inertia.newton_euler(motion.E, motion.a) - f_ext)
 
     rest = _base(mechanism)
-    found = mechanism.outward(outward, rest, q, qd, f_ext)
+    found = mechanism.outward(outward, rest, q, qd, given, f_ext)
     bodies = [rest, *(body for body, _, _ in found)]
-    held = _contacts(mechanism, bodies)
+    closures = _contacts(mechanism, bodies)
     still = [Twist.zero()] * len(bodies)
     motions, twists = [body.motion for body in bodies], [body.twist for body in bodies]
     openings = []
-    for contact in held:
+    for contact in closures:
         mechanism.mark()
         c = relative_acceleration(contact, motions, still, twists)
         if stiffness:
             c = [a + 2 * stiffness * v + stiffness ** 2 * x for a, v, x in zip(
                 c, relative_velocity(contact, twists), contact.error(), strict=True)]
         openings.append(c)
-    drives = [tuple(t - r for t, r in zip(own, joint.friction(rates), strict=True))
-              for joint, own, rates in zip(mechanism.joints, tau, qd, strict=True)]
-    system = ClosedSystem.of(mechanism, q, [X for _, X, _ in found], held, early=early,
-                             closeness=closeness)
+    drives = [tuple(t - r - a for t, r, a in zip(
+                  own, joint.friction(rates), joint.rotor(known), strict=True))
+              for joint, own, rates, known in zip(mechanism.joints, tau, qd, given, strict=True)]
+    system = ClosedSystem.of(mechanism, q, [X for _, X, _ in found], closures, early=early,
+                             closeness=closeness, held=held)
     load = AppliedLoad(system, {i: f for i, (_, _, f) in enumerate(found, 1)}, drives, openings)
     for node in system.eliminate():
         load.reduce(node)
     return load.answer(), bodies
+
+
+def hybrid_dynamics(mechanism: Unrolled, q: Column, qd: Column, tau: Column, held: Column,
+                    qdd: Column, f_ext: Column, stiffness: float = 0.0, closeness: float = 0.0,
+                    ) -> tuple[Column, Column]:
+    """Joint accelerations, those of held rates being `qdd`, and the forces that hold these on top
+    of tau, as `algorithms.hybrid_dynamics` has them for trees: M qdd + h = tau + force +
+    J^T lambda.
+
+    Where loops already decide what is held, the force of the later one is zero, as with rows.
+    """
+    given = mechanism.each(lambda joint, held, qdd: given_accelerations(held, qdd), held, qdd)
+    answer, _ = respond(mechanism, q, qd, tau, f_ext, stiffness, closeness, held=held, given=given)
+    return added(mechanism, answer.joints(), given), answer.holding()
 
 
 # what the loops carry
@@ -140,7 +167,8 @@ def closure_forces(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_ex
 
 # which rows are independent, and where loops are closed
 
-def _at(mechanism: Unrolled, q: Column) -> tuple[ClosedSystem, list[HeldClosure]]:
+def _at(mechanism: Unrolled, q: Column, held: Column | None = None,
+        ) -> tuple[ClosedSystem, list[HeldClosure]]:
     """The system at a configuration, not yet eliminated."""
 
     def outward(joint: MovingJoint, parent: Carried, q):
@@ -150,8 +178,9 @@ def _at(mechanism: Unrolled, q: Column) -> tuple[ClosedSystem, list[HeldClosure]
 
     rest = _base(mechanism)
     found = mechanism.outward(outward, rest, q)
-    held = _contacts(mechanism, [rest, *(body for body, _ in found)])
-    return ClosedSystem.of(mechanism, q, [X for _, X in found], held, closeness=ASKEW), held
+    closures = _contacts(mechanism, [rest, *(body for body, _ in found)])
+    return ClosedSystem.of(mechanism, q, [X for _, X in found], closures, closeness=ASKEW,
+                           held=held), closures
 
 
 def closure_rank(mechanism: Unrolled, q: Column) -> Scalar:
@@ -184,7 +213,8 @@ def _moved(mechanism: Unrolled, q: Column, qd: Column) -> tuple[list[HeldClosure
     return _contacts(mechanism, bodies), [body.twist for body in bodies]
 
 
-def project(mechanism: Unrolled, q: Column, qd: Column) -> tuple[Column, Column, Scalar]:
+def project(mechanism: Unrolled, q: Column, qd: Column, held: Column | None = None,
+            ) -> tuple[Column, Column, Scalar]:
     """A state that is closer to closed ones, by a step of Newton's in the metric of the mass
     matrix, and how far it went: in radians or sizes of the largest loop.
 
@@ -192,24 +222,26 @@ def project(mechanism: Unrolled, q: Column, qd: Column) -> tuple[Column, Column,
     is taken away is what an impulse in the loops could have given. A step of length e is followed
     by one of e^2, so that after a short one the loops are closed. Velocities are changed with the
     factors of before the step, which leaves e of the change. Where loops stay open by more than
-    axes that are nearly parallel explain, that is what is returned.
+    axes that are nearly parallel explain, that is what is returned. What is `held` stays as it is.
     """
-    system, held = _at(mechanism, q)
-    load = opening(system, [contact.error() for contact in held])
+    system, closures = _at(mechanism, q, held)
+    load = opening(system, [contact.error() for contact in closures])
     for node in system.eliminate():
         load.reduce(node)
     change = load.answer().joints()
     q = mechanism.each(_step, q, change)
-    held, twists = _moved(mechanism, q, qd)
-    slowed = closed_again(system, [relative_velocity(contact, twists) for contact in held])
+    closures, twists = _moved(mechanism, q, qd)
+    slowed = closed_again(system, [relative_velocity(contact, twists) for contact in closures])
     qd = added(mechanism, qd, slowed)
     length, part = _length(mechanism, change), _length(mechanism, slowed) / (
-        _length(mechanism, qd) + 1e-300)
-    return q, qd, maximum(length * maximum(1.0, part * FINE), _opening(held))
+        _length(mechanism, qd) + SLOW)
+    return q, qd, maximum(length * maximum(1.0, part * FINE), _opening(closures))
 
 
 FINE = 1e6
 """How much smaller what is left of rates is to be than a step of coordinates may be."""
+SLOW = 1e-9
+"""A rate (1/s) that is rest: of rounding nothing need be left."""
 
 
 def _length(mechanism: Unrolled, change: Column) -> Scalar:
@@ -223,9 +255,9 @@ def _length(mechanism: Unrolled, change: Column) -> Scalar:
     return largest(found)
 
 
-def _opening(held: Sequence[HeldClosure]) -> Scalar:
+def _opening(closures: Sequence[HeldClosure]) -> Scalar:
     """How far loops are open, over a radian or their size, if by more than `ASKEW`."""
-    most = largest(x * (1 / size) for contact in held for x, size in zip(
+    most = largest(x * (1 / size) for contact in closures for x, size in zip(
         contact.error(), contact.closure.scales, strict=True))
     return where(less(ASKEW, most), most, 0.0)
 

@@ -109,6 +109,8 @@ def closure_velocity(mechanism: ClosedDriver, q: Column, qd: Column, *, author: 
 def relative_velocity(contact: HeldClosure, moving: ByBody) -> list[Scalar]:
     """Q (w, v), row by row."""
     twist = _relative_twist(contact, moving)
+    if contact.closure.motion is not None:
+        twist = twist - contact.closure.motion.twist
     return [twist.dot(row) for row in contact.rows]
 
 
@@ -143,6 +145,8 @@ def relative_acceleration(contact: HeldClosure, motions: ByBody, gained: ByBody,
         linear = (linear - other.E @ contact.r - B.angular.cross(contact.r)
                   - other.w.cross(v) * 2)
     change = Twist(angular, linear)
+    if closure.motion is not None:
+        change = change - closure.motion.change(other.w)
     turning = closure.constraint.turning(contact.R, contact.C.T @ w)
     return [change.dot(row) + extra for row, extra in zip(contact.rows, turning, strict=True)]
 

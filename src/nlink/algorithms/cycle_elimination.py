@@ -25,6 +25,10 @@ direction, or another place, the row could have been as mobile as
 
 A pivot of 9e-10 F is one of axes askew by 3e-5, which are meant to be parallel, and one of 1e-16 G
 is rounding of their places. None of this depends on where the base is or on units.
+
+**Held rates** do not yield (`algorithms.hybrid_dynamics`): in the tree 1/D is left out, and at a
+cut joint the force that holds is the multiplier of one more row. Which rates are held is a choice
+by `where`, unless it is a number.
 """
 
 from __future__ import annotations
@@ -33,10 +37,10 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
+from typing import Any
 
-from nlink.algorithms.closures import (
-    HeldClosure,
-)
+from nlink.algorithms.closures import HeldClosure
+from nlink.algorithms.hybrid_dynamics import truth_of
 from nlink.algorithms.sweep import Column, Unrolled
 from nlink.model.constraints import ANGLE_TOLERANCE, UNITS, X, Y
 from nlink.model.cycles import EliminationPlan, EliminationStep, JointEdge, plan_edges
@@ -73,11 +77,13 @@ WRENCHES = tuple(Wrench.of(unit.components) for unit in UNITS)
 
 # what is known off-line
 
-def plan_of(mechanism: Mechanism, *, early: bool = False) -> EliminationPlan:
-    """The plan of a mechanism: of its joints and loops."""
-    joints = [JointEdge(i, parent, joint.type.nv, *_cut(joint))
-              for i, (joint, parent) in enumerate(zip(mechanism.joints, mechanism.parents,
-                                                      strict=True), 1)]
+def plan_of(mechanism: Mechanism, *, early: bool = False, held: Column | None = None,
+            ) -> EliminationPlan:
+    """The plan of a mechanism: of its joints and loops, where some rates may be held."""
+    held = none_held(mechanism) if held is None else held
+    joints = [JointEdge(i, parent, joint.type.nv, *_cut(joint, own))
+              for i, (joint, parent, own) in enumerate(zip(mechanism.joints, mechanism.parents,
+                                                           held, strict=True), 1)]
     loops = [JointEdge(c.a.body, c.b.body, len(c.constraint.freedom(Matrix.identity()).S),
                        c.constraint.count) for c in mechanism.closures]
     return plan_edges(len(joints), len(joints), [*joints, *loops], early=early)
@@ -90,13 +96,44 @@ def regrouped(mechanism: Mechanism, *, early: bool = False) -> Mechanism:
     return mechanism.regrouped([held.edge == i for i, held in enumerate(plan.tree)])
 
 
-def _cut(joint: MovingJoint) -> tuple[int, bool]:
+def none_held(mechanism: Mechanism | Unrolled) -> list[Coordinates]:
+    return [(0,) * joint.type.nv for joint in mechanism.joints]
+
+
+def _cut(joint: MovingJoint, held: Coordinates) -> tuple[int, bool]:
     """How many rows a joint has when it is cut, and whether it may be."""
-    soft = sum(literal(x) != 0 for x in joint.armature)
-    return 6 - joint.type.nv + soft, joint.axes is not None
+    along = sum(literal(x) != 0 or literal(h) != 0
+                for x, h in zip(joint.armature, held, strict=True))
+    return 6 - joint.type.nv + along, joint.axes is not None
 
 
 # the edges of one state
+
+@dataclass(frozen=True, slots=True)
+class RateRow:
+    """A row of a cut joint along one of its rates, which has an armature, or may be held."""
+
+    rate: int
+    unit: Wrench
+    give: Scalar
+    """What of a unit it gives: 1 / armature, and nothing if the rate is held."""
+    held: Any
+    """The truth that the rate is held; None of one that never is."""
+    armed: bool
+
+    @classmethod
+    def of(cls, rate: int, unit: Wrench, armature: Scalar, held: Scalar) -> RateRow | None:
+        truth, armed = truth_of(held), literal(armature) != 0
+        if truth is None and not armed:
+            return None
+        give = divide(1, armature) if armed else 0
+        return cls(rate, unit, give if truth is None else where(truth, 0, give), truth, armed)
+
+    @property
+    def sometimes(self) -> Any:
+        """The truth that it is a row at all; None if it always is."""
+        return None if self.armed else self.held
+
 
 @dataclass(frozen=True, slots=True)
 class Edge:
@@ -111,8 +148,10 @@ class Edge:
     armature: tuple[Scalar, ...]
     rows: tuple[Wrench, ...]
     """If it is cut: unit wrenches on the child, in the frame of the edge."""
-    soft: tuple[tuple[Wrench, Scalar], ...] = ()
-    """Rows of a cut joint that yield: along a rate with armature, and what of a unit it gives."""
+    along: tuple[RateRow, ...] = ()
+    """More rows of a cut joint."""
+    held: tuple[Scalar, ...] = ()
+    """Of a joint, which rates are held."""
     columns: tuple[Twist, ...] = ()
     """Of a loop of the tree, the twists that open it row by row."""
     size: float = 1.0
@@ -121,14 +160,20 @@ class Edge:
         """From the frame of the edge to a body and to the other one."""
         return (self.child, self.parent) if body_is_child else (self.parent, self.child)
 
+    @property
+    def units(self) -> tuple[Wrench, ...]:
+        """All its rows."""
+        return (*self.rows, *(row.unit for row in self.along))
 
-def joint_edge(joint: MovingJoint, X: Transform, q: Coordinates, size: float) -> Edge:
+
+def joint_edge(joint: MovingJoint, X: Transform, q: Coordinates, size: float,
+               held: Coordinates) -> Edge:
     axes = joint.axes or ()
-    held = tuple(row for row in WRENCHES if row.axis not in axes)
-    along = [row for axis in axes for row in WRENCHES if row.axis == axis]
-    soft = tuple((row, divide(1, a)) for row, a in zip(along, joint.armature, strict=False)
-                 if literal(a) != 0)
-    return Edge(None, X, joint.subspace(q), joint.armature, held, soft, size=size)
+    rows = tuple(row for row in WRENCHES if row.axis not in axes)
+    units = [row for axis in axes for row in WRENCHES if row.axis == axis]
+    along = tuple(row for n, unit in enumerate(units)
+                  if (row := RateRow.of(n, unit, joint.armature[n], held[n])) is not None)
+    return Edge(None, X, joint.subspace(q), joint.armature, rows, along, held, size=size)
 
 
 def loop_edge(contact: HeldClosure, *, cut: bool) -> Edge:
@@ -140,7 +185,7 @@ def loop_edge(contact: HeldClosure, *, cut: bool) -> Edge:
         C = Matrix(C @ free.turn.to_parent(X), C @ free.turn.to_parent(Y), C.z)
     back = Matrix(*(turn.T @ c for c in (C.x, C.y, C.z)))
     return Edge(_seen(closure.a.p, back), _seen(closure.b.p + contact.arm, C), S, (0,) * len(S),
-                rows, (), columns, closure.size)
+                rows, (), (0,) * len(S), columns, closure.size)
 
 
 def _seen(p: Vector, R: Matrix) -> Transform:
@@ -181,6 +226,8 @@ class EliminatedBody:
     """k_r of open rows."""
     shares: tuple[dict[Row, Scalar], ...]
     """k_r / D."""
+    needs: tuple[Wrench | None, ...]
+    """U of each rate that may be held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,20 +269,21 @@ class ClosedSystem:
 
     @classmethod
     def of(cls, mechanism: Unrolled, q: Column, transforms: Column,
-           held: Sequence[HeldClosure], *, early: bool = False, closeness: float = 0.0,
-           ) -> ClosedSystem:
-        plan = plan_of(mechanism.mechanism, early=early)
+           closures: Sequence[HeldClosure], *, early: bool = False, closeness: float = 0.0,
+           held: Column | None = None) -> ClosedSystem:
+        held = none_held(mechanism) if held is None else held
+        plan = plan_of(mechanism.mechanism, early=early, held=held)
         size = min((c.size for c in mechanism.closures), default=1.0)
-        edges = [joint_edge(joint, X, own, size) for joint, X, own in zip(
-            mechanism.joints, transforms, q, strict=True)]
+        edges = [joint_edge(joint, X, own, size, rates) for joint, X, own, rates in zip(
+            mechanism.joints, transforms, q, held, strict=True)]
         edges += [loop_edge(contact, cut=k in plan.cut) for k, contact in enumerate(
-            held, len(edges))]
+            closures, len(edges))]
         return cls(mechanism, plan, edges, closeness)
 
     def keys(self, cut: int) -> list[Row]:
         """The rows of a cut edge."""
         edge = self.edges[self.plan.cut[cut]]
-        return [(self.closes[cut], r) for r in range(len(edge.rows) + len(edge.soft))]
+        return [(self.closes[cut], r) for r in range(len(edge.rows) + len(edge.along))]
 
     def steps(self, rows: Iterable[Row]) -> Iterator[list[Row]]:
         """Rows by the cuts they belong to; where they are many, each cut is a step of its own."""
@@ -277,6 +325,8 @@ class _Fronts:
         """How large the force of a row is, times a length of its loop."""
         self.rigid: set[Row] = set()
         """Rows that may depend on others: those that do not yield by themselves."""
+        self.sometimes: dict[Row, Any] = {}
+        """The truths under which rows are rows."""
         for c, k in enumerate(plan.cut):
             mechanism.mark()
             self._open(c, k)
@@ -284,16 +334,18 @@ class _Fronts:
     def _open(self, cut: int, k: int) -> None:
         """The rows of a cut edge on its two bodies."""
         edge, ends = self.system.edges[k], self.plan.edges[k]
-        rows = [(row, 0) for row in edge.rows] + list(edge.soft)
-        for key, (row, soft) in zip(self.system.keys(cut), rows, strict=True):
+        rows: list[RateRow | None] = [*[None] * len(edge.rows), *edge.along]
+        for key, unit, row in zip(self.system.keys(cut), edge.units, rows, strict=True):
             for body, at, way in ((ends.child, edge.child, 1), (ends.parent, edge.parent, -1)):
                 if body:
-                    self.K[body][key] = outside(at, row) * way
-            self.L[key] = {key: soft}
+                    self.K[body][key] = outside(at, unit) * way
+            self.L[key] = {key: 0 if row is None else row.give}
             self.F[key] = self.G[key[0]] = 0
-            self.reach[key] = edge.size * _size(row.force)
-            if literal(soft) == 0:
+            self.reach[key] = edge.size * _size(unit.force)
+            if row is None or row.held is not None:
                 self.rigid.add(key)
+            if row is not None and row.sometimes is not None:
+                self.sometimes[key] = row.sometimes
 
     def body(self, i: int) -> EliminatedBody:
         """A body goes, and with it the rates of its edge, the last one first."""
@@ -301,9 +353,11 @@ class _Fronts:
         edge, forward = self.system.edges[held.edge], self.plan.edges[held.edge].child == i
         inner, outer = edge.at(forward)
         I = self.I.pop(i) if inner is None else self.I.pop(i).to_child(inner)
-        before, pivots = I, list[Pivot]()
-        for S, armature in reversed(list(zip(edge.S, edge.armature, strict=True))):
-            I, pivot = I.eliminate(S, armature)
+        before, pivots, needs = I, list[Pivot](), list[Wrench | None]()
+        for S, armature, h in reversed(list(zip(edge.S, edge.armature, edge.held, strict=True))):
+            truth = truth_of(h)
+            needs.append(None if truth is None else I @ S)
+            I, pivot = I.eliminate(S, armature, truth)
             pivots.append(pivot)
         if held.parent:
             self.I[held.parent] = self.I[held.parent] + (
@@ -329,7 +383,8 @@ class _Fronts:
             for own, share in zip(ks, shares, strict=True):
                 self._couple(one, other, own, share)
         return EliminatedBody(i, held.parent, held.edge, 1 if forward else -1, inner, outer,
-                              before, K, tuple(pivots), tuple(ks), tuple(shares))
+                              before, K, tuple(pivots), tuple(ks), tuple(shares),
+                              tuple(needs))
 
     def _pairs(self, cuts: list[list[Row]]) -> Iterator[tuple[list[Row], list[Row]]]:
         """Pairs of cuts; where they are many, each pair is a step of its own."""
@@ -428,6 +483,8 @@ class _Fronts:
         floor = self.F[key] * DEPENDENT + (
             self.G[key[0]] * (share * self.reach[key] ** 2) + 1e-300)
         independent = less(floor, pivot)
+        if key in self.sometimes:
+            independent = independent & self.sometimes[key]
         return where(independent, divide(1, where(independent, pivot, 1)), 0)
 
 

@@ -38,7 +38,7 @@ class HybridRate:
         """The acceleration of the body with that of this rate, which is 0 if it is held, and
         the force that holds it, which is 0 if it is free."""
         after, qdd = self.pivot.accelerate(A, self.u)
-        held = _truth(self.held)
+        held = truth_of(self.held)
         if held is None:
             return after, qdd, 0.0
         return after, where(held, 0.0, qdd), where(held, A.dot(self.U) - self.u, 0.0)
@@ -52,12 +52,12 @@ class HybridJoint:
     rates: tuple[HybridRate, ...]
 
 
-def _truth(held: Scalar) -> Any:
+def truth_of(held: Scalar) -> Any:
     """Whether a rate is held, None for one that never is."""
     return None if literal(held) == 0 else less(0.0, held)
 
 
-def _given(held: Coordinates, qdd: Coordinates) -> Coordinates:
+def given_accelerations(held: Coordinates, qdd: Coordinates) -> Coordinates:
     """The accelerations that are given: those of held rates, else 0."""
     return tuple(0 if literal(h) == 0 or literal(x) == 0 else where(less(0.0, h), x, 0.0)
                  for h, x in zip(held, qdd, strict=True))
@@ -73,19 +73,19 @@ def hybrid_dynamics(mechanism: Driver, q: Column, qd: Column, tau: Column, held:
 
     def outward(joint: MovingJoint, parent: Motion, q, qd, held, qdd, f_ext):
         X = joint.transform(q)
-        motion = move(joint, X, parent, q, qd, _given(held, qdd))
+        motion = move(joint, X, parent, q, qd, given_accelerations(held, qdd))
         return motion, Body(X, joint.inertia.newton_euler(motion.E, motion.a) - f_ext)
 
     def inward(joint: MovingJoint, carried: ArticulatedBody, body: Body, q, qd, tau, held, qdd):
         I = carried.I + ArticulatedInertia.from_rigid(joint.inertia)
         f = carried.f + body.f
         drive = tuple(t - r - a for t, r, a in zip(
-            tau, joint.friction(qd), joint.rotor(_given(held, qdd)), strict=True))
+            tau, joint.friction(qd), joint.rotor(given_accelerations(held, qdd)), strict=True))
         rates = []
         for S, t, extra, h in reversed(list(zip(
                 joint.subspace(q), drive, joint.armature, held, strict=True))):
             U = I @ S
-            I, pivot = I.eliminate(S, extra, _truth(h))
+            I, pivot = I.eliminate(S, extra, truth_of(h))
             u, f = pivot.eliminate(f, t)
             rates.append(HybridRate(h, pivot, u, U))
         return (ArticulatedBody(I.to_parent(body.X), body.X.wrench_to_parent(f)),
@@ -103,5 +103,6 @@ def hybrid_dynamics(mechanism: Driver, q: Column, qd: Column, tau: Column, held:
     steps, _ = mechanism.inward(inward, ArticulatedBody.zero(), bodies, q, qd, tau, held, qdd)
     found = mechanism.outward(accelerate, Twist.zero(), steps)
     return (mechanism.each(lambda joint, pair, held, qdd: tuple(
-                x + a for x, a in zip(pair[0], _given(held, qdd), strict=True)), found, held, qdd),
+                x + a for x, a in zip(
+                    pair[0], given_accelerations(held, qdd), strict=True)), found, held, qdd),
             mechanism.each(lambda joint, pair: pair[1], found))

@@ -18,8 +18,9 @@ from nlink.algorithms.cycle_elimination import (
     inside,
     outside,
 )
+from nlink.algorithms.hybrid_dynamics import truth_of
 from nlink.algorithms.sweep import Column, PerJoint
-from nlink.scalars.functions import Scalar, literal
+from nlink.scalars.functions import Scalar, literal, where
 from nlink.spatial import Twist, Wrench
 
 
@@ -118,13 +119,15 @@ class AppliedLoad:
         A: dict[int, Twist] = {0: Twist.zero()}
         mu: dict[Row, Scalar] = {}
         rates: dict[int, tuple[Scalar, ...]] = {}
+        forces: dict[int, tuple[Scalar, ...]] = {}
         for node, left in zip(reversed(system.nodes), reversed(self.reduced), strict=True):
             system.mechanism.mark()
             if isinstance(node, EliminatedBody):
-                A[node.body], rates[node.edge] = self._accelerate(node, left, A[node.parent], mu)
+                A[node.body], rates[node.edge], forces[node.edge] = self._accelerate(
+                    node, left, A[node.parent], mu)
                 continue
             self._multiply(node, left, A, mu)
-        return Answer(self, A, mu, rates)
+        return Answer(self, A, mu, rates, forces)
 
     def _multiply(self, node: EliminatedRows, left: tuple[Scalar, ...], A: dict[int, Twist],
                   mu: dict[Row, Scalar]) -> None:
@@ -148,21 +151,30 @@ class AppliedLoad:
             mu[key] = x
 
     def _accelerate(self, node: EliminatedBody, us: tuple[Scalar, ...], parent: Twist,
-                    mu: dict[Row, Scalar]) -> tuple[Twist, tuple[Scalar, ...]]:
+                    mu: dict[Row, Scalar],
+                    ) -> tuple[Twist, tuple[Scalar, ...], tuple[Scalar, ...]]:
+        """The acceleration of a body, of the rates of its edge, and the forces that hold them."""
         A = parent if node.outer is None or not node.parent else node.outer.twist_to_child(parent)
-        rates, forces = list[Scalar](), list(us)
+        rates, holding, forces = list[Scalar](), list[Scalar](), list(us)
         for rows in self.system.steps(node.K):
             for n, ks in enumerate(node.ks):
                 for key in rows:
                     if key in ks and literal(mu[key]) != 0:
                         forces[n] = forces[n] - ks[key] * mu[key]
-        for pivot, u in zip(reversed(node.pivots), reversed(forces), strict=True):
+        held = self.system.edges[node.edge].held
+        for pivot, u, U, h in zip(reversed(node.pivots), reversed(forces), reversed(node.needs),
+                                  held, strict=True):
+            truth, before = truth_of(h), A
             A, rate = pivot.accelerate(A, u)
-            rates.append(rate * node.sense)
+            rates.append(rate * node.sense if truth is None else where(
+                truth, 0.0, rate * node.sense))
+            holding.append(0.0 if truth is None or U is None else where(
+                truth, (before.dot(U) - u) * node.sense, 0.0))
         d = self._offset(node)
         if d is not None:
             A = A + d
-        return A if node.inner is None else node.inner.twist_to_parent(A), tuple(rates)
+        A = A if node.inner is None else node.inner.twist_to_parent(A)
+        return A, tuple(rates), tuple(holding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +186,8 @@ class Answer:
     A: dict[int, Twist]
     mu: dict[Row, Scalar]
     rates: dict[int, tuple[Scalar, ...]]
+    forces: dict[int, tuple[Scalar, ...]]
+    """What holds the held rates of edges of the tree."""
 
     @property
     def system(self) -> ClosedSystem:
@@ -190,9 +204,28 @@ class Answer:
                 if ends.parent:
                     assert edge.parent is not None
                     t = t - edge.parent.twist_to_child(self.A[ends.parent])
-                found.append(tuple(t.dot(Wrench.of(s.components)) for s in edge.S))
+                own = [t.dot(Wrench.of(s.components)) for s in edge.S]
+                for row in edge.along:
+                    if row.held is not None:
+                        own[row.rate] = where(row.held, 0.0, own[row.rate])
+                found.append(tuple(own))
             else:
                 found.append(self.rates[k])
+        return found
+
+    def holding(self) -> Column:
+        """The forces that hold joints."""
+        system, found = self.system, PerJoint()
+        cuts = {k: c for c, k in enumerate(system.plan.cut)}
+        for k, joint in enumerate(system.mechanism.joints):
+            own: list[Scalar] = [0.0] * joint.type.nv
+            if k in cuts:
+                edge = system.edges[k]
+                keys = system.keys(cuts[k])[len(edge.rows):]
+                for key, row in zip(keys, edge.along, strict=True):
+                    if row.held is not None:
+                        own[row.rate] = where(row.held, -self.mu[key], 0.0)
+            found.append(self.forces.get(k, tuple(own)))
         return found
 
     def edge_wrenches(self) -> dict[int, Wrench]:
@@ -222,8 +255,7 @@ class Answer:
                  for i, joint in enumerate(system.mechanism.joints, 1)}
         for c, k in enumerate(plan.cut):
             edge, ends = system.edges[k], plan.edges[k]
-            rows = (*edge.rows, *(row for row, _ in edge.soft))
-            for key, row in zip(system.keys(c), rows, strict=True):
+            for key, row in zip(system.keys(c), edge.units, strict=True):
                 for body, X, sense in ((ends.child, edge.child, 1), (ends.parent, edge.parent, -1)):
                     if body:
                         needs[body] = needs[body] + outside(X, row) * (self.mu[key] * sense)

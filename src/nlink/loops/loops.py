@@ -94,18 +94,24 @@ class Loops:
         """
         return self.robot.compute("closure_forces", q, qd, tau, f_ext=f_ext)
 
-    def project(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
+    def project(self, q: ArrayLike, qd: ArrayLike, *, held: ArrayLike | None = None,
+                ) -> tuple[Array, Array]:
         """A closed state near an almost closed one: positions first, then velocities.
 
         The change of qd is one that impulses in the loops can make, so the remaining kinetic energy
-        is the least possible.
+        is the least possible. Rates that are `held`, booleans (n,), and their coordinates stay as
+        they are.
         """
-        *at, opening = self.robot.compute("project", q, qd)
+        name, own = "project", list[ArrayLike]()
+        if held is not None:
+            name, own = "hybrid_projection", [single("held", np.asarray(held, dtype=float),
+                                                     (self.robot.n,))]
+        *at, opening = self.robot.compute(name, q, qd, *own)
         for _ in range(CALLS - 1):
             left = np.greater(opening, CLOSED)
             if not left.any():
                 break
-            *closer, after = self.robot.compute("project", *at)
+            *closer, after = self.robot.compute(name, *at, *own)
             at = [np.where(left[..., None], a, b) for a, b in zip(closer, at, strict=True)]
             opening = np.where(left, after, opening)
         return at[0], at[1]

@@ -128,11 +128,26 @@ class Attachment:
 
 
 @dataclass(frozen=True, slots=True)
+class FrameMotion:
+    """How frame b of a closure moves on its body, on which `Closure.b` is where it is now: its
+    twist at its own origin and the rate of that, in the axes of the body."""
+
+    twist: Twist
+    rate: Twist
+
+    def change(self, w: Vector) -> Twist:
+        """The rate of the twist with which b's body, turning with w, carries what is on b."""
+        return Twist(self.rate.angular + w.cross(self.twist.angular),
+                     self.rate.linear + w.cross(self.twist.linear) * 2)
+
+
+@dataclass(frozen=True, slots=True)
 class Closure:
     """A loop: frame a is held on frame b, of another body.
 
     `size` is the largest length in the bodies that the loop is made of, `arms` the largest in
     either body that it holds, the distance of its frame from the body's joint among them.
+    `motion` is that of frame b on its body, for a constraint that is rigid.
     """
 
     constraint: Constraint
@@ -140,6 +155,7 @@ class Closure:
     b: Attachment
     size: float
     arms: tuple[float, float]
+    motion: FrameMotion | None = None
 
     @property
     def scales(self) -> tuple[float, ...]:

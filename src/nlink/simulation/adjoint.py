@@ -61,7 +61,8 @@ def adjoint(robot: Robot | System, cost: Callable[..., Any] | None, q0: ArrayLik
             qd0: ArrayLike | None = None, t: float | ArrayLike = 10.0,
             tau: ArrayLike | Controller | None = None, every: float = 0.01, *,
             running: Callable[..., Any] | None = None, vary: Mapping[str, Any] | None = None,
-            f_ext: Any = None, events: Any = None, algorithm: str | None = None,
+            f_ext: Any = None, events: Any = None, motion: Mapping[str, Any] | None = None,
+            algorithm: str | None = None,
             limits: str = "ignore", friction: str = "dry", width: float = 1e-3,
             effort: str = "ignore", closing: Closing = "project", contact: str = "rigid",
             physics: Physics | None = None, saving: Saving | None = None) -> Adjoint:
@@ -81,7 +82,8 @@ def adjoint(robot: Robot | System, cost: Callable[..., Any] | None, q0: ArrayLik
         raise ValueError("cost: None, and so is running, expected a function of q and qd")
     physics = setting(physics, PHYSICS, algorithm=algorithm, limits=limits, friction=friction,
                       width=width, effort=effort, closing=closing, contact=contact)
-    system = system_of(robot, physics, tau=tau, f_ext=f_ext, vary=vary, events=events)
+    system = system_of(robot, physics, tau=tau, f_ext=f_ext, vary=vary, events=events,
+                       motion=motion)
     solver, saving = Solver("rk4"), setting(saving, SAVING, t=t, every=every)
     if saving.save is not None:
         raise ValueError("save: not with adjoint, expected None: use Run.save of the run")
@@ -107,6 +109,9 @@ def adjoint(robot: Robot | System, cost: Callable[..., Any] | None, q0: ArrayLik
         if wide:
             table[:, k] += by_u[:, 2:2 + wide]
             table[:, k + 1] += by_u[:, 2 + wide:2 + 2 * wide]
+        own += by_u[:, system.shape.timed:]
+    if system.motion is not None:  # where it begins may depend on what varies
+        back, by_u = passes.restored(np.full((count, 1), times[0]), y[:, 0], passes.inputs(0), back)
         own += by_u[:, system.shape.timed:]
     found = {"q0": passes.in_tangent_space(y[:, 0], back), "qd0": back[:, system.robot.nq:][:, :n]}
     if system.drive.tabled:
@@ -153,8 +158,13 @@ class _Reverse:
         self.ensemble = ensemble
         self.pulled = system.kernel("rates, pulled back", self._pulled)
         self.rates = system.kernel("rates")
-        self.restored = system.kernel("restored, pulled back", lambda: vjp(
+        self.restored: Any = system.kernel("restored, pulled back", lambda: vjp(
             system.straight("restore"), ("y", "u"))) if system.restores else None
+
+    def inputs(self, k: int) -> Array:
+        """What the programs have as inputs up to an output time."""
+        count = len(self.ensemble.y0)
+        return self.ensemble.inputs(np.arange(count), np.full(count, self.ensemble.times[k]))
 
     def _pulled(self) -> Program:
         """How the rates pull gradients back."""
@@ -172,7 +182,7 @@ class _Reverse:
         state after it."""
         times, count = self.ensemble.times, len(y)
         t, h = times[k], times[k + 1] - times[k]
-        u = self.ensemble.inputs(np.arange(count), np.full(count, times[k + 1]))
+        u = self.inputs(k + 1)
 
         def at(node: Any) -> Array:
             return np.full((count, 1), t + float(node) * h)
@@ -181,9 +191,10 @@ class _Reverse:
         for row, node in zip(RK4.a, RK4.c, strict=True):
             stages.append(y + h * weighted(row, K) if K else y)
             K.append(self.rates(at(node), stages[-1], u))
+        by_u = np.zeros_like(u)
         if self.restored is not None:
-            w, _ = self.restored(at(1), y + h * weighted(RK4.b, K), u, w)
-        by_y, by_u = w.copy(), np.zeros_like(u)
+            w, by_u = self.restored(at(1), y + h * weighted(RK4.b, K), u, w)
+        by_y = w.copy()
         later = [h * float(b) * w for b in RK4.b]
         for i in reversed(range(len(K))):
             back, held = self.pulled(at(RK4.c[i]), stages[i], u, later[i])

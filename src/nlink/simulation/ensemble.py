@@ -63,9 +63,10 @@ class Ensemble:
             rows = table.shape[-2:]
             table = np.ascontiguousarray(table.reshape(1, *rows) if whole else np.broadcast_to(
                 table, (*lead, *rows)).reshape(-1, *rows))
-        step = solver.first_step(saving.every)
-        y0, unclosed = closed_start(robot, unit_states(robot, y0))
-        variation = numbers.variation
+        step, variation = solver.first_step(saving.every), numbers.variation
+        own = np.empty((len(y0), 0)) if variation is None else variation.spread(
+            lead).values.reshape(len(y0), -1)
+        y0, unclosed = placed(system, y0, own, float(times[0]))
         tell_of_start(robot, y0[:, :robot.nq], limited=system.limited)
         return Ensemble(system.under(method), method, lead, y0, unclosed, times, table,
                         None if variation is None else variation.spread(lead), step)
@@ -107,6 +108,16 @@ class Ensemble:
         row = trajectory if len(self.table) > 1 else np.zeros_like(trajectory)
         return np.concatenate([self.times[k, None], self.times[k + 1, None], self.table[row, k],
                                self.table[row, k + 1], own], axis=1)
+
+
+def placed(system: System, y: Array, own: Array, begin: float) -> tuple[Array, Array]:
+    """States (count, nq + n) to start from: in their spaces, where motions that are given begin,
+    and closed; and which of them do not close."""
+    robot, motion, y = system.robot, system.motion, unit_states(system.robot, y)
+    if motion is None:
+        return closed_start(robot, y)
+    y = motion.start(system, y, own, begin)
+    return closed_start(robot, y, np.array(system.held) > 0, motion.names)
 
 
 def unit_states(robot: Robot, y: Array) -> Array:

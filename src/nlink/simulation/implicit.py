@@ -185,7 +185,8 @@ class Elimination:
 
 def _plain(system: System) -> bool:
     """Whether accelerations are M^-1 times forces."""
-    return not (system.robot.mechanism.closures or system.modes) and system.velocity.name == "qd"
+    return not (system.robot.mechanism.closures or system.modes or system.motion) and (
+        system.velocity.name == "qd")
 
 
 def _of_tree(system: System) -> LinearRates:

@@ -18,6 +18,7 @@ from nlink.simulation.drives import Untraced
 from nlink.simulation.events import Events, spread_switches
 from nlink.simulation.implicit import solving_in_python
 from nlink.simulation.moment import PUSHED, WRENCHED, Change, Moment
+from nlink.simulation.prescribed import ForcesOfStates
 from nlink.simulation.run import Run, Stats
 from nlink.simulation.scipy_methods import SciPyMethod
 from nlink.simulation.system import System
@@ -91,7 +92,8 @@ def _compiled(system: System, own: Array) -> Callable[..., Callable[..., list[fl
     """What of a system's mechanics is compiled: its motion, hybrid dynamics, the projection."""
     @cache
     def made(name: str, change: Change) -> Callable[..., list[float]] | None:
-        if name not in (system.velocity.motion, "hybrid_dynamics", "project", WRENCHED, PUSHED):
+        if name not in (system.velocity.motion, "hybrid_dynamics", "project", "hybrid_projection",
+                        WRENCHED, PUSHED):
             return None
         robot, request = system.robot, system.request(name)
         more = (own,) if system.varied.mechanical else ()
@@ -159,6 +161,8 @@ def _log(robot: Any, names: Sequence[str], outcomes: list[dict[str, Any]],
 
 def _forces(ensemble: Ensemble) -> Any:
     system, drive = ensemble.system, ensemble.system.drive
+    if system.motion is not None:
+        return ForcesOfStates(system)
     if drive.scheme is None:
         return drive.forces(ensemble)
 

@@ -69,7 +69,8 @@ def linearize(robot: Robot | System, q: ArrayLike, qd: ArrayLike,
               tau: ArrayLike | Controller | None = None, step: float | None = None,
               method: str | None = None, *, t: float = 0.0, x: ArrayLike | None = None,
               f_ext: Any = None, vary: Mapping[str, Any] | None = None,
-              algorithm: str | None = None, limits: str = "ignore", friction: str = "dry",
+              motion: Mapping[str, Any] | None = None, algorithm: str | None = None,
+              limits: str = "ignore", friction: str = "dry",
               width: float = 1e-3, effort: str = "ignore", closing: Closing = "project",
               contact: str = "rigid", physics: Physics | None = None,
               out: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
@@ -101,10 +102,10 @@ def linearize(robot: Robot | System, q: ArrayLike, qd: ArrayLike,
 
     def make() -> LinearModel:
         system = system_of(robot, setting(physics, PHYSICS, **asked), f_ext=f_ext, vary=vary,
-                           tau=tau if callable(tau) else None, events=None)
+                           tau=tau if callable(tau) else None, events=None, motion=motion)
         return LinearModel.of(system, step, method, t)
 
-    alone = f_ext is None and vary is None and physics is None and not callable(tau)
+    alone = not callable(tau) and all(x is None for x in (f_ext, vary, motion, physics))
     model = _kept_model(robot, (step, method, t, *asked.values()), make) if alone else make()
     return model.at_forces(q, qd, tau, x, out)
 
@@ -193,7 +194,7 @@ class LinearModel:
         given = self.given
         curved = any(any(joint.excess) for joint in given.robot.mechanism.joints)
         return (given.drive is FREE and given.wrenches is None and given.width is None
-                and not given.varied.width
+                and given.motion is None and not given.varied.width
                 and (given.modes is None or not (given.modes.holds or curved)))
 
     @property
@@ -300,7 +301,8 @@ class LinearModel:
             unit = [[float(i == j) for j in range(n)] for i in range(n)]
             for j in range(n):
                 columns[j] = [*(row[j] for row in upper), *columns[j]]
-                columns[n + j] = [*unit[j], *columns[n + j]]
+                columns[n + j] = [*((1 - x) * e for x, e in zip(system.held, unit[j], strict=True)),
+                                  *columns[n + j]]
             columns[2 * n:] = [[*[0.0] * n, *column] for column in columns[2 * n:]]
         else:
             after = [y[k] + h * f[k] for k in rows]
@@ -330,7 +332,7 @@ class LinearModel:
         change = rates("rates", self.t, start)[:, 1:, self._rows()].swapaxes(1, 2)
         space, q, v = system.space, y[:, :nq], y[:, nq:nq + n]
         upper = np.zeros((len(y), n, self.size + n))
-        upper[:, :, n:2 * n] = np.eye(n)
+        upper[:, :, n:2 * n] = np.diag(1 - np.array(system.held))
         if not space.flat:
             kernel = kept(system.robot, ("turning axes",), lambda: _loaded(turning_program(space)))
             upper[:, :, :n] = kernel(q, v)

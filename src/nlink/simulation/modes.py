@@ -179,7 +179,7 @@ class Modes(SystemPiece):
     def moving(self, at: Moment, tau: Scalars) -> tuple[list[Scalar], list[Scalar]]:
         """Accelerations, and the holding forces over the scales of their rates: what error control
         sees of forces that change while nothing moves."""
-        qdd, force = self._forces(at, tau)
+        qdd, force = self.forces(at, tau)
         return list(qdd), [force[each.rate] / each.scale for each in self.rates]
 
     def rates_of_parts(self, at: Moment, further: Scalars, holding: Scalars) -> list[Scalar]:
@@ -190,7 +190,7 @@ class Modes(SystemPiece):
 
     def slack(self, at: Moment) -> list[Scalar]:
         """At the places of rates, how far their modes are from ending."""
-        _, force = self._forces(at, at.driven[0])
+        _, force = self.forces(at, at.driven[0])
         found: list[Scalar] = [math.inf] * len(at.qd)
         levels = _levels(at.mechanism, [0.0] * len(at.qd))
         for each, mode in zip(self.rates, at.parts["mode"], strict=True):
@@ -205,7 +205,7 @@ class Modes(SystemPiece):
 
     def propose(self, at: Moment) -> list[Scalar]:
         """The state with the modes that forces and accelerations ask for, of rates at rest."""
-        qdd, force = self._forces(at, at.driven[0])
+        qdd, force = self.forces(at, at.driven[0])
         levels, found = _levels(at.mechanism, [0.0] * len(at.qd)), []
         for each, mode in zip(self.rates, at.parts["mode"], strict=True):
             i, level = each.rate, levels[each.rate]
@@ -287,7 +287,8 @@ class Modes(SystemPiece):
                 held[each.rate] = where(sliding(mode), 0.0, 1.0)
                 v = at.qd[each.rate]
                 given[each.rate] = -(1.0 + _rebound(self.restitution, v)) * v
-        change, impulse = at.hybrid(at.q, zeros, zeros, held, given, change=weightless)
+        change, impulse = at.hybrid(at.q, zeros, zeros, held, given, change=weightless,
+                                    impact=True)
         after = [v + x for v, x in zip(at.qd, change, strict=True)]
         for each, mode in zip(self.rates, modes, strict=True):
             if each.coordinate >= 0:
@@ -296,7 +297,7 @@ class Modes(SystemPiece):
                                          -_rebound(self.restitution, v) * v)
         return after, impulse
 
-    def _forces(self, at: Moment, tau: Scalars) -> tuple[Scalars, Scalars]:
+    def forces(self, at: Moment, tau: Scalars) -> tuple[Scalars, Scalars]:
         """Accelerations and holding forces."""
         levels, drive = _levels(at.mechanism, at.qd), list(tau)
         held: list[Scalar] = [0.0] * len(at.qd)
@@ -386,9 +387,10 @@ def smooth_friction(mechanism: Mechanism, qd: Scalars, width: float) -> list[Sca
 
 
 def friction_of(robot: Robot, friction: str, width: float, limits: str, restitution: float, *,
-                varied: bool) -> tuple[Modes | None, float | None]:
+                varied: bool, known: tuple[int, ...] = (),
+                ) -> tuple[Modes | None, float | None]:
     """The modes of rates that rub or are held, or the width of smooth friction; `varied` if
-    trajectories have friction of their own."""
+    trajectories have friction of their own; `known` are rates whose motion is given."""
     if friction not in FRICTION:
         raise ValueError(f"friction: {friction!r}, expected one of {', '.join(FRICTION)}")
     if not (np.isfinite(width) and width > 0):
@@ -408,6 +410,7 @@ def friction_of(robot: Robot, friction: str, width: float, limits: str, restitut
             raise ValueError(f"{what} does not go with {why}, expected {other}")
     found = kept(robot, ("moded rates", dry, varied, limits == "hold"), lambda: moded_rates(
         robot, rubbing=dry, varied=varied, limits=limits == "hold"))
+    found = tuple(each for each in found if each.rate not in known)
     return Modes(found, restitution) if found else None, smooth
 
 

@@ -24,6 +24,7 @@ from nlink.spatial import Vector
 
 if TYPE_CHECKING:
     from nlink.simulation.control_scheme import StatePart
+    from nlink.simulation.prescribed import Known
     from nlink.simulation.system import System
 
 Array = np.ndarray
@@ -65,7 +66,15 @@ class Moment:
 
     @lazy
     def _split(self) -> tuple[Scalars, Scalars, dict[str, Scalars]]:
-        return self.system.layout.split(self.y)
+        q, v, parts = self.system.layout.split(self.y)
+        motion = self.system.motion
+        return (q, v, parts) if motion is None else (*motion.state(self.known, q, v), parts)
+
+    @lazy
+    def known(self) -> list[Known]:
+        """What is known of the joints whose motion is given."""
+        assert self.system.motion is not None
+        return self.system.motion.known(self.t, self.system.varied.parameters(self.own))
 
     @property
     def q(self) -> Scalars:
@@ -123,11 +132,16 @@ class Moment:
         return perform(replace(self.system.request(name), mechanism=change(self.mechanism)),
                        *columns)
 
-    def hybrid(self, *columns: Scalars, change: Change = without_dry_friction,
+    def hybrid(self, q: Scalars, qd: Scalars, tau: Scalars, held: Scalars, qdd: Scalars, *,
+               change: Change = without_dry_friction, impact: bool = False,
                ) -> tuple[Scalars, Scalars]:
-        """Hybrid dynamics of q, qd, tau, held, qdd: accelerations, and the forces that hold."""
-        found, n = self.perform("hybrid_dynamics", *columns, change=change), len(self.v)
-        return found[:n], found[n:]
+        """Hybrid dynamics: accelerations, and the forces that hold. What moves as it is given to
+        is held besides; in an impact its rate does not change."""
+        motion = self.system.motion
+        if motion is not None:
+            held, qdd = motion.holding(None if impact else self.known, held, qdd)
+        found = self.perform("hybrid_dynamics", q, qd, tau, held, qdd, change=change)
+        return found[:len(qd)], found[len(qd):]
 
     @lazy
     def drive(self) -> tuple[Scalars, list[Scalar]]:

@@ -63,10 +63,10 @@ class Numbers:
 
 
 def given_numbers(robot: Robot, tau: ArrayLike | Controller | None, f_ext: Any,
-                  vary: Mapping[str, Any] | None,
+                  vary: Mapping[str, Any] | None, *, functions: bool = False,
                   ) -> tuple[Numbers, Varied, AppliedWrenches | None]:
     """The arguments `tau`, `f_ext` and `vary` of a system, checked: their numbers, what varies, and
-    wrenches."""
+    wrenches; `functions` besides these may have parameters."""
     vary = dict(vary or {})
     controller = tau if callable(tau) else None
     forces = _joint_forces(robot, tau)
@@ -82,7 +82,7 @@ def given_numbers(robot: Robot, tau: ArrayLike | Controller | None, f_ext: Any,
             raise ValueError("vary: 'f_ext' beside numbers in f_ext, expected one of them")
         vary["f_ext"] = {link + 1: x for link, x in zip(applied.numbers, np.split(
             wrenches.numbers, len(applied.numbers)), strict=True)}
-    functions = applied is not None and bool(applied.functions)
+    functions = functions or (applied is not None and bool(applied.functions))
     variation = Variation.of(robot, tau if forces is not None else controller, vary, functions)
     if variation is not None and variation.varied.links:
         applied = replace(applied or AppliedWrenches(), numbers=variation.varied.links)

@@ -16,6 +16,7 @@ from nlink.simulation.closing import Closing
 from nlink.simulation.doubts import start_doubts, stiffness_doubts
 from nlink.simulation.events import Events
 from nlink.simulation.following import Target, on_times
+from nlink.simulation.prescribed import ForcesOfStates
 from nlink.simulation.sensitivity import Sensitivity, sensitivity_of
 from nlink.simulation.variation import Variation
 from nlink.simulation.velocities import VELOCITIES
@@ -78,8 +79,8 @@ class Run:
     method: str
     velocity: str = "qd"
     forces: Callable[..., Array] | Array | None = None
-    """How tau is given: a function of t, q, qd (and what varies), its values, or None where it is
-    zero."""
+    """How tau is given: a function of t, q, qd (and what varies), or of states, its values, or None
+    where it is zero."""
     variation: Variation | None = None
     """The numbers that vary between trajectories, besides their states."""
     log: Events | None = None
@@ -134,7 +135,9 @@ class Run:
 
     @lazy
     def tau(self) -> Array:
-        """Joint forces on the output times."""
+        """Joint forces on the output times, with those that motions which are given take."""
+        if isinstance(self.forces, ForcesOfStates):
+            return self.forces(self)
         if "held" in self.parts:
             return np.asarray(self.parts["held"])
         if self.forces is None:

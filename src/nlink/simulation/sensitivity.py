@@ -101,7 +101,13 @@ class SensitiveSystem(System):
         return self.plain.layout.place(moving)
 
     def initial(self, initial: Array, own: Array, begin: float) -> Array:
-        return self.with_units(self.plain.initial(initial, own, begin))
+        y = self.with_units(self.plain.initial(initial, own, begin))
+        if self.motion is None:
+            return y
+        # where motions that are given begin may depend on what varies
+        restore = self.kernel("restore, moved", lambda: self._with_derivatives(
+            self.plain.straight("restore")))
+        return restore(np.full((len(y), 1), begin), y, own)
 
     def with_units(self, y: Array) -> Array:
         """Plain states, with units for what they are differentiated by."""

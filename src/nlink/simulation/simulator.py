@@ -29,6 +29,7 @@ from nlink.simulation.events import stop_outside
 from nlink.simulation.following import target_of
 from nlink.simulation.implicit import expect_derivatives_of_control
 from nlink.simulation.integration_kernels import kernel_of
+from nlink.simulation.prescribed import ForcesOfStates
 from nlink.simulation.run import Run
 from nlink.simulation.run_files import (
     PART,
@@ -88,8 +89,9 @@ def simulate(robot: Robot | System, q0: ArrayLike | None = None, qd0: ArrayLike 
              save: str | Path | None = None,
              progress: bool | Callable[[float], None] | None = None,
              closing: Closing = "project", sensitivities: str | Sequence[str] = (),
-             f_ext: Any = None, contact: str = "rigid", physics: Physics | None = None,
-             solver: Solver | None = None, saving: Saving | None = None) -> Run:
+             f_ext: Any = None, motion: Mapping[str, Any] | None = None, contact: str = "rigid",
+             physics: Physics | None = None, solver: Solver | None = None,
+             saving: Saving | None = None) -> Run:
     """Integrate the motion of a robot from states q0, qd0 over the time t.
 
     A batch of states is an ensemble of any leading shape; each trajectory has its own steps and its
@@ -105,6 +107,11 @@ def simulate(robot: Robot | System, q0: ArrayLike | None = None, qd0: ArrayLike 
     (`nlink.simulation.Wrenches` has those in link axes): {"link": wrench} with six numbers, a table
     (..., times, 6) or a traced function of t, q, qd for each link; or the same for all links,
     (links, 6).
+
+    `motion` are joints that move as functions of time say: {"crank": function of t} gives its
+    place, and `nlink.Prescribed` a rate or an acceleration instead; numbers are a place that never
+    changes. What q0 and qd0 say of them does not matter, loops are closed around them, and
+    `Run.tau` has the forces that this takes (docs/prescribed-motion.md).
 
     `vary` gives each trajectory numbers of its own, (..., count), which broadcast with q0:
     "payload" (point masses in the last frame, or a `nlink.simulation.Payload`), "viscous",
@@ -172,7 +179,7 @@ def simulate(robot: Robot | System, q0: ArrayLike | None = None, qd0: ArrayLike 
                      max_step=max_step, max_steps=max_steps)
     saving = setting(saving, SAVING, t=t, every=every, save=save)
     system = system_of(robot, physics, tau=tau, f_ext=f_ext, vary=vary, events=events,
-                       traced=traced)
+                       motion=motion, traced=traced)
     ensemble = Ensemble.of(system, q0, qd0, solver, saving)
     return simulated(ensemble, solver, sensitivities, saving.save, threads, progress)
 
@@ -201,6 +208,14 @@ def simulated(ensemble: Ensemble, solver: Solver, sensitivities: str | Sequence[
         raise ValueError("save: not with traced=False, expected a traced controller: a run can "
                          "only be continued by what decides it; use Run.save afterwards")
     return _compiled(ensemble, bounds, _threads(threads), save, progress)
+
+
+def forces_of(ensemble: Ensemble) -> Any:
+    """What `Run.tau` is computed from."""
+    system = ensemble.system
+    if system.motion is not None:
+        return ForcesOfStates(system.plain if isinstance(system, SensitiveSystem) else system)
+    return system.drive.forces(ensemble)
 
 
 def _threads(threads: int | None) -> int:
@@ -233,15 +248,15 @@ def _compiled(ensemble: Ensemble, limits: dict[str, Any], threads: int,
     system, method, robot = ensemble.system, ensemble.method, ensemble.robot
     records, count = new_records_of(ensemble), len(ensemble.y0)
     kernel = kernel_of(system, method, count)
-    forces = system.drive.forces(ensemble)
+    forces = forces_of(ensemble)
     head = {"method": method.name, "lead": ensemble.lead, "t": ensemble.times,
             "velocity": system.velocity.name, "closing": system.closing,
             "evaluations": method.cost.evaluations, "stages": method.cost.stages,
             "start": 2 if method.adaptive and not ensemble.step else 1,
             "nq": robot.nq,
             "parts": [[part.name, part.size] for part in system.parts],
-            "forces": forces is not None and not any(
-                part.name == "held" for part in system.parts),
+            "forces": forces is not None and (system.motion is not None or not any(
+                part.name == "held" for part in system.parts)),
             "vary": None if ensemble.variation is None else ensemble.variation.head(),
             "events": system.event_names}
     if system.wrenches is not None:
@@ -252,8 +267,8 @@ def _compiled(ensemble: Ensemble, limits: dict[str, Any], threads: int,
                  "robot": robot.to_toml(), "record": records.dtype.descr}
     log = EventLog(count, system.shape.size, len(system.event_names))
     stop_outside(records, log, system.watched)
-    followed = target_of(forces, robot)
-    if head["forces"] and isinstance(system.drive, Controlled):
+    followed = target_of(system.drive.forces(ensemble), robot)
+    if head["forces"] and isinstance(system.drive, Controlled) and system.motion is None:
         forces = _controller_kernel(system)
     if target is not None:
         target.parent.mkdir(parents=True, exist_ok=True)

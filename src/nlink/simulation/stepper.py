@@ -17,10 +17,10 @@ from nlink.iterations.integration import STATUS, Method
 from nlink.iterations.iteration import new_records
 from nlink.scalars.arrays import batch
 from nlink.scalars.misuse import tell
-from nlink.simulation.closing import Closing, closed_start
+from nlink.simulation.closing import Closing
 from nlink.simulation.doubts import failure
 from nlink.simulation.drives import Pushed, Untraced
-from nlink.simulation.ensemble import Ensemble, unit_states
+from nlink.simulation.ensemble import Ensemble, placed
 from nlink.simulation.events import Events, events_of, stop_outside
 from nlink.simulation.integration_kernels import kernel_of
 from nlink.simulation.run import MESSAGES
@@ -43,12 +43,12 @@ class Stepper:
     """Robots from states q, qd, (..., nq) and (..., n), that move `step` seconds at each call.
 
     The options are those of `nlink.simulate`: `method`, `rtol`, `atol`, `limits`, `restitution`,
-    `friction`, `width`, `effort`, `closing`, `contact`, `algorithm`, `events`, `f_ext`, `vary`, or
-    `physics` and `solver` as values; a fixed step is `step`. `t`, `q` and `qd` are the current
-    times and states of the robots; `events` has the events of the last step. `status` is "running",
-    or says why a robot has ended or failed, which then stays where it was until it is reset. The
-    first failure after the start or a reset is a warning with its time and likely reason;
-    `strict=True` raises ArithmeticError.
+    `friction`, `width`, `effort`, `closing`, `contact`, `algorithm`, `events`, `f_ext`, `vary`,
+    `motion`, or `physics` and `solver` as values; a fixed step is `step`. `t`, `q` and `qd` are the
+    current times and states of the robots; `events` has the events of the last step. `status` is
+    "running", or says why a robot has ended or failed, which then stays where it was until it is
+    reset. The first failure after the start or a reset is a warning with its time and likely
+    reason; `strict=True` raises ArithmeticError.
 
     Wrenches that are numbers can be given anew at each step: `step(tau, f_ext={"link": wrench})`,
     for the links that `f_ext` named at the beginning.
@@ -71,8 +71,8 @@ class Stepper:
                  limits: str = "ignore", restitution: float | None = None, effort: str = "ignore",
                  closing: Closing = "project", algorithm: str | None = None,
                  vary: Mapping[str, Any] | None = None, events: Any = None, f_ext: Any = None,
-                 contact: str = "rigid", physics: Physics | None = None,
-                 solver: Solver | None = None) -> None:
+                 motion: Mapping[str, Any] | None = None, contact: str = "rigid",
+                 physics: Physics | None = None, solver: Solver | None = None) -> None:
         if not (np.isfinite(step) and step > 0):
             raise ValueError(f"step: {step}, expected a positive number of seconds")
         length = float(step)
@@ -82,7 +82,8 @@ class Stepper:
         solver = setting(solver, STEPS, method=method, rtol=rtol,
                          atol=atol, max_steps=max_steps)
         # forces are limited as they are given, not by a controller around them
-        system = system_of(robot, physics, tau=None, f_ext=f_ext, vary=vary, events=events)
+        system = system_of(robot, physics, tau=None, f_ext=f_ext, vary=vary, events=events,
+                           motion=motion)
         _expect_steps(system, solver.integrator)
         system = system.but(drive=Pushed(system.drive, length))
         saving = Saving([0.0, length], length)
@@ -225,7 +226,7 @@ class Stepper:
             except ValueError:
                 raise ValueError(f"{name}: shape {values.shape}, expected ({len(rows)}, {width}) "
                                  "for the robots that are reset") from None
-        states, unclosed = closed_start(robot, unit_states(robot, states))
+        states, unclosed = placed(self._ensemble.system, states, self._own[rows], 0.0)
         self._begin(rows, states, self._own[rows], unclosed)
         self._failed[rows], self._told = False, False
 

@@ -56,6 +56,7 @@ from nlink.simulation.moment import (
     without_dry_friction,
 )
 from nlink.simulation.numbers import Numbers, given_numbers
+from nlink.simulation.prescribed import PrescribedMotion, prescribed_motion
 from nlink.simulation.setting import PHYSICS, Physics, Solver, door, setting
 from nlink.simulation.state_layout import StateLayout
 from nlink.simulation.variation import Varied
@@ -102,6 +103,8 @@ class System:
     """The rate at which smooth friction is almost what dry friction is."""
     watching: Watching
     """Functions whose zeros are events, limits among them."""
+    motion: PrescribedMotion | None
+    """The joints that move as functions of time say."""
     closing: Closing
     """How loops are kept closed."""
     varied: Varied
@@ -117,18 +120,21 @@ class System:
     @door(controller="tau", q0="nlink.simulate(system, q0)", method="it in nlink.simulate")
     def __init__(self, robot: Robot, tau: ArrayLike | Controller | None = None, *,
                  f_ext: Any = None, vary: Mapping[str, Any] | None = None, events: Any = None,
-                 traced: bool = True, algorithm: str | None = None, velocity: str = "qd",
-                 limits: str = "ignore", restitution: float | None = None, friction: str = "dry",
-                 width: float = 1e-3, effort: str = "ignore", closing: Closing = "project",
-                 contact: str = "rigid", physics: Physics | None = None) -> None:
+                 motion: Mapping[str, Any] | None = None, traced: bool = True,
+                 algorithm: str | None = None, velocity: str = "qd", limits: str = "ignore",
+                 restitution: float | None = None, friction: str = "dry", width: float = 1e-3,
+                 effort: str = "ignore", closing: Closing = "project", contact: str = "rigid",
+                 physics: Physics | None = None) -> None:
         physics = setting(physics, PHYSICS, algorithm=algorithm, velocity=velocity,
                           limits=limits, restitution=restitution, friction=friction, width=width,
                           effort=effort, closing=closing, contact=contact)
-        arguments = {"tau": tau, "f_ext": f_ext, "vary": vary, "events": events, "traced": traced,
-                     "physics": physics}
+        arguments = {"tau": tau, "f_ext": f_ext, "vary": vary, "events": events, "motion": motion,
+                     "traced": traced, "physics": physics}
         tau = physics.limited(expect_robot(robot), tau)
         controller = tau if callable(tau) else None
-        numbers, varied, wrenches = given_numbers(robot, tau, f_ext, vary)
+        moved = prescribed_motion(robot, motion)
+        numbers, varied, wrenches = given_numbers(robot, tau, f_ext, vary,
+                                                  functions=moved is not None)
         drive: Drive = FREE
         if controller is not None:
             drive = Controlled(ControlScheme.of(controller, robot.n))
@@ -140,7 +146,8 @@ class System:
             drive = Untraced(drive)
         bounce = physics.impact
         modes, smooth = friction_of(robot, physics.friction, physics.width, physics.limits, bounce,
-                                    varied=varied.has("coulomb"))
+                                    varied=varied.has("coulomb"),
+                                    known=() if moved is None else moved.rates)
         if physics.limits == "bounce" and varied.mechanical:
             raise ValueError("limits: 'bounce' does not go with a mechanism that varies, expected "
                              "'stop', 'ignore', or only gains and p in vary")
@@ -148,9 +155,24 @@ class System:
         self._set(robot=robot, drive=drive, wrenches=wrenches, modes=modes, width=smooth,
                   contacts=contacts,
                   watching=Watching(watched(robot, events, physics.limits), bounce),
-                  closing=check_closing(robot, physics.closing), varied=varied,
+                  motion=moved, closing=check_closing(robot, physics.closing), varied=varied,
                   velocity=velocity_of(physics.velocity), algorithm=physics.algorithm,
                   arguments=arguments, numbers=numbers)
+        if moved is not None:
+            self._expect_motion()
+
+    def _expect_motion(self) -> None:
+        """Refuse what motions that are given do not go with."""
+        physics, tabled = self.physics, self.columns > 0
+        for wrong, why, other in (
+                (isinstance(self.drive, Untraced), "traced=False", "a traced controller"),
+                (tabled, "a table in tau or f_ext", "numbers or functions of t, q, qd"),
+                (self.velocity.name != "qd", f"velocity={self.velocity.name!r}", "'qd'"),
+                (physics.limits == "bounce", "limits='bounce'", "'hold', 'stop' or 'ignore'"),
+                (self.contacts is not None, "contacts", "contact='ignore'"),
+                (physics.algorithm is not None, f"algorithm={physics.algorithm!r}", "none")):
+            if wrong:
+                raise ValueError(f"motion: not with {why}, expected {other}")
 
     def _set(self, **values: Any) -> None:
         for name, value in values.items():
@@ -188,6 +210,9 @@ class System:
         expect_modes(modes, velocity.name)
         if self.contacts is not None:
             self.contacts.expect(method, velocity.name)
+        if self.motion is not None and velocity.name != "qd":
+            raise ValueError(f"motion: not with method={method.name!r}, expected one that "
+                             "integrates qd")
         traced = not isinstance(drive, Untraced)
         if velocity.velocities is not None and not (
                 closes and traced and self.algorithm is None):
@@ -278,12 +303,18 @@ class System:
     @property
     def restores(self) -> bool:
         """Whether steps leave the spaces of coordinates, and are brought back."""
-        return not (self.projects or self.space.flat)
+        return not (self.projects or (self.space.flat and self.motion is None))
 
     @property
     def projects(self) -> bool:
         """Whether steps are projected onto closed loops."""
         return bool(self.robot.mechanism.closures) and self.closing == "project"
+
+    @lazy
+    def held(self) -> list[float]:
+        """1 for rates whose motion is given, else 0."""
+        nothing = [0.0] * self.robot.n
+        return nothing if self.motion is None else self.motion.held(self.robot.n)
 
     def bare(self, mechanism: Mechanism) -> Mechanism:
         """What algorithms see: friction as it is, or viscous alone where dry friction is the
@@ -302,9 +333,10 @@ class System:
         motion = self.velocity.motion
         if name == WRENCHED:
             return self.robot.request("inverse_dynamics", wrenches=True)
-        if name not in (None, motion, PUSHED):
+        if name not in (None, motion, PUSHED, "hybrid_dynamics"):
             return self.robot.request(name)
-        request = self.robot.request(motion, algorithm=self.algorithm, wrenches=name == PUSHED)
+        request = self.robot.request(motion if name in (None, PUSHED) else name,
+                                     algorithm=self.algorithm, wrenches=name == PUSHED)
         if not self.robot.mechanism.closures:
             return request
         stiffness = self.closing if isinstance(self.closing, float) else 0.0
@@ -392,11 +424,11 @@ class System:
         """The states (count, size) to start from, of coordinates and velocities: with what is
         remembered there, the first sample taken if it is traced."""
         y = self.before_sample(initial)
-        if "sample" not in self.texts:
-            return y
         inputs = np.zeros((len(y), self.shape.inputs))
         inputs[:, self.shape.timed:] = own
-        return self.kernel("sample")(np.full((len(y), 1), begin), y, inputs)
+        if "sample" in self.texts:
+            y = self.kernel("sample")(np.full((len(y), 1), begin), y, inputs)
+        return y
 
     def before_sample(self, initial: Array) -> Array:
         """Coordinates and velocities to start from, and what is remembered there."""
@@ -432,6 +464,10 @@ class System:
             tau, further = at.driven
             qdd, holding = self.modes.moving(at, tau)
             return [*velocity, *qdd, *self.modes.rates_of_parts(at, further, holding)]
+        if self.motion:
+            (tau, further), nothing = at.driven, [0.0] * len(at.qd)
+            qdd, _ = at.hybrid(at.q, at.qd, tau, nothing, nothing, change=self.bare)
+            return [*velocity, *qdd, *further]
         perform = partial(at.perform, change=self.bare)
         if self.wrenches is not None and self.velocity.name == "qd":  # they go along with the bias
             tau, further = at.drive
@@ -448,7 +484,8 @@ class System:
     def close(self, at: Moment) -> Scalars:
         """The same with loops closed, or almost, and what they are open by."""
         q, nq = self.space.normalize(at.q), self.robot.nq
-        *closed, left = at.perform("project", q, at.v)
+        *closed, left = at.perform("project", q, at.v) if self.motion is None else at.perform(
+            "hybrid_projection", q, at.v, self.held)
         return [*at.but(closed[:nq], closed[nq:]), left]
 
     # its texts on nodes
@@ -469,7 +506,7 @@ class System:
         """A text as a program; the rates of a long chain in parts, around a rolled one."""
         if name not in self.texts:
             raise ValueError(f"name: {name!r}, expected one of {', '.join(self.texts)}")
-        if (name == "rates" and not self.modes and self.velocity.rates is None
+        if (name == "rates" and not self.modes and not self.motion and self.velocity.rates is None
                 and not self.varied.mechanical and self.request().rolled):
             return self._rolled_rates()
         return self.straight(name)
@@ -488,6 +525,14 @@ class System:
         with explained():
             values = text.function(at)
         gives = "ydot" if name == "rates" else "column" if text.gives.column else "cells"
+        return self.program_of(name, text.function, text.cells, gives)
+
+    def program_of(self, name: str, function: Callable[[Moment], Scalars], cells: int = 0,
+                   gives: str = "values") -> Program:
+        """A function of a moment as a program."""
+        ports, at = self.moment(cells)
+        with explained():
+            values = function(at)
         return _program(name, ports, at, gives, values)
 
     @lazy
@@ -536,6 +581,9 @@ class System:
                      self.algorithm, self.closing, self.varied, self.modes, self.contacts,
                      self.width, self.watching.triggers, watch, limits,
                      self.watching.restitution))
+                     self.algorithm, self.closing, self.varied, self.modes, self.width,
+                     self.watching.triggers, watch, limits, self.watching.restitution,
+                     None if self.motion is None else self.motion.recipe(self)))
         return kept(self.robot, ("recipe of a system", here),
                     lambda: key(self.shape, self.programs))
 
