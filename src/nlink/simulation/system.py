@@ -525,15 +525,12 @@ class System:
         with explained():
             values = text.function(at)
         gives = "ydot" if name == "rates" else "column" if text.gives.column else "cells"
-        return self.program_of(name, text.function, text.cells, gives)
-
-    def program_of(self, name: str, function: Callable[[Moment], Scalars], cells: int = 0,
-                   gives: str = "values") -> Program:
-        """A function of a moment as a program."""
-        ports, at = self.moment(cells)
-        with explained():
-            values = function(at)
         return _program(name, ports, at, gives, values)
+
+    def program_of(self, name: str, function: Callable[[Moment], Scalars]) -> Program:
+        """A function of a moment as a program."""
+        ports, at = self.moment()
+        return _program(name, ports, at, "values", function(at))
 
     @lazy
     def shared(self) -> dict[str, tuple[tuple[Port, ...], SharedValue]]:
@@ -579,10 +576,7 @@ class System:
             replace(self.wrenches, functions=()), self.columns, self._push_key())
         here = repr((type(self), self.drive.recipe(self), self.parts, pushed, self.velocity,
                      self.algorithm, self.closing, self.varied, self.modes, self.contacts,
-                     self.width, self.watching.triggers, watch, limits,
-                     self.watching.restitution))
-                     self.algorithm, self.closing, self.varied, self.modes, self.width,
-                     self.watching.triggers, watch, limits, self.watching.restitution,
+                     self.width, self.watching.triggers, watch, limits, self.watching.restitution,
                      None if self.motion is None else self.motion.recipe(self)))
         return kept(self.robot, ("recipe of a system", here),
                     lambda: key(self.shape, self.programs))
