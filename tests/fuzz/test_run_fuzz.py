@@ -1,4 +1,4 @@
-"""Runs under way that something changes, interrupts or kills, again and again for some seconds.
+"""Runs under way that something changes, interrupts or kills, again and again.
 
 Whatever it was, the same call gives the numbers of a run that nothing happened to, or one
 sentence. Children do the work: a crash of theirs is a failure, not the end of the tests.
@@ -16,10 +16,12 @@ from pathlib import Path
 
 import pytest
 
-SECONDS = 2.0
-"""For each test, about."""
+CHANGES, HITS = 30, 3
+"""How many runs are changed, and how often one is interrupted or killed."""
+LONGEST = 600.0
+"""Seconds after which something hangs, on the busiest machine."""
 COMMON = """
-import os, random, shutil, sys, time
+import os, random, shutil, sys
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +29,7 @@ import numpy as np
 import nlink
 from nlink.simulation import simulator as integration
 
-place, seconds, seed = Path(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
+place, changes = Path(sys.argv[1]), int(sys.argv[2])
 integration.SLICE, integration.CHECKPOINT = 1e-3, 0.02
 robot = nlink.load("double_pendulum")
 options = dict(t=20.0, every=0.5, method="dop853", rtol=1e-6, threads=2,
@@ -77,7 +79,7 @@ def spoil(path, rng):
         data = rng.choice(sorted(each for each in path.rglob("*") if each.is_file())).read_bytes()
     file.write_bytes(data)
 
-rng, whole, refused, tries, parts = random.Random(seed), simulate(20), 0, 0, []
+rng, whole, refused, parts = random.Random(0), simulate(20), 0, []
 for name in ("run", "run.zarr"):
     looks.clear()
     try:
@@ -85,23 +87,20 @@ for name in ("run", "run.zarr"):
         raise AssertionError("not interrupted")
     except Stop:
         parts.append(place / name)
-end = time.monotonic() + seconds
-while time.monotonic() < end:
+for change in range(changes):
     part = rng.choice(parts)
     path = place / f"copy{part.suffix}"
     shutil.copytree(part, path)
     spoil(path, rng)
-    tries += 1
     for call in (nlink.load_run, lambda path: simulate(20, path)):
         try:
             run = call(path)
         except ValueError as error:
             assert "\\n" not in str(error), error
             run, refused = None, refused + 1
-    assert run is None or same(run, whole), tries
+    assert run is None or same(run, whole), change
     shutil.rmtree(path)
-assert refused and tries > 5, (refused, tries)
-print(refused, tries)
+assert refused > changes // 4, refused
 """
 GO_ON = COMMON + """
 print("begun", flush=True)
@@ -111,8 +110,8 @@ assert same(run, simulate(800))
 """
 
 
-def child(text: str, place: Path, seed: int = 0) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", text, str(place), str(SECONDS), str(seed)],
+def child(text: str, place: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", text, str(place), str(CHANGES)],
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -120,7 +119,7 @@ def child(text: str, place: Path, seed: int = 0) -> subprocess.Popen[str]:
 def test_changed_runs_are_refused_or_come_to_the_same_numbers(tmp_path):
     pytest.importorskip("zarr")
     process = child(SPOIL, tmp_path)
-    _, error = process.communicate(timeout=60 + 10 * SECONDS)
+    _, error = process.communicate(timeout=LONGEST)
     assert process.returncode == 0, error
 
 
@@ -130,17 +129,17 @@ def test_changed_runs_are_refused_or_come_to_the_same_numbers(tmp_path):
 def test_signals_change_no_number_and_lose_no_event(tmp_path, name):
     if name.endswith("zarr"):
         pytest.importorskip("zarr")
-    rng, end, hit = random.Random(name), time.monotonic() + SECONDS, 0
+    rng, hit = random.Random(name), 0
     path = tmp_path / name
     while True:
         process = child(GO_ON, path)
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
-        if time.monotonic() < end:
+        if hit < HITS:
             time.sleep(rng.uniform(0.0, 0.8))
             process.send_signal(rng.choice([signal.SIGINT, signal.SIGKILL]))
             hit += 1
-        out, error = process.communicate(timeout=60 + 10 * SECONDS)
+        out, error = process.communicate(timeout=LONGEST)
         if process.returncode == 0 or "AssertionError" in error or "ValueError" in error:
             break
         assert process.returncode in (-signal.SIGINT, -signal.SIGKILL), error

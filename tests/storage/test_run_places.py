@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+import shutil
 
 import numpy as np
 import pytest
@@ -77,6 +79,51 @@ def test_files_of_a_run_that_are_links_or_pipes_are_refused(tmp_path, name):
             assert "\n" not in str(caught.value)
         file.unlink()
     assert other.read_bytes() == before
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="links and pipes")
+@pytest.mark.parametrize("seed", range(10))
+def test_hostile_directories_again_and_again(tmp_path, seed):
+    """Files, links, pipes and directories under the names that a run has, among them parts of a
+    real one: refused in one sentence, or continued to the same numbers; all else stays as it is."""
+    rng, outside, place = random.Random(seed), tmp_path / "outside", tmp_path / "place"
+    outside.mkdir()
+    (outside / "mine").write_text("mine")
+    whole = simulate(tmp_path / "whole")
+    names = sorted(contents(tmp_path / "whole"))
+    for _ in range(8):
+        if rng.random() < 0.5:
+            shutil.copytree(tmp_path / "whole", place)
+        else:
+            place.mkdir()
+        for name in rng.sample([*names, "notes.txt", ".hidden", "y.npy.tmp"], rng.randrange(1, 4)):
+            file = place / name
+            file.unlink(missing_ok=True)
+            match rng.choice(["text", "bytes", "link", "pipe", "directory", "json", "none"]):
+                case "text":
+                    file.write_text("mine")
+                case "bytes":
+                    file.write_bytes(rng.randbytes(rng.randrange(3000)))
+                case "link":
+                    file.symlink_to(rng.choice([outside / "mine", outside / "new", outside,
+                                                "/dev/zero"]))
+                case "pipe":
+                    os.mkfifo(file)
+                case "directory":
+                    file.mkdir()
+                case "json":
+                    file.write_text(rng.choice(["[" * 10**5, "{}", '{"digest": 1e999}', "null"]))
+        before = contents(place)
+        run, said = None, ""
+        try:
+            run = simulate(place)
+        except ValueError as error:
+            said = str(error)
+        assert "\n" not in said
+        assert contents(place) == before if run is None else np.array_equal(run.q, whole.q)
+        assert contents(outside) == {"mine": b"mine"}
+        shutil.rmtree(place)
 
 
 class Killed(BaseException):

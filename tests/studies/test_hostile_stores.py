@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import re
 import shutil
 import subprocess
 import sys
@@ -98,14 +100,10 @@ def asks(path):
     yield lambda: sweep(path, verify=True)
 
 
-@pytest.mark.sampled(6)
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_store_is_repaired_or_refused_in_one_sentence(tmp_path, whole, damage):
-    path, outside = tmp_path / "s.zarr", tmp_path / "outside"
-    shutil.copytree(whole[0], path)
-    outside.mkdir()
-    (outside / "mine").write_text("mine")
-    DAMAGE[damage](path)
+def check_asked(path: Path, outside: Path, expected) -> None:
+    """Whatever is asked of a store is answered or one sentence, and nothing outside is touched;
+    what the last question, a repair, gives is what an undamaged store has."""
+    said = ""
     for ask in asks(path):
         said = ""
         try:
@@ -114,11 +112,82 @@ def test_a_damaged_store_is_repaired_or_refused_in_one_sentence(tmp_path, whole,
             said = str(error)
         assert "\n" not in said
         assert not said or str(path) in said or said.startswith("what: 'q', expected one of")
-    assert [each.name for each in outside.iterdir()] == ["mine"]
+    assert {each.name: each.read_text() for each in outside.iterdir()} == {"mine": "mine"}
     if not said:
         result = SweepResult(path)
-        assert sums(result) == whole[1]
+        assert sums(result) == expected
         assert sum(result.status().values()) == 12
+
+
+@pytest.fixture
+def damaged(tmp_path, whole):
+    """A store to be damaged, and a directory outside of it."""
+    path, outside = tmp_path / "s.zarr", tmp_path / "outside"
+    shutil.copytree(whole[0], path)
+    outside.mkdir()
+    (outside / "mine").write_text("mine")
+    return path, outside
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_store_is_repaired_or_refused_in_one_sentence(damaged, whole, damage):
+    DAMAGE[damage](damaged[0])
+    check_asked(*damaged, whole[1])
+
+
+MONSTERS = [b"nan", b"1e308", b"-1", b"9" * 20, b"null", b"[]", b"{}", b'"\\u001b[2J"',
+            b"\xff\xfe", "\u00b2".encode()]
+
+
+def spoil(path: Path, outside: Path, rng: random.Random) -> str:
+    """Damage one thing of a store; what was done."""
+    files = sorted(each for each in path.rglob("*") if each.is_file() and not each.is_symlink())
+    file = rng.choice(files)
+    data, kind = bytearray(file.read_bytes()), rng.choice(
+        ["bits", "cut", "number", "word", "grow", "other", "remove", "link", "pipe", "directory",
+         "folder", "name"])
+    at = rng.randrange(len(data)) if data else 0
+    if kind == "bits":
+        data[at:at + 1] = bytes([data[at] ^ 1 << rng.randrange(8)]) if data else b"?"
+    elif kind == "cut":
+        del data[at:]
+    elif kind == "number":  # some number of a text, or some bytes
+        numbers = list(re.finditer(rb"\d+", data))
+        begin, end = rng.choice(numbers).span() if numbers else (at, at + 1)
+        data[begin:end] = rng.choice(MONSTERS)
+    elif kind == "word":
+        data[at:at + 4] = rng.choice(MONSTERS)
+    elif kind == "grow":
+        data += rng.randbytes(rng.randrange(1, 5000))
+    elif kind == "other":
+        data = bytearray(rng.choice(files).read_bytes())
+    if kind in ("remove", "link", "pipe", "directory"):
+        file.unlink()
+    if kind in ("remove", "folder", "name"):
+        if kind == "folder":
+            shutil.rmtree(file.parent if file.parent != path else path / "q")
+        elif kind == "name":
+            file.rename(file.with_name(rng.choice(["\u00b2.json", "0.json", "x" * 200, "1", "\n"])))
+    elif kind == "link":
+        file.symlink_to(rng.choice([outside / "mine", outside, Path("/dev/zero"), path, files[0]]))
+    elif kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "directory":
+        file.mkdir()
+    else:
+        file.write_bytes(data)
+    return f"{file.relative_to(path)}: {kind}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_hostile_stores_again_and_again(damaged, whole, seed):
+    """Up to three things are damaged at once."""
+    path, outside = damaged
+    rng = random.Random(seed)
+    print([spoil(path, outside, rng) for _ in range(rng.randrange(1, 4))])
+    check_asked(path, outside, whole[1])
 
 
 def test_a_link_is_no_place_for_a_sweep(tmp_path):
