@@ -22,11 +22,12 @@ settings.register_profile("explore", settings.get_profile("repeatable"), derando
 settings.load_profile("repeatable")
 
 
-SAMPLED = {"simulation": 2, "storage": 2, "loops": 2, "iterations": 2, "programs": 2,
-           "kinematics": 2, "derivatives": 2, "formats": 3, "backends": 3, "algorithms": 3,
-           "model": 3, "closed_forms": 3, "platforms": 2, "viewer": 3, "studies": 3,
-           "denoc": 3, "koz95": 3, "rk88": 3}
-"""Folders whose parameters are methods, engines and seeds: a few of them do for the fast part."""
+SAMPLED = dict.fromkeys(("simulation", "storage", "loops", "iterations", "programs", "kinematics",
+                         "derivatives", "studies", "closed_forms", "model", "viewer", "platforms"),
+                        1) | dict.fromkeys(("formats", "backends", "algorithms", "denoc", "koz95",
+                                            "rk88"), 2)
+"""Folders whose parameters are methods, engines and seeds: one or two of them do for the fast
+part."""
 
 
 # a shell's background jobs ignore Ctrl-C, and so would these tests and all that they start

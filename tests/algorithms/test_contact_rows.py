@@ -24,6 +24,7 @@ def robot(request) -> nlink.Robot:
     return made.with_contacts({made.links[-1].name: nlink.Sphere(0.1)})
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_dense_algebra(robot):
     """G = J M^-1 J^T and g = J (qd + h M^-1 (tau - b)) with the gap over h in the normal."""
     rng, h = np.random.default_rng(0), 1e-3

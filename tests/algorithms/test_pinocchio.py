@@ -58,6 +58,7 @@ def assert_confirmed(found: dict[str, float], name: str) -> None:
         assert residual <= BAR, f"{name}: {quantity} differs by {residual:.2e}"
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("block", range(4))
 def test_random_mechanisms(block):
@@ -78,6 +79,7 @@ def test_bundled_robots(name):
         assert_confirmed(residuals(description, seed, "numpy"), name)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_compiled_kernels_of_random_mechanisms(seed):

@@ -57,6 +57,7 @@ def test_rows_may_be_any_number_of_bytes_apart():
         np.testing.assert_array_equal(x, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [
     "forward_dynamics", "mass_matrix", "forward_dynamics_derivatives"])
 def test_what_compile_returns_has_an_address_and_keeps_it_valid(name):
@@ -79,6 +80,7 @@ def test_what_compile_returns_has_an_address_and_keeps_it_valid(name):
     np.testing.assert_array_equal(one[0], expected[0][4])
 
 
+@pytest.mark.slow
 def test_threads_call_one_address_with_scratch_of_their_own():
     fn = nlink.load("panda").compile("forward_dynamics_derivatives")
     arrays = np.random.default_rng(3).normal(size=(4, 3, 200, 7))

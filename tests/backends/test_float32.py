@@ -123,6 +123,7 @@ def test_random_programs_are_those_of_float64_to_rounding(seed):
         assert close.mean() > 0.97  # but for a choice that rounding turns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 15, 16, 17, 31, 33, 100, 4097])
 def test_no_state_depends_on_the_batch_it_is_in(count):
     arrays = narrow(random_arrays(PROGRAM, 4097))

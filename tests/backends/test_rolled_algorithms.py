@@ -70,6 +70,7 @@ def test_rolled_is_unrolled(entry, wrenches):
         agree(*(np.array([np.broadcast_to(x, 5) for x in values]) for values in (a, b)))
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("entry", "wrenches"), [
     case for case in CASES if case.values[1] or "f_ext" not in dict(case.values[0].inputs)])

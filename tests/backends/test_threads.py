@@ -102,6 +102,7 @@ def test_without_threads_the_caller_does_it_all(monkeypatch):
     assert seen == [threading.current_thread()] * 3
 
 
+@pytest.mark.slow
 def test_repeated_interrupts_wait_for_all_jobs():
     assert child("""
 from nlink.backends.llvm.threads import together
@@ -334,6 +335,7 @@ def test_numbers_of_threads_that_are_none_are_refused(wrong):
         kernel(*random_arrays(program, 1000), threads=wrong)
 
 
+@pytest.mark.slow
 def test_one_thread_starts_no_other():
     assert child("""
 kernel(*random_arrays(program, 500_000))

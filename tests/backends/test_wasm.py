@@ -172,6 +172,7 @@ def test_programs_are_their_operations_to_the_bit(seed):
         assert equal(got, wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["double_pendulum", "panda", "stanford"])
 def test_dynamics_of_a_robot_are_their_operations_to_the_bit(name):
     robot, rng = nlink.load(name), np.random.default_rng(5)
@@ -257,6 +258,7 @@ def test_every_method_runs_as_simulate_does(method):
                 step=2e-3 if fixed else None)
 
 
+@pytest.mark.slow
 def test_friction_limits_samples_and_loops_run_as_simulate_does():
     rough = ARM.with_friction(dry=0.3, viscous=0.05)
     _, run = expect_same(rough, START, 1e-12, t=(0.0, 0.7, 2.0), method="rkf45")

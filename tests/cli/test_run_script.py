@@ -55,6 +55,7 @@ def test_demo_installs_what_it_needs_and_says_so(clone):
     assert "pip" not in call("demo")[2]
 
 
+@pytest.mark.slow
 def test_tests_add_to_what_is_there_and_hold_the_rest(clone):
     place, call = clone
     call("demo")

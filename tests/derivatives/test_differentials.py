@@ -77,6 +77,7 @@ def test_products_are_complex_steps_for_many():
         check_products(seed)
 
 
+@pytest.mark.slow
 def test_formulations_and_engines_agree():
     robot = random_robot(5, 2, tree=False, fixed=False)
     rng = np.random.default_rng(2)

@@ -50,6 +50,7 @@ def with_placement(robot, d):
 CHANGED = {"gravity": with_gravity, "inertia": with_inertia, "placement": with_placement}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", CHANGED)
 @pytest.mark.parametrize("seed", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_derivatives_by_parameters_are_limits_of_differences(by, seed):
@@ -74,6 +75,7 @@ def test_derivatives_by_parameters_are_limits_of_differences(by, seed):
                                    atol=1e-9 * max(1.0, abs(weighted).max()))
 
 
+@pytest.mark.slow
 def test_inverse_dynamics_is_linear_in_masses_friction_and_rotors():
     robot = nlink.load("puma560")
     q, qd = robot.random_state(0, (5,))

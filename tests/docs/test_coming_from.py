@@ -38,6 +38,7 @@ def test_names_exist_in_nlink():
             if name not in nlink.__all__ and name != "simulation"] == []
 
 
+@pytest.mark.slow
 def test_pinocchio_computes_what_stands_beside_it():
     pin = pytest.importorskip("pinocchio")
     robot = nlink.load("puma560").with_friction(viscous=0.0, dry=0.0)

@@ -15,6 +15,7 @@ class Owner:
     pass
 
 
+@pytest.mark.slow
 def test_robots_die_with_all_that_was_made_for_them():
     robot = nlink.load("planar3")
     q = np.array([0.1, 0.2, 0.3])

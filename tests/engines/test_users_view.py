@@ -101,6 +101,7 @@ def test_a_picture_is_shown_not_printed():
     assert shown._repr_png_() == bytes(shown) == shown[:]
 
 
+@pytest.mark.slow
 def test_a_run_in_a_notebook_is_shown_without_a_server(monkeypatch):
     assert not notebook.in_notebook()
     monkeypatch.setitem(__import__("sys").modules, "IPython", SimpleNamespace(

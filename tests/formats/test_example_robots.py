@@ -62,6 +62,7 @@ def confirm(name: str, floating: bool, engine: str, frames: int = 4) -> dict[str
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("floating", [False, True], ids=["fixed", "floating"])
 @pytest.mark.parametrize("name", QUICK[:2])
@@ -120,6 +121,7 @@ def test_joints_that_move_no_mass_have_inverse_dynamics_alone(name):
             call()
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", ROBOTS)
 def test_joints_come_in_the_order_of_pinocchio(name):

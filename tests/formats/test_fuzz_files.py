@@ -175,6 +175,7 @@ def test_what_has_one_sensible_meaning_is_read_and_reported(name):
         parse_urdf(text, origin="bad.urdf", physical="error")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_in_one_sentence(name):
     text, message = REFUSED[name]

@@ -80,6 +80,7 @@ LARGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE)
 def test_large_mjcf_is_refused_in_one_sentence(name):
     pytest.importorskip("mujoco")

@@ -169,6 +169,7 @@ def test_completions_are_plain():
     assert all(ALLOWED.fullmatch(name) and " " not in name for name in nlink.robots())
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("words", [
     ["info"], ["info", "--json"], ["check", "--quick"], ["count", "gravity_torque"],

@@ -39,6 +39,7 @@ def angle(R):
     return 2 * np.arcsin(np.minimum(size, 1.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ARMS)
 def test_reachable_poses_are_reached_within_the_limits(name):
     robot = nlink.load(name)
@@ -57,6 +58,7 @@ def test_reachable_poses_are_reached_within_the_limits(name):
     assert (found.q <= upper).all()
 
 
+@pytest.mark.slow
 def test_results_depend_on_the_target_alone():
     robot = nlink.load("panda")
     T = targets(robot, 40)
@@ -155,6 +157,7 @@ def test_tasks_of_several_frames_axes_points_and_the_mass_center():
     assert np.abs(robot.center_of_mass(found.q) - wanted[1]).max() < 2e-6
 
 
+@pytest.mark.slow
 def test_a_posture_moves_what_the_task_leaves_free():
     robot = nlink.load("panda")
     q = np.array([0.4, -0.3, 0.2, -1.8, 0.3, 1.5, 0.1])
@@ -193,6 +196,7 @@ def test_a_posture_beyond_the_limits_is_come_as_close_to_as_they_allow():
     assert held > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [Revolute(), Spherical()])
 def test_joints_that_mimic_follow(first):
     """Also where coordinates and rates of the joints before are not as many."""
@@ -213,6 +217,7 @@ def test_joints_that_mimic_follow(first):
     assert abs(qd[own] - 0.5 * qd[lead]) < 1e-5
 
 
+@pytest.mark.slow
 def test_loops_stay_closed():
     bar = nlink.load("four_bar")
     q = bar.loops.assemble(bar.neutral)

@@ -17,6 +17,7 @@ def panda():
     return nlink.load("panda")
 
 
+@pytest.mark.slow
 def test_it_solves_the_boxed_least_squares(panda):
     """Against SciPy's bounded least squares, twists so fast that many limits count."""
     rng = np.random.default_rng(0)

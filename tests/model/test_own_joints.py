@@ -135,6 +135,7 @@ def test_check_finds_nothing(kind):
     assert nlink.check(chain(kind), states=2, engine="numpy").ok
 
 
+@pytest.mark.slow
 @KINDS
 @pytest.mark.parametrize("customize", [True, False])
 def test_operations_are_counted(kind, customize):
@@ -145,6 +146,7 @@ def test_operations_are_counted(kind, customize):
         assert own.trig == {"roller": 2, "crank": 2}.get(kind, 6)  # (cos, sin) needs none
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(4)
 @KINDS
 @pytest.mark.parametrize("method", ["dop853", "rk4"])

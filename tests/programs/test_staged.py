@@ -48,6 +48,7 @@ def test_stages_give_what_the_straight_program_gives(seed, wrenches):
         assert difference(np.array(found), np.array(expected)) < 1e-13
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_machine_code_of_stages_is_the_program(seed):
@@ -117,6 +118,7 @@ def test_a_column_that_loads_few_rates_is_solved_like_any_other(seed):
                           np.linalg.solve(M, b)) < 1e-10
 
 
+@pytest.mark.slow
 def test_a_humanoid_is_one_kernel():
     """Its straight-line program is too long, its stages are not, and they are fewer operations
     than dense products take."""
@@ -131,6 +133,7 @@ def test_a_humanoid_is_one_kernel():
     assert not request.too_long
 
 
+@pytest.mark.slow
 def test_keys_follow_what_is_repeated():
     one, same, other = (staged(tree(1).with_payload(mass)) for mass in (1.0, 1.0, 2.0))
     assert key(one) == key(same)

@@ -56,6 +56,7 @@ def test_steps_compute_what_the_text_does(entry, apart):
         assert one == pytest.approx(other, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_longer_ladders_have_the_same_functions():
     """Twice the loops: twice the calls, but hardly more code, whatever the masses."""
     few, many, other = (stepped(Robot(ladder(n, masses=masses)), "forward_dynamics")

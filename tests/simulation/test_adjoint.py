@@ -21,6 +21,7 @@ class Leaky:
         return q - p[1] * x
 
 
+@pytest.mark.slow
 def test_gradients_of_an_ensemble_are_those_of_its_sensitivities():
     """Of a robot and its controller, exactly: the derivatives of the same large steps."""
     robot, rng = nlink.load("double_pendulum"), np.random.default_rng(3)
@@ -42,6 +43,7 @@ def test_gradients_of_an_ensemble_are_those_of_its_sensitivities():
         np.testing.assert_allclose(found.gradient[name], expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_gradients_by_turns_are_in_the_tangent_space():
     robot = random_robot(3, 1, types=("spherical",), fixed=True, friction=False)
     q, qd = robot.random_state(np.random.default_rng(2))

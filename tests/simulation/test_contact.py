@@ -31,6 +31,7 @@ def body_rates(q, w, v) -> np.ndarray:
     return np.concatenate([R.T @ w, R.T @ v])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("slope", "slides"), [(0.499, False), (0.7, True)])
 def test_a_block_on_an_incline_sticks_up_to_its_friction(slope, slides):
     """tan a <= mu holds it; else x_N = a h^2 N (N + 1) / 2 with a = g (sin a - mu cos a)."""
@@ -45,6 +46,7 @@ def test_a_block_on_an_incline_sticks_up_to_its_friction(slope, slides):
     assert run.q[-1, 2] == pytest.approx(0.05, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("angle", [0.0, 0.4])
 def test_a_sliding_block_stops_in_its_direction(angle):
     """x = h sum max(v0 - k h mu g, 0), whatever the direction: the cone is round."""
@@ -79,6 +81,7 @@ def test_a_spinning_ball_lands(spin, v0, speed):
     assert world_twist(ball, run.q, run.qd)[1][-1] == pytest.approx([speed, 0, 0], abs=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("slope", "topples"), [(0.49, False), (0.51, True)])
 def test_a_tall_block_topples_where_its_weight_leaves_its_base(slope, topples):
     a = math.atan(slope)
@@ -129,6 +132,7 @@ def test_a_jammed_rod_is_stopped_by_an_impulse():
     assert abs(jammed[[0, 2]]) == pytest.approx([0.852561, 0.636036], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_energy_of_one_step_is_that_of_its_impulses():
     """dE = lam . (v + v') / 2 along the contacts, which an inelastic step only loses."""
     rng = np.random.default_rng(3)
@@ -149,6 +153,7 @@ def lowest(robot: nlink.Robot, q) -> np.ndarray:
     return np.array([float(t.gap) for t in contact_points(driver, places, robot.mechanism.base.p)])
 
 
+@pytest.mark.slow
 def test_lanes_and_floats_and_neighbours_agree():
     """One text on floats and in lanes; alone and in a batch, whole and resumed: equal bits."""
     rng = np.random.default_rng(1)

@@ -61,6 +61,7 @@ def test_feed_forward_follows_while_the_motion_is_short():
     assert np.abs(run.tau - PUMA.inverse_dynamics(q, qd, qdd)).max() <= 1e-11
 
 
+@pytest.mark.slow
 def test_gravity_compensation_holds_still_and_plain_pd_sags():
     target = [0.3, -0.5, 0.4, 0.2, 0.6, 0.1]
     kp, kd = [400, 400, 200, 20, 20, 10], [40, 40, 20, 2, 2, 1]

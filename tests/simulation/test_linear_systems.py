@@ -88,6 +88,7 @@ def test_short_steps_tend_to_the_motion(case):
                                atol=1e-4 * np.abs(B).max())
 
 
+@pytest.mark.slow
 def test_the_general_model_is_the_one_of_forces_alone():
     """A controller that gives constant forces has the recursions' model, quaternions included."""
     q, qd = FALLING.random_state(0)
@@ -102,6 +103,7 @@ def test_the_general_model_is_the_one_of_forces_alone():
             np.testing.assert_allclose(a, c, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_what_is_held_stays_held():
     still = np.zeros(3)
     weight, tip = ROUGH.gravity_torque(Q), np.array([0.3, 0.0, 0.1])
@@ -122,6 +124,7 @@ def test_what_is_held_stays_held():
     assert free[3, 0] > 0
 
 
+@pytest.mark.slow
 def test_batches_times_and_numbers_of_trajectories():
     system = nlink.System(ARM, spring, vary={"payload": [0.0, 1.0, 2.0]})
     rng = np.random.default_rng(0)

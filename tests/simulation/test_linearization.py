@@ -66,6 +66,7 @@ def test_compiled_steps_are_the_texts_of_methods(falling, method):
     np.testing.assert_allclose(np.concatenate(given, axis=-1), change, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_short_steps_tend_to_the_motion(falling):
     robot, q, qd, tau = falling
     A, B = nlink.linearize(robot, q, qd, tau)
@@ -76,6 +77,7 @@ def test_short_steps_tend_to_the_motion(falling):
     np.testing.assert_allclose(4 * B2 / h - B1 / h, B, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_batches():
     robot = nlink.load("double_pendulum")
     q, qd = robot.random_state(0, (3, 2))

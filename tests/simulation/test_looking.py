@@ -93,6 +93,7 @@ def test_plots_refuse_in_a_sentence(many):
         many.plot(what="error")
 
 
+@pytest.mark.slow
 def test_datasets_have_names_units_and_what_varied(many, followed):
     pytest.importorskip("xarray")
     data = many.to_xarray()

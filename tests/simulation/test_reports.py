@@ -195,6 +195,7 @@ def test_pages_escape_and_fold():
     assert "https://" not in text
 
 
+@pytest.mark.slow
 def test_figures_take_the_colours_of_the_page():
     pytest.importorskip("matplotlib")
     from nlink.simulation import figures as trajectories

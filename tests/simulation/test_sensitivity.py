@@ -43,6 +43,7 @@ def differences(after, size, e=1e-5):
     return np.stack([(after(e * u) - after(-e * u)) / (2 * e) for u in np.eye(size)], axis=-1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("robot", [
     nlink.load("double_pendulum"),
     random_robot(3, 1, types=("spherical",), fixed=True, friction=False),

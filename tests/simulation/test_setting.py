@@ -25,6 +25,7 @@ class Held:
         return -1.0 * qd - 8.0 * q
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", ["hold", "stop", "bounce"])
 @pytest.mark.parametrize("method", ["rk4", pytest.param("rkf45", marks=pytest.mark.slow),
                                     pytest.param("semi_implicit", marks=pytest.mark.slow)])

@@ -65,6 +65,7 @@ def test_energy_of_a_conservative_puma_over_100_seconds():
     assert np.abs(run.energy / run.energy[0] - 1).max() <= 1e-9
 
 
+@pytest.mark.slow
 def test_energy_is_conserved_by_every_method():
     robot = nlink.load("puma560")
     for method in ADAPTIVE:

@@ -105,6 +105,7 @@ SYSTEMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SYSTEMS)
 def test_factors_solve_the_system_of_the_rates_own_derivatives(kind):
     """x - g (df/dy) x = b + w df/dt, quaternions of any length."""

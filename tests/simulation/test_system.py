@@ -68,6 +68,7 @@ def test_a_step_is_that_of_simulate_to_the_bit():
     np.testing.assert_array_equal(y, np.concatenate([run.q[:, -1], run.qd[:, -1]], axis=-1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [{}, {"method": "semi_implicit", "step": 1e-3},
                                  {"method": "symplectic", "step": 1e-3}])
 def test_a_system_in_place_of_a_robot_changes_no_bit(how):
@@ -82,6 +83,7 @@ def test_a_system_in_place_of_a_robot_changes_no_bit(how):
         np.testing.assert_array_equal(one.gradient["q0"], two.gradient["q0"])
 
 
+@pytest.mark.slow
 def test_a_stepper_drives_beside_the_controller_of_its_system():
     """tau of a step is added to what the system's own controller gives."""
     extra = np.array([2.0, -1.0, 0.5])
@@ -108,6 +110,7 @@ def test_other_solvers_integrate_its_rates():
     np.testing.assert_allclose(other.y[:, -1], [*run.q[-1], *run.qd[-1]], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_adjoint_and_sensitivities_of_a_controller_with_a_state_agree():
     system = nlink.System(ARM, pid(), vary={"payload": 1.0})
     run = nlink.simulate(system, START, t=0.2, every=0.01, step=0.01, method="rk4",

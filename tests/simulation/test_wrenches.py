@@ -38,6 +38,7 @@ def test_a_constant_wrench_is_its_joint_forces(name):
     assert abs(pushed.q - driven.q).max() < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_wrenches_on_joints_of_every_kind(seed):
     """qdd of the first instant is that of forward dynamics with f_ext."""
@@ -131,6 +132,7 @@ def test_parameters_reach_the_function(arm):
     assert abs(runs.q[1] - twice.q).max() < 1e-9
 
 
+@pytest.mark.slow
 def test_sensitivities_and_gradients_by_wrenches_and_forces(arm):
     link, h = arm.links[-1].name, 1e-6
 

@@ -28,6 +28,7 @@ def shown(view) -> dict[int, np.ndarray]:
     return found
 
 
+@pytest.mark.slow
 def test_links_are_where_the_robot_has_them():
     robot = nlink.load("two_arms_box")
     q = robot.integrate(robot.neutral, np.random.default_rng(1).normal(size=robot.n))

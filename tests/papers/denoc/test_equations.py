@@ -102,6 +102,7 @@ def assert_holds(check: Check, cases: Callable[[], tuple[Case, ...]]) -> None:
         check(case)
 
 
+@pytest.mark.slow
 @equation
 def test_equation(check):
     assert_holds(check, chains)

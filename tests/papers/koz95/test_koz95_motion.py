@@ -69,6 +69,7 @@ def test_nomenclature_a_and_b(seed):
         assert_same(d.a.reshape(-1, 6)[k], a)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(8)
 @EACH
 @FORMS
