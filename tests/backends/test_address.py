@@ -30,6 +30,7 @@ def call(function, inputs, outputs, count, scratch=None):
     BATCH(function.address)(ports, strides, count, s.data, scratch.ctypes.data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [0, 1, 5, 64, 1001])
 def test_a_call_by_address_gives_the_bits_of_a_call(count):
     kernel = Kernel(compile_program(PROGRAM))

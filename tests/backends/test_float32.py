@@ -307,6 +307,7 @@ def accuracy(robot, entry, x):
 ENTRIES = [entry for entries in ALGORITHMS.values() for entry in entries.values()]
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: f"{e.name}-{e.formulation}")
 def test_errors_are_of_the_size_of_rounding_the_arguments(entry):

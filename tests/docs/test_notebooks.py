@@ -32,6 +32,7 @@ def meaning(source: str) -> str:
     return ast.dump(ast.parse(source))
 
 
+@pytest.mark.slow
 def test_written_notebooks_have_the_blocks_of_their_pages(tmp_path):
     for page, path in zip(PAGES, write_notebooks(tmp_path), strict=True):
         cells = json.loads(path.read_text("utf-8"))["cells"]

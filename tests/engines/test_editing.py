@@ -30,6 +30,7 @@ def moving(robot: Robot, joints: list[str], width: str = "qd") -> np.ndarray:
     return np.concatenate(kept) if kept else np.array([], dtype=int)
 
 
+@pytest.mark.slow
 @SOME
 @given(robots(max_bodies=6), st.integers(0, 2**16), st.data())
 def test_locked_dynamics_are_the_blocks_that_are_left(robot, seed, data):
@@ -128,6 +129,7 @@ def test_a_sub_chain_ends_where_it_is_told():
         assert {j.name for j in part.moving_joints} <= on_the_way
 
 
+@pytest.mark.slow
 @SOME
 @given(robots(max_bodies=5), st.integers(0, 2**16))
 def test_edited_robots_survive_files(tmp_path_factory, robot, seed):

@@ -97,6 +97,7 @@ def test_limits_hold_and_may_be_left_out():
     assert np.abs(free.q).max() > 0.5
 
 
+@pytest.mark.slow
 def test_the_float_driver_takes_the_same_steps():
     robot = nlink.load("puma560")
     T = targets(robot, 3, seed=4)
@@ -175,6 +176,7 @@ def test_a_posture_moves_what_the_task_leaves_free():
     assert abs(free @ (moved - other.q)).max() < 1e-4
 
 
+@pytest.mark.slow
 def test_a_posture_beyond_the_limits_is_come_as_close_to_as_they_allow():
     """z - J^T l = mu, which pushes outward at bounds and is zero elsewhere, also from a start that
     has the target already."""
@@ -228,6 +230,7 @@ def test_loops_stay_closed():
     assert bar.loops.closed(found.q).all()
 
 
+@pytest.mark.slow
 def test_a_guess_is_where_the_search_begins():
     robot = nlink.load("ur5")
     q = np.array([0.3, -1.0, 1.2, -0.4, 0.5, 0.6])

@@ -204,6 +204,7 @@ def changed(name: str, loops: bool) -> tuple[Robot, Samples]:
     return robot, samples(robot, states=3)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(("law", "name"), [
     pytest.param(law, SOME[k % 2], id=law.name.replace(" ", "_")) for k, law in enumerate(LAWS)])

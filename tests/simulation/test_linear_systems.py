@@ -181,6 +181,7 @@ def test_dry_friction_with_a_stribeck_curve_has_its_slope():
     np.testing.assert_allclose(A[1, 1], slope * B[1, 0], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_batches_in_which_some_joints_rest():
     q = np.tile(Q, (4, 1))
     qd = np.array([[1.0, 2.0, 3.0], [0.0, 1.0, 1.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])

@@ -112,6 +112,7 @@ def test_datasets_have_names_units_and_what_varied(many, followed):
     np.testing.assert_array_equal(one.desired.sel(coordinate="joint2"), followed.desired[:, 1])
 
 
+@pytest.mark.slow
 def test_notebooks_show_tables_and_escape_names(followed):
     from dataclasses import replace
 

@@ -184,6 +184,7 @@ def test_a_cost_calls_the_robot():
     assert np.allclose(found.gradient["qd0"], PLANAR.mass_matrix(Q) @ QD, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_controller_of_a_long_chain_calls_the_robot():
     robot = random_robot(1, 60, tree=False, types=("revolute",), fixed=True)
     own = nlink.function(lambda q, qd: robot.gravity_torque(q) - 5.0 * qd, robot.n, robot.n)

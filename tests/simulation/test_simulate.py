@@ -174,6 +174,7 @@ def test_the_compiled_loop_is_the_reference_loop():
         assert np.abs(fast.q - slow.q).max() <= 1e-12
 
 
+@pytest.mark.slow
 def test_interpolated_outputs_are_as_good_as_those_at_steps():
     robot = nlink.load("puma560")
     exact = nlink.simulate(robot, t=1.0, every=0.001, rtol=1e-13, atol=1e-15, method="verner65")

@@ -43,6 +43,7 @@ def unpacked(where: dict, data: bytes) -> np.ndarray:
     return np.cumsum(values, axis=0, dtype=kind) if where["sum"] else values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ensemble", "loop"])
 def test_a_page_holds_the_motion(runs, name):
     run = runs[name]
@@ -63,6 +64,7 @@ def test_a_page_holds_the_motion(runs, name):
     np.testing.assert_allclose(corners[faces], surface.vertices[surface.triangles], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_pages_name_nothing_outside_and_cannot_be_broken_by_names(runs):
     robot = runs["loop"].robot
     named = nlink.Robot(replace(robot.description, name="</script><script>alert(1)</script>"))

@@ -126,6 +126,7 @@ def test_explain_command(capsys):
     assert "joint: 4, expected a number from 1 to 3" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_explain_trees_and_prismatic_joints():
     """Numbers instead of names: each term's program is right on its own."""
     robot = nlink.load("stanford")
