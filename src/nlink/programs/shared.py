@@ -15,7 +15,7 @@ from nlink.scalars.tree import map_leaves
 PORT = "shared"
 
 
-class SharedValue:
+class CarriedValue:
     """A value of one graph, for other graphs."""
 
     def __init__(self, value: Any) -> None:

@@ -30,7 +30,7 @@ from nlink.iterations.sampling import Sampling
 from nlink.programs.keys import key
 from nlink.programs.program import Port, Program
 from nlink.programs.rolled_program import RolledProgram
-from nlink.programs.shared import PORT, SharedValue
+from nlink.programs.shared import PORT, CarriedValue
 from nlink.programs.tracing import input_nodes
 from nlink.robot import Robot, expect_robot
 from nlink.scalars.arrays import batch
@@ -533,14 +533,14 @@ class System:
         return _program(name, ports, at, "values", function(at))
 
     @lazy
-    def shared(self) -> dict[str, tuple[tuple[Port, ...], SharedValue]]:
+    def shared(self) -> dict[str, tuple[tuple[Port, ...], CarriedValue]]:
         """What texts leave for others, traced once: their ports, and the values."""
         found = {}
         for name, text in self.texts.items():
             if text.gives.shared:
                 ports, at = self.moment(text.cells)
                 with explained():
-                    found[name] = ports, SharedValue(text.function(at))
+                    found[name] = ports, CarriedValue(text.function(at))
         return found
 
     def kernel(self, name: str, make: Callable[[], Program] | None = None) -> Any:
