@@ -29,7 +29,7 @@ from nlink.scalars.traversal import reachable
 
 
 @dataclass(frozen=True)
-class Known:
+class LocalValue:
     """A cell that has been computed, and is in a local."""
 
     local: int
@@ -43,7 +43,7 @@ class ProcessWriter:
                  given: Mapping[str, int], recording: Recording) -> None:
         self.module, self.f, self.memory, self.base = module, function, memory, base
         self.given, self.recording, self.graph = given, recording, recording.graph
-        self.values: dict[int, Known] = {}
+        self.values: dict[int, LocalValue] = {}
         """What has been computed, by the index of the node."""
         self.own: list[int] = []
         """Locals that are held by values."""
@@ -110,7 +110,7 @@ class ProcessWriter:
         return local
 
     def _set(self, node: Node, local: int) -> None:
-        self.values[node.index] = Known(local, node.is_truth)
+        self.values[node.index] = LocalValue(local, node.is_truth)
 
     def _forget(self, held: int) -> None:
         """Release the locals of values but for the first ones."""
@@ -184,7 +184,7 @@ class ProcessWriter:
 
     def _load(self, name: object, element: int | None) -> Words:
         """The words that push an input."""
-        if isinstance(name, Known):
+        if isinstance(name, LocalValue):
             return assembled(f"local.get {name.local}")
         if isinstance(name, Node):
             return assembled(f"local.get {element} f64.load {self._column(name)}")
