@@ -185,6 +185,41 @@ def test_steppers_step_as_simulations_do():
         assert stepper.q == pytest.approx(run.q[k], abs=1e-13)
 
 
+def test_runs_and_steppers_report_forces_gaps_slips_and_modes(tmp_path):
+    """A ball in flight, sliding with m g and mu m g against its motion, then rolling."""
+    ball = contact_cases.ball(0.1, mass=2.0, world=nlink.World(friction=0.3))
+    q0, qd0 = [0, 0, 0.1 + 5e-4, *FLAT], [0, 0, 0, 3.0, 0, 0]
+    run = nlink.simulate(ball, q0, qd0, t=1.0, every=STEP, **EULER)
+    touch = run.contacts["body"]
+    assert list(run.contacts) == ["body"]
+    assert touch.gap == pytest.approx(run.q[:, 2] - 0.1, abs=1e-15)
+    assert touch.mode[0] == 0
+    assert touch.mode[100] == 2
+    assert touch.mode[-1] == 1
+    assert touch.force[100] == pytest.approx([-0.3 * 2 * G, 0, 2 * G])
+    assert touch.force[-1] == pytest.approx([0, 0, 2 * G], abs=1e-8)
+    w, v = world_twist(ball, run.q, run.qd)
+    assert touch.slip[100] == pytest.approx(v[100, 0] - 0.1 * w[100, 1])
+    assert touch.slip[-1] < 1e-9
+    stats = run.stats.contact
+    assert stats.residual < 1e-10
+    assert stats.depth < 1e-15
+    assert stats.sweeps >= 2000
+    loaded = nlink.load_run(run.save(tmp_path / "run.npz"))
+    assert loaded.stats.contact == stats
+    assert (loaded.contacts["body"].force == touch.force).all()
+    assert not [line for line in run.warnings if "contact" in line]
+    stepper = nlink.Stepper(ball, [q0] * 3, qd0, step=STEP, method="semi_implicit")
+    for _ in range(100):
+        stepper.step()
+    assert stepper.contacts["body"].force == pytest.approx(np.array([touch.force[100]] * 3))
+    with pytest.raises(KeyError, match="contact 'bodi', expected one of body; did you mean"):
+        run.contacts["bodi"]
+    saved = nlink.simulate(ball, q0, qd0, t=1.0, every=STEP, save=tmp_path / "kept", **EULER)
+    assert saved.q.tobytes() == run.q.tobytes()
+    assert nlink.load_run(tmp_path / "kept").stats.contact == stats
+
+
 def test_without_contacts_shapes_fall_through():
     ball = contact_cases.ball(0.1)
     run = nlink.simulate(ball, [0, 0, 0.1, *FLAT], t=0.5, contact="ignore")

@@ -35,7 +35,8 @@ class ContactEuler(OneStep):
 
     name, cost = "semi_implicit", StepCost(1)
     layout = Layout(
-        (), MappingProxyType({"contact_worst": 0.0, "contact_deepest": 0.0, "contact_sweeps": 0.0}),
+        (), MappingProxyType(dict.fromkeys(
+            ("contact_residual", "contact_depth", "contact_sweeps"), 0.0)),
         ("new", "rate"), ("residual", "excess", "calls", "depth"))
 
     def attempt(self, s: State, trial: Trial, given: Any) -> Attempt:
@@ -59,7 +60,7 @@ class ContactEuler(OneStep):
     def commit(self, s: State, attempt: Attempt, accepted: Any) -> State:
         """The step, and what of its contacts is reported."""
         s = super().commit(s, attempt, accepted)
-        worst, deepest = larger(s.residual, s.contact_worst), larger(s.depth, s.contact_deepest)
-        return s.replace(contact_worst=where(accepted, worst, s.contact_worst),
-                         contact_deepest=where(accepted, deepest, s.contact_deepest),
+        worst, depth = larger(s.residual, s.contact_residual), larger(s.depth, s.contact_depth)
+        return s.replace(contact_residual=where(accepted, worst, s.contact_residual),
+                         contact_depth=where(accepted, depth, s.contact_depth),
                          contact_sweeps=s.contact_sweeps + where(accepted, 2.0 * s.calls, 0.0))

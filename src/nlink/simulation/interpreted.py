@@ -14,6 +14,7 @@ from nlink.iterations.driver import drive
 from nlink.iterations.integration import STATUS
 from nlink.scalars.functions import Scalars
 from nlink.simulation.asking import asked
+from nlink.simulation.contact_reports import ContactStats
 from nlink.simulation.drives import Untraced
 from nlink.simulation.events import Events, spread_switches
 from nlink.simulation.implicit import solving_in_python
@@ -42,7 +43,9 @@ def integrate_in_python(ensemble: Ensemble, bounds: dict[str, Any]) -> Run:
     out = np.reshape([each["out"] for each in outcomes],
                      (*lead, len(ensemble.times), system.shape.size))
     q, v, parts = system.layout.split(out)
-    stats = Stats(*(column(name, int) for name in ("steps", "rejects", "evaluations")))
+    stats = Stats(*(column(name, int) for name in ("steps", "rejects", "evaluations")),
+                  ContactStats.of({name: column(name) for name in outcomes[0]
+                                   if name.startswith("contact_")}, lead) if outcomes else None)
     return Run(system.robot, ensemble.times, q, v,
                np.array([each["status"] for each in outcomes], int).reshape(lead), column("t"),
                stats, ensemble.method.name, system.velocity.name, forces=_forces(ensemble),
@@ -85,7 +88,8 @@ def _trajectory(ensemble: Ensemble, k: int, bounds: dict[str, Any]) -> dict[str,
         start |= system.sampling.first(times[0])
     done = drive(iteration, given, start, times, dense=iteration.dense)
     return {"out": done.out, "status": done.status, "log": done.log, "evaluations": f.count} | {
-        name: done.state[name] for name in ("t", "steps", "rejects")}
+        name: done.state[name] for name in done.state
+        if name in ("t", "steps", "rejects") or name.startswith("contact_")}
 
 
 def _compiled(system: System, own: Array) -> Callable[..., Callable[..., list[float]] | None]:

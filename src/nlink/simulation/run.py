@@ -13,6 +13,7 @@ from nlink.iterations.integration import STATUS
 from nlink.scalars.lazy import lazy
 from nlink.scalars.notebook import html_table, in_notebook
 from nlink.simulation.closing import Closing
+from nlink.simulation.contact_reports import ContactHistories, ContactStats
 from nlink.simulation.doubts import start_doubts, stiffness_doubts
 from nlink.simulation.events import Events
 from nlink.simulation.following import Target, on_times
@@ -45,6 +46,19 @@ class Stats:
     steps: Any
     rejects: Any
     evaluations: Any
+    contact: ContactStats | None = None
+    """How well contacts were solved, where bodies may touch."""
+
+    def by_name(self) -> dict[str, Any]:
+        """All numbers under the names that files have."""
+        own = {name: getattr(self, name) for name in ("steps", "rejects", "evaluations")}
+        return own | (self.contact.by_name() if self.contact else {})
+
+    @classmethod
+    def of(cls, numbers: Any, lead: tuple[int, ...]) -> Stats:
+        """From arrays by name."""
+        return cls(*(np.reshape(numbers[name], lead)[()] for name in (
+            "steps", "rejects", "evaluations")), ContactStats.of(numbers, lead))
 
     def __str__(self) -> str:
         total = [int(np.sum(x)) for x in (self.steps, self.rejects, self.evaluations)]
@@ -114,6 +128,19 @@ class Run:
         0 where there is no dry friction."""
         found = self.parts.get("mode")
         return np.empty((*self.rates.shape[:-1], 0)) if found is None else found
+
+    @lazy
+    def contacts(self) -> ContactHistories:
+        """What each contact did, by name: `force` (..., times, 3) on its body in world axes, `gap`,
+        `slip` and `mode` (0 open, 1 sticks, 2 slides), all (..., times).
+
+        >>> import nlink
+        >>> arm = nlink.load("planar3").with_contacts({"link3": nlink.Sphere(0.1)})
+        >>> run = nlink.simulate(arm, [0.5, 0.3, 0.2], t=0.2, method="semi_implicit", step=1e-3)
+        >>> run.contacts, run.contacts["link3"].force.shape
+        (<1 contacts: link3>, (21, 3))
+        """
+        return ContactHistories(self.robot, self.q, self.qd, self.parts)
 
     def sensitivity(self, name: str) -> Sensitivity:
         """How q, (..., times, n, numbers), qd and the state of the controller change with the
@@ -196,8 +223,9 @@ class Run:
             rows = slice(begin, min(begin + size, count))
             q, rates, *rest = (np.array(x[rows]) for x in flat)
             parts, tau = dict(zip(self.parts, rest, strict=False)), rest[len(self.parts):]
-            stats = Stats(*(np.asarray(x).reshape(-1)[rows] for x in (
-                self.stats.steps, self.stats.rejects, self.stats.evaluations)))
+            numbers = {name: np.asarray(x).reshape(-1)[rows]
+                       for name, x in self.stats.by_name().items()}
+            stats = Stats.of(numbers, (rows.stop - rows.start,))
             yield replace(self, q=q, rates=rates, stats=stats, forces=(*tau, self.forces)[0],
                           parts=parts,
                           status_codes=self.status_codes.reshape(-1)[rows],
@@ -245,7 +273,7 @@ class Run:
     def warnings(self) -> list[str]:
         """What is odd about the run, one line for each: a start far outside the position limits,
         angles that look like degrees, rates above velocity limits, joint forces above effort
-        limits, so many steps that the system may be stiff."""
+        limits, contacts that are not solved well, so many steps that the system may be stiff."""
         found, limits = start_doubts(self.robot, np.asarray(self.q[..., 0, :])), self.robot.limits
         for what, unit, values, most in (("rate", "velocity", self.qd, limits.velocity),
                                          ("force", "effort", self.tau, limits.effort)):
@@ -256,6 +284,8 @@ class Run:
             found += [f"{what} of {name} up to {peak:.4g}, its {unit} limit is {bound:.4g}"
                       for name, peak, bound in zip(self.robot.qd_names, peaks, most, strict=True)
                       if peak > bound * (1 + 1e-12)]
+        if self.stats.contact is not None:
+            found += self.stats.contact.doubts()
         return found + stiffness_doubts(
             self.method, np.asarray(self.stats.steps) + np.asarray(self.stats.rejects),
             np.asarray(self.t_end) - self.t[0])
@@ -269,8 +299,8 @@ class Run:
     def status(self) -> Any:
         """"done", "event" (a terminal one), "limit reached", "at rest on a limit", "not closed"
         (loops at the start), "not finite", "step too small", "not converged" (an implicit
-        step), "too many steps", or "running" if the run was interrupted; an array of such
-        words for an ensemble."""
+        step), "contact not solved", "too many steps", or "running" if the run was interrupted;
+        an array of such words for an ensemble."""
         words = np.array([MESSAGES[int(code)] for code in self.status_codes.ravel()], object)
         return words.reshape(self.status_codes.shape) if self.status_codes.ndim else words[0]
 

@@ -7,7 +7,6 @@ import json
 import os
 import stat
 import zipfile
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,7 @@ def run_of(store: RunStore, robot: Robot | None = None, forces: Any = None) -> R
     modes = dict(head["parts"]).get("mode", 0)
     return Run(robot, np.array(head["t"]), columns.pop("q"), columns.pop(head["velocity"]),
                records["status"].reshape(lead), records["t"].reshape(lead),
-               Stats(**{name: x.reshape(lead)[()] for name, x in store.statistics().items()}),
+               Stats.of(store.statistics(), lead),
                head["method"], head["velocity"], forces if tau is None else shaped(tau, lead),
                variation, events_of(store.log, robot, head["events"], head["velocity"], variation,
                                     modes),
@@ -80,7 +79,7 @@ def write_run(run: Run, path: Path) -> Path:
         return _save_zarr(run, path, head)
     arrays = {"t": run.t, "q": run.q, "qd": run.qd, "tau": run.tau,
               "status": run.status_codes, "t_end": run.t_end}
-    arrays |= {name: np.asarray(value) for name, value in asdict(run.stats).items()}
+    arrays |= {name: np.asarray(value) for name, value in run.stats.by_name().items()}
     arrays |= {f"part_{name}": np.asarray(values) for name, values in run.parts.items()}
     if run.variation is not None:
         arrays["vary"] = run.variation.values
@@ -113,7 +112,7 @@ def _save_zarr(run: Run, path: Path, head: dict[str, Any]) -> Path:
         for name, values in piece.parts.items():
             arrays.write(f"part_{name}", rows, values)
         begin = rows.stop
-    columns = {"status": run.status_codes, "t_end": run.t_end} | asdict(run.stats)
+    columns = {"status": run.status_codes, "t_end": run.t_end} | run.stats.by_name()
     arrays.put(**{name: np.reshape(values, -1) for name, values in columns.items()},
                **_event_arrays(run))
     if run.variation is not None:
@@ -204,7 +203,7 @@ def _assemble(head: dict[str, Any], arrays: dict[str, Any]) -> Run:
     parts = {str(name): arrays[f"part_{name}"] for name in head.get("parts", ())}
     for name, values in parts.items():
         check_array(name, values, (*codes.shape, len(arrays["t"]), *values.shape[-1:]))
-    stats = Stats(*(arrays[name][()] for name in ("steps", "rejects", "evaluations")))
+    stats = Stats.of(arrays, codes.shape)
     varied = head.get("vary")
     log = Events(tuple(head["events"]), *(arrays[f"events_{name}"] for name in _EVENTS)
                  ) if head.get("events") else None

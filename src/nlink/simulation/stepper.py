@@ -18,6 +18,8 @@ from nlink.iterations.iteration import new_records
 from nlink.scalars.arrays import batch
 from nlink.scalars.misuse import tell
 from nlink.simulation.closing import Closing
+from nlink.simulation.contact_piece import FORCE, SLIP
+from nlink.simulation.contact_reports import ContactHistories
 from nlink.simulation.doubts import failure
 from nlink.simulation.drives import Pushed, Untraced
 from nlink.simulation.ensemble import Ensemble, placed
@@ -235,6 +237,14 @@ class Stepper:
         """The events of the last step, None if none are watched; see `Run.events`."""
         return events_of(self._log, self.robot, self._system.event_names, "qd", None,
                          len(self._system.modes or ()))
+
+    @property
+    def contacts(self) -> ContactHistories:
+        """What each contact does, by name, after the last step; see `Run.contacts`."""
+        layout = self._system.layout
+        return ContactHistories(self.robot, self.q, self.qd, {
+            name: self._y[:, layout.place([name])].reshape(*self.lead, -1)
+            for name in (FORCE, SLIP) if any(part.name == name for part in layout.parts)})
 
     @property
     def t(self) -> Array:

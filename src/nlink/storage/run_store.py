@@ -113,14 +113,16 @@ class RunStore:
         return store
 
     def statistics(self) -> dict[str, Array]:
-        """Steps, rejected steps and evaluations of each trajectory."""
+        """Steps, rejected steps and evaluations of each trajectory, and what else its record says
+        of its contacts."""
         head, (steps, rejects, sweeps) = self.head, (
             self.records[name] for name in ("steps", "rejects", "sweeps"))
-        samples = self.records["ticks"] - 1 if "ticks" in (
-            self.records.dtype.names or ()) else 0
+        names = self.records.dtype.names or ()
+        samples = self.records["ticks"] - 1 if "ticks" in names else 0
         return {"steps": steps, "rejects": rejects, "evaluations": (
             head["start"] + (steps + rejects) * head["evaluations"] + sweeps * head["stages"]
-            + samples)}
+            + samples)} | {name: self.records[name] for name in names
+                           if name.startswith("contact_")}
 
 
 class SavedStore(RunStore):
