@@ -36,6 +36,7 @@ _HOMES = {
     "nlink.derivatives.traced_functions": ("function",),
     "nlink.engines.exports": ("export_c", "export_wasm", "symbolic"),
     "nlink.identification.base_parameters": ("base_parameters",),
+    "nlink.identification.excitation": ("excite",),
     "nlink.identification.identify": ("identify",),
     "nlink.identification.logs": ("read_log",),
     "nlink.kinematics.inverse_kinematics": ("ik", "ik_all"),
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from nlink.engines.exports import symbolic as symbolic
     from nlink.formats.load import robots as robots
     from nlink.identification.base_parameters import base_parameters as base_parameters
+    from nlink.identification.excitation import excite as excite
     from nlink.identification.identify import identify as identify
     from nlink.identification.logs import read_log as read_log
     from nlink.kinematics.inverse_kinematics import ik as ik

@@ -1,0 +1,357 @@
+"""Motions that tell most of a robot's parameters: `nlink.excite`.
+
+Every joint follows a Fourier series that starts and ends at rest,
+
+    q(t) = q0 + sum a_k / w_k sin(w_k t) - b_k / w_k cos(w_k t),    sum a_k = 0,    sum w_k b_k = 0.
+
+With W the rows of the base parameters, those of a joint divided by its usual torque, and columns
+scaled to the same size, the criterion is the condition number of W, or -log det(W^T W). With
+G = W^T W, d criterion = <Gamma, dG> = <2 W Gamma, dW>, and the gradient of W goes through the
+regressor in reverse.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nlink.algorithms.joint_columns import column_kinds
+from nlink.derivatives.differentials import vjp
+from nlink.formats.files import write_text
+from nlink.identification.base_parameters import BaseParameters, base_parameters
+from nlink.identification.excitation_limits import MotionLimits
+from nlink.identification.fit import Fit
+from nlink.identification.logs import Log, read_log
+from nlink.identification.quasi_newton import minimized
+from nlink.identification.signals import differentiated, suggested_cutoff
+from nlink.identification.written_robot import plausible_sizes
+from nlink.model.names import did_you_mean
+from nlink.robot import Robot, expect_robot
+from nlink.scalars.functions import Scalar, cos, sin
+
+Array = np.ndarray
+CRITERIA = ("condition", "D")
+PERIOD = 10.0
+"""Seconds of one period, if the duration has room for several."""
+SHARP = 6.0
+"""The p of the p-norms that stand for the largest and the least eigenvalue."""
+SAMPLES, FINE = 24, 200
+"""For each of the harmonics: for the criterion, and for the limits in the end."""
+STARTS = 3
+STEPS = 250
+
+
+@dataclass(frozen=True, eq=False)
+class FourierPath:
+    """A motion of all joints: called with t it gives q, qd and qdd, as controllers want them."""
+
+    frequencies: Array
+    """rad/s, (harmonics,)."""
+    sines: Array
+    """(harmonics, n): a_k / w_k."""
+    cosines: Array
+    """(harmonics, n): -b_k / w_k."""
+    middle: Array
+    """(n,)."""
+    duration: float
+    names: tuple[str, ...]
+    condition: float = math.inf
+    """Of the base parameters' rows, those of each joint divided by its usual torque, columns
+    scaled to the same length; with `after`, of all rows together."""
+    limits: MotionLimits | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        return (f"<FourierPath: {len(self.names)} joints, {self.duration:g} s, condition "
+                f"{self.condition:.3g}>")
+
+    def __call__(self, t: Scalar | Array) -> tuple[Any, Any, Any]:
+        if isinstance(t, np.ndarray):
+            return self.at(t)
+        q, qd, qdd = list(self.middle.tolist()), [0.0] * len(self.middle), [0.0] * len(self.middle)
+        for w, a, b in zip(self.frequencies.tolist(), self.sines.tolist(), self.cosines.tolist(),
+                           strict=True):
+            s, c = sin(w * t), cos(w * t)
+            for j, (x, y) in enumerate(zip(a, b, strict=True)):
+                swing = x * s + y * c
+                q[j] = q[j] + swing
+                qd[j] = qd[j] + w * (x * c - y * s)
+                qdd[j] = qdd[j] - w * w * swing
+        return tuple(q), tuple(qd), tuple(qdd)
+
+    def at(self, t: Array) -> tuple[Array, Array, Array]:
+        """q, qd and qdd at many times, (times, n)."""
+        w, angle = self.frequencies, np.multiply.outer(np.asarray(t, dtype=float), self.frequencies)
+        s, c = np.sin(angle), np.cos(angle)
+        return (self.middle + s @ self.sines + c @ self.cosines,
+                (c * w) @ self.sines - (s * w) @ self.cosines,
+                -(s * w**2) @ self.sines - (c * w**2) @ self.cosines)
+
+    def save(self, path: str | Path, rate: float = 100.0) -> Path:
+        """Write a CSV file with t and q, qd, qdd of each joint, `rate` rows a second."""
+        t = np.arange(round(self.duration * rate) + 1) / rate
+        head = ",".join(["t", *(f"{name}.{kind}" for kind in ("q", "qd", "qdd")
+                                for name in self.names)])
+        rows = np.column_stack([t, *self.at(t)])
+        text = "\n".join([head, *(",".join(f"{x:.9g}" for x in row) for row in rows.tolist())])
+        write_text(path, f"{text}\n")
+        return Path(path)
+
+
+def excite(robot: Robot, duration: float = 20.0, harmonics: int = 5, criterion: str = "condition",
+           limits: Mapping[str, Any] | None = None, after: Any = None, seed: int = 0, *,
+           friction: Sequence[str] = (), armature: bool = False,
+           period: float | None = None) -> FourierPath:
+    """A motion that tells most of the base parameters of a robot, within its limits.
+
+    `criterion` is "condition" (the ratio of what is told best to what is told least) or "D" (the
+    volume of the confidence region). `limits` may replace those of the robot: "lower", "upper",
+    "velocity", "acceleration", "effort", arrays of n, and "keep_out", a box ((x, y, z), (x, y, z))
+    of the world that no link's origin enters. `after` are motions that were or will be driven
+    beside this one: paths, logs, or a fit, which it complements. `friction` and `armature` are
+    columns to be told, too. The motion repeats after `period` seconds.
+
+    >>> import nlink
+    >>> path = nlink.excite(nlink.load("double_pendulum"), duration=10, seed=1)
+    >>> q, qd, qdd = path(0.0)
+    >>> bool(max(map(abs, qd)) < 1e-9), bool(path.condition < 10)
+    (True, True)
+    """
+    expect_robot(robot)
+    if criterion not in CRITERIA:
+        raise ValueError(f"criterion: {criterion!r}, expected one of {', '.join(CRITERIA)}"
+                         f"{did_you_mean(criterion, CRITERIA)}")
+    if not (math.isfinite(duration) and duration > 0):
+        raise ValueError(f"duration: {duration}, expected a positive number of seconds")
+    if harmonics < 2:
+        raise ValueError(f"harmonics: {harmonics}, expected at least 2")
+    if robot.description.loops or robot.nq != robot.n:
+        raise ValueError(f"robot: {robot.name}, expected a tree with joints of plain coordinates")
+    length = duration / max(1, round(duration / PERIOD)) if period is None else float(period)
+    if not 0 < length <= duration:
+        raise ValueError(f"period: {period}, expected a positive number up to {duration}")
+    base = base_parameters(robot, friction, armature)
+    bounds = MotionLimits.of(robot, limits)
+    shape = PathShape(robot.n, harmonics, length)
+    fine = PathShape(robot.n, harmonics, length, FINE)
+    measure = Information(robot, base, tuple(friction), armature, bounds, criterion, seed)
+    measure.known = known_rows(measure, after)
+    rng = np.random.default_rng(seed)
+    best: tuple[float, Array] | None = None
+    for _ in range(STARTS):
+        x = shape.random(rng, bounds)
+        for stiffness in (10.0, 1e3):
+            x = minimized(_objective(shape, measure, bounds, stiffness), x, STEPS)
+        x = _within(fine, bounds, x)
+        value = measure.value(*shape.motion(x))
+        if best is None or value < best[0]:
+            best = value, x
+    assert best is not None
+    return shape.path(best[1], duration, measure)
+
+
+@dataclass(frozen=True, eq=False)
+class PathShape:
+    """Numbers x of a path and the motion they give, linear in them."""
+
+    n: int
+    harmonics: int
+    period: float
+    samples: int = SAMPLES
+    """For each of the harmonics."""
+
+    def __post_init__(self) -> None:
+        w = 2 * math.pi / self.period * np.arange(1, self.harmonics + 1)
+        count = self.samples * self.harmonics
+        t = np.arange(count) * (self.period / count)
+        s, c = np.sin(np.outer(t, w)), np.cos(np.outer(t, w))
+        rest = np.zeros((2, 2 * self.harmonics))
+        rest[0, :self.harmonics], rest[1, self.harmonics:] = 1.0, w / w[0]
+        free = np.linalg.svd(rest)[2][2:].T  # of a and b, those that start at rest
+        for name, value in (("w", w), ("free", free),
+                            ("Q", np.hstack([s / w, -c / w]) @ free),
+                            ("V", np.hstack([c, s]) @ free),
+                            ("A", np.hstack([-s * w, c * w]) @ free)):
+            object.__setattr__(self, name, value)
+
+    w: Array = field(init=False)
+    free: Array = field(init=False)
+    Q: Array = field(init=False)
+    V: Array = field(init=False)
+    A: Array = field(init=False)
+
+    def motion(self, x: Array) -> tuple[Array, Array, Array]:
+        """q, qd and qdd of the samples of one period."""
+        middle, z = x[:self.n], x[self.n:].reshape(-1, self.n)
+        return middle + self.Q @ z, self.V @ z, self.A @ z
+
+    def pulled(self, q: Array, qd: Array, qdd: Array) -> Array:
+        """The gradient by x from those by the motion."""
+        return np.concatenate([q.sum(axis=0), (self.Q.T @ q + self.V.T @ qd
+                                               + self.A.T @ qdd).ravel()])
+
+    def random(self, rng: np.random.Generator, bounds: MotionLimits) -> Array:
+        x = np.concatenate([bounds.middle, rng.normal(size=self.free.shape[1] * self.n)])
+        return self.shrunk(x, bounds.largest(*self.motion(x)) / rng.uniform(0.5, 0.9, self.n))
+
+    def shrunk(self, x: Array, factor: Array) -> Array:
+        """With all swings divided by a factor for each joint."""
+        z = x[self.n:].reshape(-1, self.n) / factor
+        return np.concatenate([x[:self.n], z.ravel()])
+
+    def path(self, x: Array, duration: float, measure: Information) -> FourierPath:
+        """The path that these numbers stand for."""
+        ab = self.free @ x[self.n:].reshape(-1, self.n)
+        H = self.harmonics
+        return FourierPath(self.w, ab[:H] / self.w[:, None], -ab[H:] / self.w[:, None],
+                           x[:self.n].copy(), duration,
+                           measure.robot.qd_names, measure.condition(*self.motion(x)),
+                           measure.bounds)
+
+
+@dataclass(eq=False)
+class Information:
+    """What a motion tells of base parameters."""
+
+    robot: Robot
+    base: BaseParameters
+    friction: tuple[str, ...]
+    armature: bool
+    bounds: MotionLimits
+    criterion: str
+    seed: int
+    known: Array | None = None
+    """W^T W of motions that exist, for one sample."""
+
+    def __post_init__(self) -> None:
+        rng = np.random.default_rng(0)
+        lower, upper, velocity, acceleration = (self.bounds.lower, self.bounds.upper,
+                                                self.bounds.velocity, self.bounds.acceleration)
+        u = rng.uniform(-1, 1, (3, 200, self.robot.n))
+        q = self.bounds.middle + u[0] * (upper - lower) / 2
+        tau = self.robot.inverse_dynamics(q, 0.5 * velocity * u[1], 0.3 * acceleration * u[2])
+        size = np.sqrt((tau**2).mean(axis=0))
+        self.usual = np.maximum(size, 0.02 * max(size.max(initial=0.0), 1e-9))
+        self.count = len(self.base)
+
+    def rows(self, q: Array, qd: Array, qdd: Array) -> Array:
+        Y = self.robot.regressor(q, qd, qdd, friction=self.friction, armature=self.armature,
+                                 width=0.05)
+        return Y[..., self.base.columns] / self.usual[:, None]
+
+    def gram(self, W: Array) -> Array:
+        flat = W.reshape(-1, self.count)
+        G = flat.T @ flat / len(W)
+        return G if self.known is None else G + self.known
+
+    def value(self, q: Array, qd: Array, qdd: Array) -> float:
+        return self.criterion_of(self.gram(self.rows(q, qd, qdd)))[0]
+
+    def condition(self, q: Array, qd: Array, qdd: Array) -> float:
+        """The condition number of all rows with columns of length 1."""
+        G = self.gram(self.rows(q, qd, qdd))
+        S = 1.0 / np.sqrt(np.maximum(np.diag(G), 1e-300))
+        values = np.linalg.eigvalsh(G * np.outer(S, S))
+        return float(np.sqrt(values[-1] / max(values[0], 1e-300)))
+
+    def criterion_of(self, G: Array) -> tuple[float, Array]:
+        """The criterion and Gamma, its derivative by G."""
+        if self.criterion == "D":
+            size = plausible_sizes(self.robot)
+            scale = np.ones(len(self.base.names))
+            scale[:len(size)] = size
+            S = scale[list(self.base.columns)]
+            A = G * np.outer(S, S) + 1e-12 * np.eye(len(G))
+            return -0.5 * float(np.linalg.slogdet(A)[1]), -0.5 * np.linalg.inv(A) * np.outer(S, S)
+        S = 1.0 / np.sqrt(np.maximum(np.diag(G), 1e-300))
+        values, V = np.linalg.eigh(G * np.outer(S, S))
+        values = np.maximum(values, 1e-14)
+        top, low = values[-1], values[0]
+        high = (values / top) ** SHARP
+        small = (low / values) ** SHARP
+        value = 0.5 * (np.log(top) + np.log(high.sum()) / SHARP
+                       - np.log(low) + np.log(small.sum()) / SHARP)
+        slope = 0.5 * (high / high.sum() - small / small.sum()) / values
+        inner = (V * slope) @ V.T  # by the scaled matrix
+        Gamma = inner * np.outer(S, S)
+        scaled = G * np.outer(S, S)
+        return float(value), Gamma - np.diag((inner * scaled).sum(axis=1) * S**2)
+
+    def gradient(self, q: Array, qd: Array, qdd: Array) -> tuple[float, list[Array]]:
+        """The criterion, and its derivatives by the motion."""
+        W = self.rows(q, qd, qdd)
+        value, Gamma = self.criterion_of(self.gram(W))
+        slope = (2.0 / len(W)) * (W @ Gamma) / self.usual[:, None]
+        full = np.zeros((*slope.shape[:2], len(self.base.names)))
+        full[..., self.base.columns] = slope
+        m = 10 * len(self.robot.mechanism.joints)
+        found = [np.array(x) for x in vjp(self.robot, "regressor", (q, qd, qdd), full[..., :m])]
+        self._joint_slopes(full[..., m:], found, qd)
+        return value, found
+
+    def _joint_slopes(self, slope: Array, found: list[Array], qd: Array) -> None:
+        """Of the columns of friction and armature, which each joint has by itself."""
+        n = self.robot.n
+        for k, kind in enumerate(column_kinds(self.friction, self.armature)):
+            own = np.einsum("kjj->kj", slope[..., k * n:(k + 1) * n])
+            if kind == "viscous":
+                found[1] += own
+            elif kind == "armature":
+                found[2] += own
+            elif kind == "coulomb":
+                found[1] += own * (1 - np.tanh(qd / 0.05) ** 2) / 0.05
+
+
+def _objective(shape: PathShape, measure: Information, bounds: MotionLimits, stiffness: float,
+               ) -> Callable[[Array], tuple[float, Array]]:
+    def value_and_gradient(x: Array) -> tuple[float, Array]:
+        motion = shape.motion(x)
+        value, slopes = measure.gradient(*motion)
+        cost, more = bounds.penalty(*motion)
+        return value + stiffness * cost, shape.pulled(*(
+            a + stiffness * b for a, b in zip(slopes, more, strict=True)))
+
+    return value_and_gradient
+
+
+def _within(shape: PathShape, bounds: MotionLimits, x: Array) -> Array:
+    """All swings smaller until every limit is kept: joint by joint, then all of them."""
+    x = x.copy()
+    x[:shape.n] = np.clip(x[:shape.n], bounds.lower, bounds.upper)
+    x = shape.shrunk(x, np.maximum(bounds.largest(*shape.motion(x)), 1.0))
+    for _ in range(60):
+        if bounds.kept(*shape.motion(x)):
+            return x
+        x = shape.shrunk(x, np.full(shape.n, 1.05))
+        x[:shape.n] += 0.05 * (bounds.middle - x[:shape.n])
+    raise ValueError("limits: no motion within them was found, expected room around the middle of "
+                     "the joints' ranges")
+
+
+def known_rows(measure: Information, after: Any) -> Array | None:
+    """W^T W of motions that exist: paths, logs or fits."""
+    if after is None:
+        return None
+    total = np.zeros((measure.count, measure.count))
+    for each in after if isinstance(after, list | tuple) else [after]:
+        if isinstance(each, FourierPath):
+            motions = [each.at(np.linspace(0, each.duration, 400, endpoint=False))]
+        else:
+            logs = [rows.log for rows in each.rows] if isinstance(each, Fit) else [
+                each if isinstance(each, Log) else read_log(each, measure.robot)]
+            motions = []
+            for log in logs:
+                if log.t is None:
+                    motions.append((log.q, log.qd, log.qdd))
+                    continue
+                smooth = differentiated(log.t, log.q, suggested_cutoff(log.t, log.q))
+                step = max(1, len(smooth.t) // 500)
+                motions.append((smooth.q[::step], smooth.qd[::step], smooth.qdd[::step]))
+        for q, qd, qdd in motions:
+            W = measure.rows(q, qd, qdd).reshape(-1, measure.count)
+            total += W.T @ W / len(q)
+    return total
