@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nlink
-from nlink.simulation import PD, Sampled
+from nlink.simulation import PD, PID, Sampled
 
 pytestmark = pytest.mark.slow
 COUNT = 11
@@ -38,6 +38,13 @@ CASES = {
     "sensitivities": (PENDULUM, {"sensitivities": ["q0", "qd0"], "events": RATE, **ADAPTIVE}),
     "sensitivities at limits": (LIMITED, {"sensitivities": ["qd0"], "limits": "bounce",
                                           **ADAPTIVE}),
+    "all at once": (STICKY, {
+        "tau": Sampled(PID(STICKY, [0.9, -1.2], 60.0, 10.0, 20.0), 0.03,
+                       delay=1),
+        "f_ext": {2: lambda t, q, qd: [0.0, 0.0, 0.0, nlink.sin(9.0 * t), -qd[0], 0.0]},
+        "vary": {"payload": np.linspace(0.0, 2.0, COUNT), "coulomb": np.linspace(0.0, 1.0, COUNT)[
+            :, None] * [0.5, 1.0]}, "events": RATE, "limits": "hold", "restitution": 0.4,
+        "method": "dopri5", **ADAPTIVE}),
 }
 
 
@@ -70,8 +77,9 @@ def test_a_trajectory_is_the_same_in_every_ensemble(case):
     q, qd = states(robot)
 
     def simulated(rows):
+        vary = {name: x[rows] for name, x in options.get("vary", {}).items()}
         return nlink.simulate(robot, q[rows], qd[rows], t=0.6, every=0.15, progress=False,
-                              threads=1, **options)
+                              threads=1, **options | {"vary": vary or None})
 
     whole, random = simulated(np.arange(COUNT)), np.random.default_rng(2)
     expected = [of(whole, k) for k in range(COUNT)]
@@ -84,13 +92,17 @@ def test_a_trajectory_is_the_same_in_every_ensemble(case):
             assert [name for name in got if got[name] != expected[k][name]] == []
 
 
-def test_a_target_is_reached_alike_in_every_ensemble():
-    """Inverse kinematics: solutions, errors and what became of them."""
-    robot, random = nlink.load("puma560"), np.random.default_rng(3)
-    targets = robot.pose(random.uniform(-1.5, 1.5, (COUNT, robot.n)))
+@pytest.mark.parametrize("posture", [False, True])
+def test_a_target_is_reached_alike_in_every_ensemble(posture):
+    """Inverse kinematics: solutions, errors and what became of them; also of a redundant arm with
+    a posture."""
+    robot, random = nlink.load("panda" if posture else "puma560"), np.random.default_rng(3)
+    middle = 0.5 * (robot.limits.lower + robot.limits.upper) if posture else np.zeros(robot.n)
+    targets = robot.pose(middle + random.uniform(-1.0, 1.0, (COUNT, robot.n)))
     targets[::4, :3, 3] *= 3.0  # some out of reach
-    whole = robot.ik(targets)
+    options = {"posture": middle} if posture else {}
+    whole = robot.ik(targets, **options)
     for rows in (random.permutation(COUNT), random.integers(0, COUNT, 3 * COUNT), np.array([4])):
-        found = robot.ik(targets[rows])
+        found = robot.ik(targets[rows], **options)
         for name in ("q", "status", "distance", "angle", "iterations", "starts"):
             assert np.array_equal(getattr(found, name), np.asarray(getattr(whole, name))[rows])

@@ -128,12 +128,12 @@ def test_chunks_that_fail_are_named_and_the_others_done(tmp_path, client):
             self.count += 1
             return float(self.count)
 
-    client.run(setattr, simulator, "SLICE", 0.01)
+    client.run(setattr, simulator, "SLICE", 1e-3)
     client.run(setattr, chunks, "time", Looks())
     try:
-        with pytest.raises(ChunksFailed, match=r"chunk 1 failed: TimeoutError: not done within 40 "
+        with pytest.raises(ChunksFailed, match=r"chunk 1 failed: TimeoutError: not done within 8 "
                                                r"s; 1"):
-            go(40.0)
+            go(8.0)
     finally:
         client.run(setattr, chunks, "time", time)
         client.run(setattr, simulator, "SLICE", simulator.SLICE)
