@@ -9,6 +9,7 @@ from typing import Any
 
 import nlink
 import nlink.casadi
+import nlink.numba
 import nlink.simulation
 import nlink.studies
 import nlink.testing
@@ -28,6 +29,7 @@ TITLES = {
     "testing": "Checks, laws and random mechanisms",
     "backends": "Threads",
     "casadi": "CasADi",
+    "numba": "Numba",
 }
 
 
@@ -41,7 +43,7 @@ def public_names() -> dict[str, list[str]]:
         found[module.__name__.split(".")[1]] += [
             f"{module.__name__}.{name}" for name in module.__all__
             if id(getattr(module, name)) not in known]
-    for module in (nlink.casadi,):
+    for module in (nlink.casadi, nlink.numba):
         found[module.__name__.split(".")[1]] += [
             f"{module.__name__}.{name}" for name, value in vars(module).items()
             if inspect.isfunction(value) and value.__module__ == module.__name__]

@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "formats": "model",
     "viewer": "formats model scalars spatial",
     "engines": "algorithms backends closed_forms formats model programs robot scalars spatial",
-    "derivatives": "algorithms engines model programs robot scalars spatial",
+    "derivatives": "algorithms backends engines model programs robot scalars spatial",
     "robot": "engines formats kinematics loops model papers programs scalars viewer",
     "reports": "formats model robot",
     "storage": "formats iterations model robot",
@@ -46,11 +46,12 @@ MAY_IMPORT = {
     "identification": "algorithms backends derivatives engines formats iterations kinematics "
                       "model programs reports robot scalars simulation spatial viewer",
     "testing": "algorithms engines formats model programs robot scalars",
-    "bench": "backends engines formats kinematics model papers programs reports robot scalars "
-             "simulation testing viewer",
+    "bench": "backends engines formats kinematics model numba papers programs reports robot "
+             "scalars simulation testing viewer",
     "studies": "backends formats iterations model programs reports robot simulation storage",
     "sweeps": "studies",
     # other frameworks
+    "numba": "backends derivatives robot",
     "casadi": "backends derivatives robot simulation",
     "cli": "algorithms backends bench engines formats identification model papers reports robot "
            "scalars simulation studies storage viewer",
@@ -62,6 +63,7 @@ MAY_WAIT = (
     ("", "backends.llvm"),     # LLVM is loaded when something is compiled
     ("bench.dynamics", "bench.machine_limits"),
     ("bench.dynamics", "bench.peak"),
+    ("numba", "backends.numba_calls"),  # an optional package is imported where it is used
     ("", "reports.terminal"),  # rich is loaded when something is printed
     ("cli", ""),               # a command loads what it needs
     ("robot", "loops"),        # robot.py is at the bottom of what these are on top of

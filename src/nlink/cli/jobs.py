@@ -218,6 +218,8 @@ def bench(
     = False,
     loops: Annotated[bool, typer.Option(
         "--loops", help="Time ladders and nets of loops instead, beside Pinocchio.")] = False,
+    bridges: Annotated[bool, typer.Option(
+        "--bridges", help="Time float32 and other frameworks instead.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Time nlink beside Pinocchio and MuJoCo on the same states.
@@ -240,6 +242,9 @@ def bench(
         return
     if loops:
         printing.run_loops_bench(robots, seconds, as_json=as_json)
+        return
+    if bridges:
+        printing.run_bridges_bench(robots, seconds, as_json=as_json)
         return
     with terminal.console(stderr=True).status("measuring") as status:
         result = measure.run_bench(

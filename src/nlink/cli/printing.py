@@ -320,6 +320,26 @@ def run_loops_bench(robots: Sequence[str] | None, seconds: float, *, as_json: bo
     console().print(table)
 
 
+def run_bridges_bench(names: Sequence[str] | None, seconds: float, *, as_json: bool) -> None:
+    """Measure computations inside other frameworks and print the table."""
+    from nlink.bench import bridges_bench as measure
+
+    with console(stderr=True).status("measuring") as status:
+        result = measure.run_bridges_bench(
+            tuple(names or ()), seconds=seconds,
+            progress=lambda what: status.update(label(f"measuring {what}")))
+    if as_json:
+        print(result.to_json())
+        return
+    table = grid(*measure.HEADINGS, text=("what", "bridge", "peer"))
+    for row in measure.rows(result):
+        table.add_row(*row)
+    console().print(f"{result.cpu}, {result.peak / 1e9:.0f} GFLOP/s in float64, one thread")
+    console().print(table)
+    if result.missing:
+        console().print(f"not installed: {', '.join(result.missing)}")
+
+
 def print_all_tables() -> None:
     """The papers' complexity tables, ours beside theirs."""
     from nlink.papers import formulations, koz_tables

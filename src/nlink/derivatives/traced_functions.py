@@ -10,9 +10,10 @@ from typing import Any, Unpack, overload
 
 import numpy as np
 
+from nlink.backends.llvm.signature import CompiledFunction, compiled_function
 from nlink.derivatives.differentials import RobotFunction
 from nlink.engines.computations import How
-from nlink.engines.engines import Engine, Function, run_program
+from nlink.engines.engines import Engine, Function, checked_type, machine_code, run_program
 from nlink.engines.users_view import shows_options
 from nlink.programs.derivatives import jacobian, jvp, vjp
 from nlink.programs.program import Port, Program
@@ -166,6 +167,10 @@ class TracedFunction:
         if (kind, engine) not in self._functions:
             self._functions[kind, engine] = run_program(self.program(kind), engine)
         return self._functions[kind, engine](*arrays, out=out)
+
+    def compile(self, kind: str = "value", *, dtype: str = "float64") -> CompiledFunction:
+        """The bare kernel of the function ("value") or of a product, see `robot.compile`."""
+        return compiled_function(machine_code(self.program(kind), checked_type(dtype)))
 
     def program(self, kind: str = "value") -> Program:
         """The program of the function ("value") or of a product ("jvp", ..., "hessian")."""

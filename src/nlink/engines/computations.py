@@ -17,7 +17,16 @@ from nlink.algorithms.catalogue import INVERTING, Algorithm, rivals
 from nlink.backends.llvm.signature import CompiledFunction, compiled_function
 from nlink.backends.llvm.threads import MAKING
 from nlink.engines.composed import forward_derivatives
-from nlink.engines.engines import ENGINES, Engine, Function, Request, kernel, out_last, prepare
+from nlink.engines.engines import (
+    ENGINES,
+    Engine,
+    Function,
+    Request,
+    checked_type,
+    kernel,
+    out_last,
+    prepare,
+)
 from nlink.model.canonical import attach, canonical
 from nlink.model.description import Description
 from nlink.model.mechanism import Attachment, Mechanism
@@ -95,10 +104,8 @@ class Computations:
         >>> out
         array([44.145, 19.62 ,  4.905])
         """
-        if dtype not in ("float64", "float32"):
-            raise ValueError(f"dtype: {dtype!r}, expected 'float64' or 'float32'")
-        return compiled_function(kernel(
-            self.request(name, algorithm=algorithm, frame=frame, wrenches=f_ext), dtype))
+        return compiled_function(kernel(self.request(
+            name, algorithm=algorithm, frame=frame, wrenches=f_ext), checked_type(dtype)))
 
     def _compute(self, name: str, arguments: tuple[Any, ...], how: How,
                  f_ext: ArrayLike | None = None,

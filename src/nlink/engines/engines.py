@@ -264,6 +264,13 @@ def _over_floats(program: Program) -> Run:
     return compute
 
 
+def checked_type(dtype: str) -> str:
+    """The name of a type that can be computed with, or one sentence."""
+    if dtype not in ("float64", "float32"):
+        raise ValueError(f"dtype: {dtype!r}, expected 'float64' or 'float32'")
+    return dtype
+
+
 def machine_code(program: AnyProgram, dtype: str = "float64") -> Kernel:
     """The kernel of a program, from the cache or compiled now."""
     with MAKING:

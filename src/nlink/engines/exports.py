@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 
 from nlink.backends.wasm.module_files import wasm_files
 from nlink.closed_forms.expressions import Symbolic
+from nlink.engines.engines import checked_type
 from nlink.formats.files import write_bytes
 from nlink.model.parameters import named
 from nlink.programs.program import Program
@@ -69,9 +70,7 @@ def export_c(robot: Robot, names: Sequence[str | Traced], directory: str | Path,
     >>> sorted(path.suffix for path in directory.iterdir())
     ['.c', '.h']
     """
-    if dtype not in ("float64", "float32"):
-        raise ValueError(f"dtype: {dtype!r}, expected 'float64' or 'float32'")
-    return write_c(_programs(robot, names), robot.name, directory, dtype)
+    return write_c(_programs(robot, names), robot.name, directory, checked_type(dtype))
 
 
 def export_wasm(robot: Robot, names: Sequence[str | Traced], path: str | Path) -> tuple[Path, ...]:

@@ -1,0 +1,81 @@
+"""The lines of `nlink bench --bridges` that need no framework for derivatives: float32, Numba."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from nlink import numba as numba_bridge
+from nlink.bench.bench_robots import HUMANOID, bench_robot
+from nlink.bench.bridges_bench import BridgeLine
+from nlink.bench.timing import best
+from nlink.robot import Robot
+
+BATCH = 4096
+SHORT = {"forward_dynamics": "FD", "inverse_dynamics": "ID"}
+STEPS = 2000
+"""Calls in a compiled loop that is timed as one."""
+
+
+def _states(robot: Robot, count: int) -> list[np.ndarray]:
+    """States near the neutral one, rates, and accelerations or forces."""
+    rng = np.random.default_rng(0)
+    change, qd, tau = rng.normal(size=(3, count, robot.n))
+    return [robot.integrate(robot.neutral, 0.5 * change), qd, tau]
+
+
+def float32_lines(seconds: float) -> Iterator[BridgeLine]:
+    """Whole calls with arrays of float64, and with arrays of float32."""
+    for name in ("panda", "random7", HUMANOID):
+        robot = bench_robot(name)
+        if robot is None:
+            continue
+        count = BATCH if name != HUMANOID else BATCH // 4
+        wide = _states(robot, count)
+        narrow = [x.astype(np.float32) for x in wide]
+        for what in ("forward_dynamics", "inverse_dynamics"):
+            method = getattr(robot, what)
+            # in turns, so that both meet the same host
+            times = [min(best(partial(method, *given), seconds / 2) for _ in range(2)) / count
+                     for given in (wide, narrow)]
+            yield BridgeLine("float32", f"{name} {SHORT[what]}, {count} states", *times)
+
+
+def numba_lines(seconds: float) -> Iterator[BridgeLine]:
+    """A kernel called in compiled loops: by its bare address, and by `nlink.numba`."""
+    numba: Any = import_module("numba")
+    robot = bench_robot("panda")
+    assert robot is not None
+    function, states = numba_bridge.function(robot, "forward_dynamics"), _states(robot, BATCH)
+    (q, qd, tau), out = (x[0].copy() for x in states), np.empty(robot.n)
+
+    @numba.njit
+    def by_name(function: Any, q: Any, qd: Any, tau: Any, out: Any, steps: int) -> None:
+        for _ in range(steps):
+            function(q, qd, tau, out)
+
+    signature = function.signature
+    native = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64,
+                              ctypes.c_void_p, ctypes.c_void_p)(function.address)
+    scratch = np.zeros(signature.scratch + signature.alignment, np.uint8)
+    places = np.array([x.ctypes.data for x in (q, qd, tau, out)], np.uintp)
+    strides = np.zeros(4, np.int64)
+
+    @numba.njit
+    def by_address(places: int, strides: int, data: int, scratch: int, steps: int) -> None:
+        for _ in range(steps):
+            native(places, strides, 1, data, scratch)
+
+    words = places.ctypes.data, strides.ctypes.data, signature.data, scratch.ctypes.data
+    alone = best(lambda: by_address(*words, STEPS), seconds) / STEPS
+    through = best(lambda: by_name(function, q, qd, tau, out, STEPS), seconds) / STEPS
+    yield BridgeLine("numba", "panda FD, one state in a loop", alone, through)
+    results = np.empty((BATCH, robot.n))
+    alone = best(lambda: robot.forward_dynamics(*states, out=results), seconds) / BATCH
+    through = best(lambda: by_name(function, *states, results, 1), seconds) / BATCH
+    yield BridgeLine("numba", f"panda FD, {BATCH} states", alone, through)
