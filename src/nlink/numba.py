@@ -12,7 +12,7 @@
 ...         q += 1e-3 * qd
 ...     return q
 >>> fall(forward_dynamics, np.zeros(2), np.zeros(2), np.zeros(2), 500).round(3)
-array([-1.449, -0.176])
+array([-1.002,  0.634])
 
 A call costs some nanoseconds more than the machine code itself, and needs no GIL: it may stand in
 `prange`. A function that is handed over as an argument, as above, lets Numba keep compiled code
@@ -46,7 +46,7 @@ def function(robot: Robot | TracedFunction, name: str = "value", *, dtype: str =
     >>> import nlink, numba, numpy as np
     >>> energy = nlink.numba.function(nlink.load("planar3"), "kinetic_energy")
     >>> float(numba.njit(lambda energy, q, qd: energy(q, qd))(energy, np.zeros(3), np.ones(3)))
-    9.0
+    12.833333333333332
     """
     try:
         from nlink.backends.numba_calls import NumbaFunction

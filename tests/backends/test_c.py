@@ -6,6 +6,8 @@ import ctypes
 import math
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -112,3 +114,102 @@ def test_products_with_derivatives_in_c(tmp_path):
     for got, wanted in zip(matrices, robot.forward_dynamics_derivatives(
             q, qd, tau, engine="numpy"), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-10)
+
+
+NARROW = ["-Wdouble-promotion", "-Wfloat-conversion"]
+
+
+@needs_gcc
+@pytest.mark.slow
+def test_float32_is_float_throughout_and_is_the_kernel_of_float32(tmp_path):
+    programs = [random_program(seed, size=80) for seed in range(2)]
+    for dtype in ("float64", "float32"):  # both fit into one program
+        source, header = write_c(programs, "arm", tmp_path, dtype)
+    assert source.name == "arm_float32.c"
+    assert "double" not in source.read_text()
+    subprocess.run([GCC, *STRICT, *NARROW, "-c", source, "-o", tmp_path / "arm.o"], check=True)
+    library = built(source, header)
+    for program in programs:
+        arrays = [np.ascontiguousarray(x[0], np.float32) for x in random_arrays(program, 1)]
+        outs = [np.empty(port.shape, np.float32) for port in program.outputs]
+        getattr(library, f"arm_float32_{program.name}")(*(
+            ctypes.c_void_p(x.ctypes.data) for x in (*arrays, *outs)))
+        kernel = Kernel(compile_program(program, "float32"))
+        for got, wanted in zip(outs, kernel(*arrays), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-4)
+
+
+@needs_gcc
+def test_every_primitive_tables_and_constants_in_floats(tmp_path):
+    from nlink.scalars.lookup import LookupTable
+
+    g = Graph()
+    x, y = g.input("x[0]"), g.input("x[1]")
+    values = [nlink.minimum(x, y), x.sign(), nlink.floor(x), abs(y), nlink.tanh(x),
+              nlink.log(abs(y)), LookupTable([1.5, 2.5e-20, 3.0])(x), nlink.where(x < y, x, 1e-7),
+              x * 1e30 * 1e30, nlink.scalars.primitives.on("scramble", x, y)]
+    program = Program("some", (Port("x", (2,)),), (Port("u", (len(values),)),), tuple(values))
+    source, header = write_c([program], "all", tmp_path, "float32")
+    library, given = built(source, header), np.array([1.25, -0.5], np.float32)
+    out = np.empty(len(values), np.float32)
+    library.all_float32_some(ctypes.c_void_p(given.ctypes.data), ctypes.c_void_p(out.ctypes.data))
+    np.testing.assert_allclose(out, Kernel(compile_program(program, "float32"))(given), rtol=1e-6)
+
+
+def integrator(robot, period):
+    """A step of semi-implicit Euler as a function of one's own, and the same in NumPy."""
+    def step(q, qd, tau):
+        rates = qd + period * robot.forward_dynamics(q, qd, tau)
+        return np.concatenate([q + period * rates, rates])
+
+    return step, nlink.function(step, *[robot.n] * 3)
+
+
+@needs_gcc
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_steps_in_c_are_those_in_python(tmp_path, dtype):
+    robot = nlink.load("double_pendulum")
+    plain, traced = integrator(robot, 1e-3)
+    library = built(*nlink.export_c(robot, [traced, "kinetic_energy"], tmp_path, dtype=dtype))
+    stem = "double_pendulum" + "_float32" * (dtype == "float32")
+    step = getattr(library, f"{stem}_step")
+    state, tau, out = np.array([0.3, 0.2, 0.0, 0.0], dtype), np.zeros(2, dtype), np.empty(4, dtype)
+    wanted = state.astype(float)
+    for _ in range(200):
+        step(*(ctypes.c_void_p(x.ctypes.data) for x in (state[:2], state[2:], tau, out)))
+        state[:] = out
+        wanted = plain(wanted[:2], wanted[2:], np.zeros(2))
+    np.testing.assert_allclose(state, wanted, rtol=1e-12 if dtype == "float64" else 1e-4)
+    with pytest.raises(ValueError, match="dtype: 'float16', expected 'float64' or 'float32'"):
+        nlink.export_c(robot, ["kinetic_energy"], tmp_path, dtype="float16")
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "microcontroller"
+CROSS = shutil.which("aarch64-linux-gnu-gcc")
+
+
+@needs_gcc
+@pytest.mark.slow
+def test_the_microcontroller_example_reaches_its_goal_and_is_small(tmp_path):
+    subprocess.run([sys.executable, EXAMPLE / "generate.py", tmp_path], check=True)
+    source, program = tmp_path / "double_pendulum_float32.c", tmp_path / "desktop"
+    subprocess.run([GCC, *STRICT, *NARROW, "-Os", f"-I{tmp_path}", EXAMPLE / "desktop.c", source,
+                    "-o", program, "-lm"], check=True)
+    answer = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    np.testing.assert_allclose([float(x) for x in answer.split()], [0.5, -0.8], atol=1e-5)
+    sketch = (EXAMPLE / "microcontroller.ino").read_text()
+    header = (tmp_path / "double_pendulum_float32.h").read_text()
+    for name in ("double_pendulum_float32_control", "double_pendulum_float32_step"):
+        assert f"{name}(" in sketch
+        assert f"{name}(" in header
+    if CROSS is None:
+        return
+    subprocess.run([CROSS, "-std=c99", "-Os", "-c", source, "-o", tmp_path / "arm.o"], check=True)
+    tool = CROSS.removesuffix("gcc")
+    code = subprocess.run([f"{tool}objdump", "-d", tmp_path / "arm.o"], capture_output=True,
+                          text=True, check=True).stdout
+    assert "fcvt" not in code  # no number becomes a double
+    size = subprocess.run([f"{tool}size", tmp_path / "arm.o"], capture_output=True, text=True,
+                          check=True).stdout.splitlines()[1].split()
+    assert int(size[0]) < 2000
+    assert size[1:3] == ["0", "0"]  # nothing in RAM

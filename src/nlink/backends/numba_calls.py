@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba import extending
 from numba.core import cgutils, errors, types
 from numba.core.imputils import lower_constant
-from numba.core.typing import signature
+from numba.core.typing.templates import signature
 
 from nlink.backends.llvm.signature import Signature
 from nlink.programs.program import Port
@@ -67,7 +67,7 @@ class KernelType(types.Callable):
     def get_call_signatures(self) -> tuple[list[Any], bool]:
         return [], True
 
-    def get_call_type(self, context: Any, args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
         """Inputs and perhaps outputs: C-contiguous arrays of one state, or of many."""
         ports = (*self.inputs, *self.outputs)
         names = ", ".join(port.name for port in ports)

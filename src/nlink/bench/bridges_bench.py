@@ -22,7 +22,7 @@ BRIDGES = {
 }
 """By the name of the framework: a module and its function, `lines(seconds)`, that raises
 ImportError where the framework is not installed."""
-HEADINGS = ("what", "nlink alone", "bridge", "through it", "more", "faster", "peer")
+HEADINGS = ("what", "nlink alone", "bridge", "through it", "more", "faster", "peer or remark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class BridgeLine:
     alone: float | None
     through: float
     peer: str = ""
-    """Who else does the work in the framework."""
+    """Who else does the work in the framework; without a time, a remark."""
     peer_seconds: float | None = None
 
 

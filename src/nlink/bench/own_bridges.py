@@ -23,27 +23,31 @@ STEPS = 2000
 
 
 def _states(robot: Robot, count: int) -> list[np.ndarray]:
-    """States near the neutral one, rates, and accelerations or forces."""
+    """Random states within the limits, and accelerations or forces."""
     rng = np.random.default_rng(0)
-    change, qd, tau = rng.normal(size=(3, count, robot.n))
-    return [robot.integrate(robot.neutral, 0.5 * change), qd, tau]
+    return [*robot.random_state(rng, (count,)), rng.normal(size=(count, robot.n))]
 
 
 def float32_lines(seconds: float) -> Iterator[BridgeLine]:
-    """Whole calls with arrays of float64, and with arrays of float32."""
-    for name in ("panda", "random7", HUMANOID):
+    """Whole calls with arrays of float64, and with arrays of float32. The error is the largest of a
+    state, in the median over the states, beside what rounding the arguments alone costs."""
+    for name in ("panda", "ur5", "random7", HUMANOID):
         robot = bench_robot(name)
         if robot is None:
             continue
         count = BATCH if name != HUMANOID else BATCH // 4
-        wide = _states(robot, count)
-        narrow = [x.astype(np.float32) for x in wide]
-        for what in ("forward_dynamics", "inverse_dynamics"):
-            method = getattr(robot, what)
-            # in turns, so that both meet the same host
-            times = [min(best(partial(method, *given), seconds / 2) for _ in range(2)) / count
-                     for given in (wide, narrow)]
-            yield BridgeLine("float32", f"{name} {SHORT[what]}, {count} states", *times)
+        q, qd, qdd = _states(robot, count)
+        for what, last in (("forward_dynamics", robot.inverse_dynamics(q, qd, qdd)),
+                           ("inverse_dynamics", qdd)):
+            method, wide = getattr(robot, what), [q, qd, last]
+            narrow = [x.astype(np.float32) for x in wide]
+            alone, through = (min(best(partial(method, *given), seconds / 2) for _ in range(2))
+                              / count for given in (wide, narrow))
+            rounded, exact = method(*(x.astype(float) for x in narrow)), method(*wide)
+            error, rounding = (float(np.median(np.abs(x - exact).max(axis=1)))
+                               for x in (method(*narrow), rounded))
+            yield BridgeLine("float32", f"{name} {SHORT[what]}, {count} states", alone, through,
+                             f"error {error:.1e}, {error / rounding:.1f}x of rounding")
 
 
 def numba_lines(seconds: float) -> Iterator[BridgeLine]:

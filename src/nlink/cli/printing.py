@@ -331,7 +331,7 @@ def run_bridges_bench(names: Sequence[str] | None, seconds: float, *, as_json: b
     if as_json:
         print(result.to_json())
         return
-    table = grid(*measure.HEADINGS, text=("what", "bridge", "peer"))
+    table = grid(*measure.HEADINGS, text=("what", "bridge", "peer or remark"))
     for row in measure.rows(result):
         table.add_row(*row)
     console().print(f"{result.cpu}, {result.peak / 1e9:.0f} GFLOP/s in float64, one thread")

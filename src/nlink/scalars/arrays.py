@@ -34,7 +34,7 @@ def common_type(arrays: Iterable[Any]) -> np.dtype:
     """
     single = False
     for x in arrays:
-        if not isinstance(x, np.ndarray | np.float32) or x.dtype != SINGLE:
+        if not isinstance(x, (np.ndarray, np.floating)) or x.dtype != SINGLE:
             return DOUBLE
         single = True
     return SINGLE if single else DOUBLE

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nlink.backends.llvm import native, team
+from nlink.backends.llvm.reuse import empty
 from nlink.backends.llvm.signature import Signature
 from nlink.backends.llvm.threads import Trials, checked, cores
 from nlink.backends.llvm.threads import threads as allowed
@@ -180,7 +181,7 @@ class Kernel:
     def _many_rows(self, rows: Sequence[np.ndarray], out: Any, lead: tuple[int, ...]) -> Any:
         """Many states in one dimension, of which other threads may compute a part."""
         if out is None:
-            results = [np.empty(lead + port.shape, self.dtype) for port in self.outputs]
+            results = [empty(lead + port.shape, self.dtype) for port in self.outputs]
         elif (type(out) is np.ndarray and out.dtype is self.dtype and out.flags.carray
               and out.shape == lead + self.outputs[0].shape and len(self.outputs) == 1
               and not any(np.may_share_memory(out, x) for x in rows)):

@@ -119,7 +119,7 @@ class LaneRows:
         Lanes k and k + 1 of result j are element j of vectors k and k + 1, and so on.
         """
         if len(parts) == 2:
-            return [self._by_block(*parts, [j, 2 + j], 2) for j in range(2)]
+            return [self._by_block(parts[0], parts[1], [j, 2 + j], 2) for j in range(2)]
         first, second = ([self._by_block(a, b, order, 4) for order in ([0, 4, 1, 5], [2, 6, 3, 7])]
                          for a, b in (parts[:2], parts[2:]))
         return [self._by_block(a, b, order, 4) for a, b in zip(first, second, strict=True)
