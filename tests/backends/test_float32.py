@@ -17,7 +17,7 @@ from random_programs import (
 
 import nlink
 from nlink.algorithms.catalogue import ALGORITHMS
-from nlink.backends.llvm.host import compile_object, host
+from nlink.backends.llvm.host import compile_object, host, portable
 from nlink.backends.llvm.ir import Target
 from nlink.backends.llvm.kernel import Compiled, Kernel
 from nlink.backends.llvm.precision import FLOAT32
@@ -179,6 +179,24 @@ def test_rows_may_lie_anywhere(cut, monkeypatch):
     shared = kernel(arrays[0][:1], *arrays[1:])
     assert same_bits(shared, kernel(np.repeat(arrays[0][:1], 37, axis=0), *arrays[1:]))
     assert same_bits(kernel(*(np.asfortranarray(x) for x in arrays)), whole)
+
+
+@pytest.mark.slow
+def test_vectors_of_any_width_have_the_same_bits():
+    """AVX2 with its constants in memory, as every x86-64 of some years has it; and no vectors of
+    fused multiply-adds at all, to rounding."""
+    program, arrays = PROGRAM, narrow(random_arrays(PROGRAM, 133))
+    arrays[1][::50] *= 1e7
+    wanted = kernel_of(program)(*arrays)
+    if host().target.vector >= 32 and host().target.fma:
+        with portable():
+            assert same_bits(compiled(program)(*arrays), wanted)
+    target = Target(4, False, FLOAT32)
+    text, operations, scratch, data = module(program, target)
+    plain = Kernel(Compiled(program.name, program.inputs, program.outputs, 4, operations, scratch,
+                            data, compile_object(text), dtype="float32"))
+    for found, exact in zip(plain(*arrays), wanted, strict=True):
+        assert (np.abs(found - exact) <= 1e-4 * (1 + np.abs(exact))).mean() > 0.97
 
 
 @pytest.mark.slow

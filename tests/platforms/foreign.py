@@ -103,14 +103,16 @@ class Memory:
 def call_batch(compiled: Compiled, arrays: Sequence[np.ndarray], place: Path) -> list[np.ndarray]:
     """The outputs of a kernel for a batch, under qemu."""
     count, memory = len(arrays[0]), Memory()
-    rows = [*arrays, *(np.empty((count, *port.shape)) for port in compiled.outputs)]
+    rows = [*arrays, *(np.empty((count, *port.shape), compiled.dtype)
+                       for port in compiled.outputs)]
     places = [memory.put(x) for x in rows]
     ports = memory.table([(block, 0) for block in places])
     strides = memory.table([(-1, x.strides[0]) for x in rows])
     data, scratch = memory.put(compiled.data), memory.put(bytes(compiled.scratch))
     found = memory.run(compiled, BATCH, [(ports, 0), (strides, 0), (-1, count), (data, 0),
                                          (scratch, 0)], place)
-    return [np.frombuffer(found[k]).reshape(rows[k].shape) for k in places[len(arrays):]]
+    return [np.frombuffer(found[k], compiled.dtype).reshape(rows[k].shape)
+            for k in places[len(arrays):]]
 
 
 def call_processes(compiled: Compiled, records: np.ndarray, given: np.ndarray, out: np.ndarray,

@@ -91,6 +91,25 @@ def test_arm_computes_the_dynamics_that_this_machine_does(robot, name, tmp_path)
 
 @needs_arm
 @pytest.mark.slow
+def test_arm_computes_in_float32_with_the_bits_of_this_machine(tmp_path):
+    robot = nlink.load("panda")
+    request = robot.request("forward_dynamics")
+    arrays = [*robot.random_state(0, (11,)), np.random.default_rng(0).normal(size=(11, 7))]
+    arrays = [x.astype(np.float32) for x in arrays]
+    arrays[0][3, 2] = 1e9  # an angle too large for a vector
+    with compiling_for(ARM_LINUX):
+        compiled = compile_program(request.program(), "float32")
+    assert compiled.width == 4
+    (found,) = call_batch(compiled, arrays, tmp_path)
+    wanted = robot.forward_dynamics(*arrays)
+    assert found.dtype == wanted.dtype
+    if host().target.fma:
+        np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
+
+
+@needs_arm
+@pytest.mark.slow
 def test_arm_computes_all_primitives(tmp_path):
     rows = [row for row in PRIMITIVES.values() if not row.is_truth and not row.truths]
     g = Graph()
