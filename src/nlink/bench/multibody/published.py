@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from nlink.bench.multibody.car_axis import car_axis
 from nlink.bench.multibody.governor import governor
 from nlink.bench.multibody.in_space import bricard, heavy_top, slider_crank
 from nlink.bench.multibody.pendulums import four_bars, pendulum
@@ -19,6 +20,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "A04": bricard,
     "A05": governor,
     "Andrews": squeezer,
+    "car-axis": car_axis,
     "top": partial(heavy_top, held=False),
     "top-held": partial(heavy_top, held=True),
     "slider-crank": slider_crank,
