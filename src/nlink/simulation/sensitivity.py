@@ -113,13 +113,12 @@ class SensitiveSystem(System):
         """Plain states, with units for what they are differentiated by."""
         space, n, nq, at = self.space, self.robot.n, self.robot.nq, y.shape[1]
         y = np.concatenate([y, np.zeros((len(y), self.shape.size - at))], axis=1)
-        q = [y[:, k] for k in range(nq)]
+        q = tuple(y[:, k, None] for k in range(nq))
         for name, width in self.widths.items():
             units = y[:, at:at + width * self.plain.shape.size].reshape(len(y), width, -1)
             if name == "q0":
-                for j, unit in enumerate(np.eye(n)):
-                    units[:, j, :nq] = np.stack([
-                        np.broadcast_to(x, len(y)) for x in space.tangent(q, unit.tolist())], 1)
+                units[:, :, :nq] = np.stack([np.broadcast_to(x, (len(y), n)) for x in space.tangent(
+                    q, tuple(np.eye(n)))], axis=2)
             elif name == "qd0":
                 units[:, :, nq:nq + n] = np.eye(n)
             elif name == "x0":
