@@ -90,7 +90,8 @@ def test_a_broken_robot_breaks_the_laws(monkeypatch):
     true = nlink.Robot.inverse_dynamics
     monkeypatch.setattr(nlink.Robot, "inverse_dynamics",
                         lambda *args, **how: true(*args, **how) / 2)
-    broken = {law.name for law in LAWS if law(robot, x, "numpy") > law.bound(robot)}
+    broken = {law.name for law in LAWS
+              if not law.thorough and law(robot, x, "numpy") > law.bound(robot)}
     assert {"power", "bias", "kinetic energy", "wrenches"} <= broken
 
 

@@ -117,7 +117,7 @@ def browser():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [390, 800])
+@pytest.mark.parametrize("width", [250, 390, 800])
 def test_a_page_within_a_page_clips_neither_clock_nor_labels(runs, browser, tmp_path, width):
     page = motion_page(Clip.of(runs["ensemble"]), compact=True)
     outer = tmp_path / "report.html"
