@@ -109,16 +109,16 @@ def mobility(loops: Loops, q: Array) -> Mobility:
     """The freedom of the loops in one configuration."""
     n, J = loops.robot.n, loops.ratios(loops.jacobian(q))
     tolerance, names = _tolerance(J), loops.robot.qd_names
-    rank = int(np.linalg.matrix_rank(J, tol=tolerance))
+    independent = rank(J)
     chosen: list[str] = []
     held = J
     # a rate is independent if holding it takes away a freedom that is left; motors first
     for k in np.argsort(~loops.actuated, kind="stable"):
         more = np.vstack([held, np.eye(n)[k]])
-        if np.linalg.matrix_rank(more, tol=tolerance) > rank + len(chosen):
+        if np.linalg.matrix_rank(more, tol=tolerance) > independent + len(chosen):
             chosen.append(names[k])
             held = more
-    return Mobility(n - rank, tuple(chosen), len(J), len(J) - rank)
+    return Mobility(n - independent, tuple(chosen), len(J), len(J) - independent)
 
 
 def complete(loops: Loops, q: Array, rates: Mapping[str, ArrayLike],
@@ -135,9 +135,9 @@ def complete(loops: Loops, q: Array, rates: Mapping[str, ArrayLike],
         for what, given, x in (("rates", rates, qd), ("accelerations", accelerations, qdd)):
             x[place] = single(f"{what}: {name}", np.ravel(given[name]),
                               (place.stop - place.start,), ": one state") / loops.rate_scale[place]
-    rank = np.linalg.matrix_rank(J[:, ~known], tol=_tolerance(J))
-    if rank < (~known).sum():
-        raise ValueError(f"rates: {', '.join(rates)} leave {(~known).sum() - rank} freedoms "
+    found = np.linalg.matrix_rank(J[:, ~known], tol=_tolerance(J))
+    if found < (~known).sum():
+        raise ValueError(f"rates: {', '.join(rates)} leave {(~known).sum() - found} freedoms "
                          "open, expected rates that determine the motion")
     # J qd = 0 and J qdd + Jdot qd = 0, for what is not known
     solve = np.linalg.pinv(J[:, ~known], rcond=RANK)
@@ -150,6 +150,11 @@ def complete(loops: Loops, q: Array, rates: Mapping[str, ArrayLike],
             raise ValueError(f"{what}: no motion that keeps the loop "
                              f"{loops.rows[int(np.abs(left).argmax())]!r} closed has these")
     return qd * loops.rate_scale, qdd * loops.rate_scale
+
+
+def rank(J: Array) -> int:
+    """The rank of J in its ratios."""
+    return int(np.linalg.matrix_rank(J, tol=_tolerance(J)))
 
 
 def _tolerance(J: Array) -> float:

@@ -330,6 +330,10 @@ class Loops:
         the mechanism."""
         return J / self.scale[:, None] * self.rate_scale
 
+    def rank(self, J: Array) -> int:
+        """The rank of rows in such ratios, those of axes that are almost parallel being one."""
+        return assembly.rank(J)
+
     def rates_of(self, argument: str, name: str) -> slice:
         """Where qd has the rates of a joint that moves."""
         description = self.robot.description

@@ -9,7 +9,8 @@ strong as is needed. Both are modes of the rate (`iterations.box_problem`):
     2, -2    is held at the lower or upper limit: the same without an upper or lower bound
 
 Accelerations and holding forces follow from the modes by hybrid dynamics (`Moment.hybrid`), which
-is given the accelerations of held rates and gives the forces that hold them.
+is given the accelerations of held rates and gives the forces that hold them. With loops, too: the
+projection onto closed states then leaves what is held as it is.
 """
 
 from __future__ import annotations
@@ -271,6 +272,13 @@ class Modes(SystemPiece):
         after, _ = self._collided(at)
         return at.but(v=after, mode=self.at_rates(at.q, after))
 
+    def held(self, at: Moment) -> list[Scalar]:
+        """1 for rates that are held, else 0."""
+        found: list[Scalar] = [0.0] * len(at.qd)
+        for each, mode in zip(self.rates, at.parts["mode"], strict=True):
+            found[each.rate] = where(sliding(mode), 0.0, 1.0)
+        return found
+
     def at_rates(self, q: Scalars, qd: Scalars) -> list[Scalar]:
         """The modes of rates that have changed at once: what is at rest is held, to begin with."""
         return [each.mode(q, qd[each.rate]) for each in self.rates]
@@ -402,7 +410,6 @@ def friction_of(robot: Robot, friction: str, width: float, limits: str, restitut
         return None, smooth
     what, other = _alternative(limits)
     for wrong, why in (
-            (robot.mechanism.closures, "a mechanism with loops"),
             (limits == "hold" and leads(robot.joints), "joints that follow others"),
             (len(robot.mechanism.joints) > MOST_MODED,
              f"{len(robot.mechanism.joints)} joints, more than {MOST_MODED}")):
@@ -411,7 +418,28 @@ def friction_of(robot: Robot, friction: str, width: float, limits: str, restitut
     found = kept(robot, ("moded rates", dry, varied, limits == "hold"), lambda: moded_rates(
         robot, rubbing=dry, varied=varied, limits=limits == "hold"))
     found = tuple(each for each in found if each.rate not in known)
+    if robot.mechanism.closures:
+        _expect_independent(robot, found, known)
     return Modes(found, restitution) if found else None, smooth
+
+
+def _expect_independent(robot: Robot, rates: tuple[ModedRate, ...], known: tuple[int, ...],
+                        ) -> None:
+    """Refuse dry friction of rates that loops tie to each other: at rest which of them holds how
+    much is not determined, and so is not when they let go."""
+    loops, rubbing = robot.loops, [each for each in rates if each.rubs]
+    held = loops.ratios(loops.jacobian(robot.neutral))
+    held = np.vstack([held, *(np.eye(robot.n)[i] for i in known)])
+    rank = loops.rank(held)
+    for each in rubbing:
+        held = np.vstack([held, np.eye(robot.n)[each.rate]])
+        rank, before = loops.rank(held), rank
+        if rank == before:
+            others = ", ".join(x.name for x in rubbing if x is not each) or "the given motion"
+            raise ValueError(
+                f"friction: 'dry' of {each.name}, which loops tie to {others}: at rest it is not "
+                "determined which of them holds, expected dry friction on joints that move "
+                "independently, or friction='smooth'")
 
 
 def expect_modes(modes: Modes | None, velocity: str) -> None:

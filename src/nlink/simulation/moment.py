@@ -24,7 +24,7 @@ from nlink.spatial import Vector
 
 if TYPE_CHECKING:
     from nlink.simulation.control_scheme import StatePart
-    from nlink.simulation.prescribed import Known
+    from nlink.simulation.prescribed import KnownMotion
     from nlink.simulation.system import System
 
 Array = np.ndarray
@@ -71,7 +71,7 @@ class Moment:
         return (q, v, parts) if motion is None else (*motion.state(self.known, q, v), parts)
 
     @lazy
-    def known(self) -> list[Known]:
+    def known(self) -> list[KnownMotion]:
         """What is known of the joints whose motion is given."""
         assert self.system.motion is not None
         return self.system.motion.known(self.t, self.system.varied.parameters(self.own))

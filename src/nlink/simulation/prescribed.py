@@ -82,7 +82,7 @@ class Prescribed:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownMotion:
     """What is known of a joint at one time; None of what is integrated."""
 
     q: Scalars | None
@@ -100,7 +100,7 @@ class PrescribedJoint:
     space: Space
     motion: Prescribed
 
-    def known(self, t: Scalar, parameters: Sequence[Any]) -> Known:
+    def known(self, t: Scalar, parameters: Sequence[Any]) -> KnownMotion:
         """At a time, and with parameters that vary."""
         kind, space = self.motion.kind, self.space
         count = space.nq if kind == "place" else space.nv
@@ -109,20 +109,20 @@ class PrescribedJoint:
             return self.motion.values(self.name, count, t, parameters)
 
         if kind == "acceleration":
-            return Known(None, None, at(t))
+            return KnownMotion(None, None, at(t))
         later = Dual(t, 1)
         if kind == "rate":
             rates = at(later)
-            return Known(None, [value_of(x) for x in rates], [derivative(x) for x in rates])
+            return KnownMotion(None, [value_of(x) for x in rates], [derivative(x) for x in rates])
         if space.flat:
             whole = at(Dual(later, 1))
             first = [derivative(x) for x in whole]
-            return Known([value_of(value_of(x)) for x in whole], [value_of(x) for x in first],
+            return KnownMotion([value_of(value_of(x)) for x in whole], [value_of(x) for x in first],
                          [derivative(x) for x in first])
         whole = list(space.normalize(at(Dual(later, 1))))
         q = [value_of(x) for x in whole]
         rates = space.rates(q, [derivative(x) for x in whole])
-        return Known([value_of(x) for x in q], [value_of(x) for x in rates],
+        return KnownMotion([value_of(x) for x in q], [value_of(x) for x in rates],
                      [derivative(x) for x in rates])
 
 
@@ -141,10 +141,10 @@ class PrescribedMotion:
     def names(self) -> str:
         return ", ".join(joint.name for joint in self.joints)
 
-    def known(self, t: Scalar, parameters: Sequence[Any]) -> list[Known]:
+    def known(self, t: Scalar, parameters: Sequence[Any]) -> list[KnownMotion]:
         return [joint.known(t, parameters) for joint in self.joints]
 
-    def state(self, known: Sequence[Known], q: Scalars, v: Scalars,
+    def state(self, known: Sequence[KnownMotion], q: Scalars, v: Scalars,
               ) -> tuple[list[Scalar], list[Scalar]]:
         """Coordinates and rates, with what is known in place of what was integrated."""
         columns = list(q), list(v)
@@ -158,7 +158,7 @@ class PrescribedMotion:
         """1 for the rates that are known, else 0."""
         return [float(i in self.rates) for i in range(n)]
 
-    def holding(self, known: Sequence[Known] | None, held: Scalars, given: Scalars,
+    def holding(self, known: Sequence[KnownMotion] | None, held: Scalars, given: Scalars,
                 ) -> tuple[list[Scalar], list[Scalar]]:
         """What is held besides, and with which accelerations; with none in an impact."""
         held, given = list(held), list(given)

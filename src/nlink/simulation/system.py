@@ -484,8 +484,10 @@ class System:
     def close(self, at: Moment) -> Scalars:
         """The same with loops closed, or almost, and what they are open by."""
         q, nq = self.space.normalize(at.q), self.robot.nq
-        *closed, left = at.perform("project", q, at.v) if self.motion is None else at.perform(
-            "hybrid_projection", q, at.v, self.held)
+        held = self.held if self.modes is None else [
+            a + b for a, b in zip(self.held, self.modes.held(at), strict=True)]
+        *closed, left = at.perform("project", q, at.v) if not (self.motion or self.modes) else (
+            at.perform("hybrid_projection", q, at.v, held))
         return [*at.but(closed[:nq], closed[nq:]), left]
 
     # its texts on nodes
