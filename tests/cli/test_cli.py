@@ -74,11 +74,24 @@ def test_info_is_the_robot(run):
     assert data["links"][0]["limits"]["effort"] is None  # JSON has no infinity
 
 
-def test_info_fits_eighty_columns(run, monkeypatch):
+@pytest.mark.parametrize("name", sorted(nlink.robots()))
+def test_info_fits_eighty_columns(run, monkeypatch, name):
     monkeypatch.setenv("COLUMNS", "80")
-    _, out, _ = run("info", "puma560")
-    assert "revolute" in out
-    assert max(map(len, out.splitlines())) <= 80
+    _, out, _ = run("info", name)
+    # sentences are wrapped by the terminal
+    assert max(len(line) for line in out.splitlines() if not line.startswith("numbers: ")) <= 80
+    assert "\u2026" not in out
+    words = out.split()
+    for link in nlink.load(name, physical="ignore").links:
+        assert link.name in words
+
+
+def test_a_check_fits_eighty_columns(run):
+    status, out, _ = run("check", ROBOT, "--quick")
+    table = out.split(f"{ROBOT} obeys")[0].splitlines()
+    assert status == 0
+    assert all(len(line) + len("BROKEN") - len("ok") <= 80 for line in table)
+    assert all("  " in line[20:] for line in table)
 
 
 FORKED = """<robot name="forked"><link name="trunk"/>""" + "".join(

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
 from nlink.bench import bench_tables
@@ -31,6 +32,8 @@ from nlink.scalars.counting import Count
 HEADING = "bold cyan"
 UNBOUNDED = 10_000
 """The width of what is written to a file: nothing in it is cut short."""
+GIVES_WAY = ("mass centre", "mass", "theta", "alpha", "b", "a", "joint")
+"""Columns of links in the order in which they are left out where there is no room for all."""
 
 
 def describe(robot: Robot) -> dict[str, Any]:
@@ -83,7 +86,7 @@ def print_robot(robot: Robot) -> None:
         screen.print(" ".join(robot.description.source.split()), style="dim")
     wide = console(width=None if screen.is_terminal or "COLUMNS" in os.environ else UNBOUNDED)
     if any(isinstance(joint.placement, DH) for joint in robot.joints):
-        wide.print(link_table(robot))
+        wide.print(link_table(robot, wide))
     else:
         heading, *lines, legend = link_tree(robot, wide.width)
         if screen.options.ascii_only:
@@ -103,19 +106,35 @@ def print_robot(robot: Robot) -> None:
         screen.print(f"numbers: {robot.description.objection}", soft_wrap=True)
 
 
-def link_table(robot: Robot) -> Table:
-    """One row for each link: how it is joined, where, and its mass."""
+def link_table(robot: Robot, screen: Console | None = None) -> Table:
+    """One row for each link: how it is joined, where, and its mass. Where a screen has no room
+    for all, columns are left out, but no name is cut short."""
+    table, missing = _link_table(robot, ()), []
+    for name in GIVES_WAY:
+        if screen is None or screen.measure(table, options=screen.options.update(
+                max_width=UNBOUNDED)).maximum <= screen.width:
+            break
+        missing.append(name)
+        table = _link_table(robot, missing)
+    return table
+
+
+def _link_table(robot: Robot, missing: Sequence[str]) -> Table:
     branched = any(joint.parent != k for k, joint in enumerate(robot.joints))
     words = ("link", "on", "joint") if branched else ("link", "joint")
-    table = grid(*words, "a", "b", "alpha", "theta", "mass", "mass centre", text=words,
-                 caption="m, degrees, kg")
+    caption = "m, degrees, kg" + (f"; no room for {', '.join(missing)}" if missing else "")
+    heads = [name for name in (*words, "a", "b", "alpha", "theta", "mass", "mass centre")
+             if name not in missing]
+    table = grid(*heads, text=words, caption=caption)
     for link, joint in zip(robot.links, robot.joints, strict=True):
         place = joint.placement
         seat = ((place.a, place.b, math.degrees(place.alpha), math.degrees(place.theta))
                 if isinstance(place, DH) else None)
-        table.add_row(link.name, *((robot.frames[joint.parent],) if branched else ()),
-                      joint.type.name, *(f"{x:.4g}" for x in seat) if seat else ("-",) * 4,
-                      f"{link.mass:.4g}", ", ".join(f"{x:.3g}" for x in link.com))
+        cells = {"link": link.name, "on": robot.frames[joint.parent], "joint": joint.type.name,
+                 **dict(zip(("a", "b", "alpha", "theta"), (f"{x:.4g}" for x in seat)
+                            if seat else ("-",) * 4, strict=True)),
+                 "mass": f"{link.mass:.4g}", "mass centre": ", ".join(f"{x:.3g}" for x in link.com)}
+        table.add_row(*(cells[name] for name in heads))
     return table
 
 

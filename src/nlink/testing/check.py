@@ -89,9 +89,9 @@ class CheckReport:
         return html_table(self.verdict, ("law", "statement", "residual", "bound", ""), rows)
 
     def __str__(self) -> str:
-        lines = [f"{'law':<20}{'statement':<40}{'residual':>10}{'bound':>10}"]
-        lines += [f"{row.law:<20}{row.statement:<40}{row.residual:>10.1e}{row.bound:>10.1e}"
-                  f"  {'ok' if row.ok else 'BROKEN'}" for row in self.rows]
+        lines = [f"{'law':<20}{'statement':<36}{'residual':>9}{'bound':>8}"]  # 80 columns
+        lines += [f"{row.law:<20}{row.statement:<36}{row.residual:>9.1e}{row.bound:>8.1e}"
+                  f" {'ok' if row.ok else 'BROKEN'}" for row in self.rows]
         lines += [f"warning: {finding.message}" for finding in self.findings]
         return visible("\n".join([*lines, self.verdict]))
 

@@ -427,7 +427,7 @@ LAWS: tuple[Law, ...] = (
     Law("jacobian rate", "Jdot qd = d/dt (J) qd", jacobian_dot_is_jacobian_rate, 50, _few),
     Law("wrenches", "tau(f) - tau(0) = -sum J_i^T f_i", wrenches_act_by_jacobians, 50, _few),
     Law("regrouping", "tau from base parameters = tau", regrouping_changes_no_force, 50, _few),
-    Law("space", "difference(q, integrate(q, v)) = v, d integrate = tangent",
+    Law("space", "difference(q, integrate(q, v)) = v",
         rates_move_coordinates, 50, _moves),
     Law("drivers", "rolled = unrolled", rolled_is_unrolled, 50, _few_that_move,
         thorough=True),
