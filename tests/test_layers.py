@@ -51,7 +51,7 @@ MAY_IMPORT = {
     "studies": "backends formats iterations model programs reports robot simulation storage",
     "sweeps": "studies",
     # other frameworks
-    "numba": "backends derivatives robot",
+    "numba": "backends derivatives engines robot simulation",
     "casadi": "backends derivatives robot simulation",
     "cli": "algorithms backends bench engines formats identification model papers reports robot "
            "scalars simulation studies storage viewer",

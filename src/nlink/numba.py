@@ -24,10 +24,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from nlink.backends.llvm.signature import CompiledFunction, compiled_function
 from nlink.derivatives.traced_functions import TracedFunction
+from nlink.engines.engines import checked_type, machine_code
 from nlink.robot import Robot, expect_robot
+from nlink.simulation.setting import Physics
+from nlink.simulation.step_programs import traced_step
+from nlink.simulation.system import System, system_of
 
-__all__ = ["function"]
+__all__ = ["function", "step"]
 
 
 def function(robot: Robot | TracedFunction, name: str = "value", *, dtype: str = "float64",
@@ -36,9 +41,9 @@ def function(robot: Robot | TracedFunction, name: str = "value", *, dtype: str =
 
     In compiled code `f(q, qd, tau)` gives new arrays and `f(q, qd, tau, qdd)` writes into `qdd` and
     gives None. Arrays are C-contiguous and of the dtype, "float64" or "float32": of one state, or
-    with one leading dimension, in any mixture. Another dtype, layout or number of dimensions is a
-    TypingError of Numba's; a wrong size, or an output that shares memory with another argument, a
-    ValueError when it is called.
+    with one leading dimension, in any mixture; single numbers are converted. Another dtype, layout
+    or number of dimensions is a TypingError of Numba's; a wrong size, or an output that shares
+    memory with another argument, a ValueError when it is called.
 
     In place of a robot there may be a function of one's own that `nlink.function` has traced; then
     `name` is "value", "jvp", "vjp", "hvp", "jacobian" or "hessian".
@@ -48,11 +53,44 @@ def function(robot: Robot | TracedFunction, name: str = "value", *, dtype: str =
     >>> float(numba.njit(lambda energy, q, qd: energy(q, qd))(energy, np.zeros(3), np.ones(3)))
     12.833333333333332
     """
+    if isinstance(robot, TracedFunction):
+        return _callable(robot.compile(name, dtype=dtype))
+    return _callable(expect_robot(robot).compile(
+        name, dtype=dtype, frame=frame, algorithm=algorithm, f_ext=f_ext))
+
+
+def step(system: Robot | System, step: float, method: str = "semi_implicit", *,
+         dtype: str = "float64") -> Any:
+    """One step of a simulation as a function for code compiled by Numba: (y, tau, t, ...) to the
+    state a step later.
+
+    y are the states of `nlink.System`: q, qd, and what a controller remembers. tau are joint forces
+    beside those of its controller, t is the time, and what the system has in `vary` follows. The
+    methods are those of `nlink.simulate` with one step after another. Friction has to be smooth,
+    and loops are not projected onto closed states. With `dtype="float32"` whole simulations of
+    fixed steps are computed in it.
+
+    >>> import nlink, numba, numpy as np
+    >>> step = nlink.numba.step(nlink.load("double_pendulum"), 0.01, "rk4", dtype="float32")
+    >>> @numba.njit
+    ... def run(step, y, tau, steps):
+    ...     for k in range(steps):
+    ...         y = step(y, tau, 0.01 * k)
+    ...     return y
+    >>> start = np.array([0.1, 0.2, 0.0, 0.0], np.float32)
+    >>> run(step, start, np.zeros(2, np.float32), 100)[:2].round(2).tolist() == [
+    ...     round(x, 2) for x in nlink.simulate(
+    ...         nlink.load("double_pendulum"), start[:2], t=1).q[-1].astype(np.float32)]
+    True
+    """
+    program, _ = traced_step(system_of(system, Physics()), step, method)
+    return _callable(compiled_function(machine_code(program, checked_type(dtype))))
+
+
+def _callable(compiled: CompiledFunction) -> Any:
+    """A kernel as Numba takes it."""
     try:
         from nlink.backends.numba_calls import NumbaFunction
     except ImportError as missing:
         raise ImportError("nlink.numba needs Numba: pip install nlink[numba]") from missing
-    if isinstance(robot, TracedFunction):
-        return NumbaFunction(robot.compile(name, dtype=dtype))
-    return NumbaFunction(expect_robot(robot).compile(
-        name, dtype=dtype, frame=frame, algorithm=algorithm, f_ext=f_ext))
+    return NumbaFunction(compiled)

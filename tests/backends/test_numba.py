@@ -114,6 +114,30 @@ def test_functions_of_ones_own_with_their_derivatives():
     assert numba.njit(lambda f, x, t: f(x, t))(values, x, 0.5) == cost(x, 0.5)
 
 
+@pytest.mark.parametrize(("dtype", "rounding"), [("float64", 1e-12), ("float32", 1e-4)])
+def test_steps_are_those_of_simulate(dtype, rounding):
+    """A closed loop with a parameter that varies; in float32 to its rounding."""
+    system = nlink.System(ROBOT, tau=lambda t, q, qd: nlink.sin(t) - 2.0 * qd,
+                          vary={"gravity": np.array([0.0, -9.81, 0.0])})
+    step = nlink.numba.step(system, 0.01, "rk4", dtype=dtype)
+
+    @numba.njit
+    def run(step, y, tau, gravity, h, steps):
+        for k in range(steps):
+            y = step(y, tau, h * k, gravity)
+        return y
+
+    gravity, q0 = np.array([0.0, -5.0, 0.0]), np.array([0.3, 0.2, -0.1])
+    found = run(step, np.array([*q0, 0, 0, 0], dtype), np.zeros(3, dtype),
+                gravity.astype(dtype), 0.01, 50)
+    assert found.dtype == dtype
+    wanted = nlink.simulate(ROBOT.with_gravity(gravity), q0, t=0.5, method="rk4", step=0.01,
+                            tau=lambda t, q, qd: nlink.sin(t) - 2.0 * qd)
+    np.testing.assert_allclose(found, [*wanted.q[-1], *wanted.qd[-1]], rtol=rounding, atol=rounding)
+    with pytest.raises(ValueError, match="method: 'rodas5p', expected one of"):
+        nlink.numba.step(ROBOT, 0.01, "rodas5p")
+
+
 @pytest.mark.parametrize(("change", "complaint"), [
     (lambda a: (a[0].astype("f4"), *a[1:]), r"q is array\(float32, 2d, C\), expected a C-cont"),
     (lambda a: (a[0][:, ::2], *a[1:]), r"q is array\(float64, 2d, A\), expected a C-contiguous"),
@@ -184,10 +208,10 @@ def test_another_process_uses_the_cache(tmp_path):
     """Also with another robot of as many joints: addresses are no part of the code."""
     found, program = [], tmp_path / "fall.py"
     program.write_text(PROGRAM)
-    for heavier in ([], [], ["heavier"]):
+    for heavier in ([], ["heavier"]):
         done = subprocess.run(
             [sys.executable, program, *heavier], text=True, capture_output=True, check=True,
             env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")})
         found.append(done.stdout.split())
-    assert [hits for hits, _ in found] == ["0", "1", "1"]
-    assert found[0][1] == found[1][1] != found[2][1]
+    assert [hits for hits, _ in found] == ["0", "1"]
+    assert found[0][1] != found[1][1]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -75,6 +77,13 @@ def test_threads_never_share_a_block():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_arrays_that_are_there_when_the_process_ends():
+    code = ("import sys, numpy as np, nlink.backends.llvm.reuse as r\n"
+            "x = r.empty((1 << 20,), np.dtype(float)); sys.held = x[5:]; np.held = x\n")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not done.stderr
 
 
 def test_results_of_a_method_do_not_change_when_it_is_called_again():

@@ -24,6 +24,7 @@ from nlink.programs.program import Port
 ON_STACK = 1 << 15
 """Bytes of scratch memory that are taken from the stack; more is allocated by each call."""
 ALIGNMENT = 64
+NUMBERS = (types.Float, types.Integer)
 WORD, POINTER = ir.IntType(64), ir.IntType(8).as_pointer()
 NATIVE = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, WORD, POINTER, POINTER]).as_pointer()
 _CONSTANTS: list[NumbaFunction] = []
@@ -81,14 +82,19 @@ class KernelType(types.Callable):
                     raise errors.TypingError(
                         f"{self.kernel}: {port.name} is {x}, expected an array of "
                         f"{len(port.shape) + several} dimensions")
-            return signature(types.none, *args, recvr=self)
+            return signature(types.none, *self._converted(args), recvr=self)
         made = [types.Array(self.real, len(port.shape) + several, "C")
                 if port.shape or several else self.real for port in self.outputs]
-        return signature(made[0] if len(made) == 1 else types.Tuple(made), *args, recvr=self)
+        return signature(made[0] if len(made) == 1 else types.Tuple(made),
+                         *self._converted(args), recvr=self)
+
+    def _converted(self, args: Any) -> list[Any]:
+        """The types of arguments, single numbers converted."""
+        return [self.real if isinstance(x, NUMBERS) else x for x in args]
 
     def _several(self, port: Port, x: Any, *, output: bool = False) -> bool:
         """Whether an argument has many states; or an error that says why it does not fit."""
-        if not port.shape and not output and x == self.real:
+        if not port.shape and not output and isinstance(x, NUMBERS):
             return False
         fits = (isinstance(x, types.Array) and x.dtype == self.real and x.layout == "C"
                 and x.aligned and 0 <= x.ndim - len(port.shape) <= 1

@@ -147,9 +147,13 @@ class Kernel:
 
     @lazy
     def single(self) -> Kernel:
-        """The same computation in float32."""
+        """The same computation in float32, of which native code is asked from now on before
+        Python is."""
         assert self.make_single is not None
-        return self.make_single()
+        made = self.make_single()
+        if native.supported():
+            native.ask_first(self.plain, made._builtin(self._general, absent=True))
+        return made
 
     def __call__(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
         """Any leading shapes, broadcast against each other; see `calling.call`."""

@@ -126,7 +126,16 @@ def builtin(address: int, name: str, doc: str, fallback: Callable[..., Any], kee
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object,
                              ctypes.c_void_p)(("PyCFunction_NewEx", api))
     # the tuple is the function's self: all it points to lives as long as the function
-    return make(_contents(method), (table, method, texts, fallback, keep), None)
+    return make(_contents(method), (table, method, texts, [fallback], keep), None)
+
+
+def ask_first(function: Callable[..., Any], other: Callable[..., Any]) -> None:
+    """From now on what the code of a builtin function does not take goes to another one, which
+    has the former fallback as its own."""
+    table, _, _, kept, _ = function.__self__  # pyright: ignore[reportFunctionMemberAccess]
+    kept.append(other)  # a call of the former one may be under way: it is kept, too
+    place = _contents(table) + TABLE.index("fallback") * struct.calcsize("P")
+    ctypes.c_void_p.from_address(place).value = id(other)
 
 
 def _contents(x: bytes) -> int:

@@ -8,6 +8,8 @@ gone, waits here for the next large result.
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Callable
 
 import numpy as np
 
@@ -27,8 +29,9 @@ class _Lease:
         self.block = block
         self.__array_interface__ = block.__array_interface__
 
-    def __del__(self) -> None:
-        _give_back(self.block)
+    def __del__(self, at_the_end: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not at_the_end():  # when a process ends, modules may have lost their names
+            _give_back(self.block)
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
