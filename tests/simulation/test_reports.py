@@ -70,7 +70,6 @@ def test_an_interrupted_command_goes_on(tmp_path):
     while not (tmp_path / "runs" / "run.json").exists():
         assert process.poll() is None
         time.sleep(0.05)
-    time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130
