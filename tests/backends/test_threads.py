@@ -275,8 +275,13 @@ def test_a_slow_compile_is_told_of_on_a_terminal_only():
     script = """
 import time
 from nlink.backends.llvm import loading, translate
-loading.SLOW, compile_program = 0.01, translate.compile_program
-translate.compile_program = lambda *args: (time.sleep(0.2), compile_program(*args))[1]
+loading.SLOW, compile_program, tell = 0.01, translate.compile_program, loading._tell
+told = threading.Event()
+loading._tell = lambda: (tell(), told.set())
+def compile_slowly(*args):
+    told.wait(600) if sys.stderr.isatty() else time.sleep(0.1)
+    return compile_program(*args)
+translate.compile_program = compile_slowly
 loading.load_kernel(random_program(5, size=10))
 """
     assert child(script, NLINK_CACHE="off") == ""
