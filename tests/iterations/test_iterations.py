@@ -10,6 +10,7 @@ import pytest
 import nlink
 from nlink.backends.llvm.lanes import compile_iteration
 from nlink.backends.llvm.process_kernel import ProcessKernel
+from nlink.iterations.contact_steps import ContactEuler
 from nlink.iterations.driver import drive
 from nlink.iterations.event_handling import EventHandling
 from nlink.iterations.integration import STATUS, Attempt, Integration, OneStep, StepCost
@@ -267,15 +268,16 @@ WAYS = {
 PROGRAMS = {name: Gives() for name in (
     "rates", "sample", "arrest", "propose", "slack", "touch", "impulses", "collide", "impact",
     "solve")} | {"close": Gives(cells=1), "watch": Gives(False, 2), "limited": Gives(False, 1),
-                 "factor": Gives(shared=True)}
+                 "factor": Gives(shared=True), "contact_rows": Gives(shared=True),
+                 "contact_sweep": Gives(cells=2), "contact_move": Gives(cells=1)}
 
 
-@methods
-@pytest.mark.parametrize("way", WAYS)
-def test_every_column_is_stored_where_all_conditions_around_hold(method, way):
+@pytest.mark.parametrize(("text", "way"), [
+    *(pytest.param(text, way, id=f"{way}-{name}") for way in WAYS
+      for name, text in METHODS.items()), pytest.param(ContactEuler(), "plain", id="contact")])
+def test_every_column_is_stored_where_all_conditions_around_hold(text, way):
     """In all that is recorded: a store within bodies is a choice, by a truth that implies theirs,
     between a new value and the column as it is."""
-    text = METHODS[method]
     programs = PROGRAMS | {"watch": Gives(False, 1 if way == "modes" else 2)}
     for dense in (False, *([True] if text.interpolates and way != "loops" else [])):
         recording = record(Integration(text, dense=dense, **WAYS[way](text)), programs, 2).step
@@ -283,12 +285,13 @@ def test_every_column_is_stored_where_all_conditions_around_hold(method, way):
 
         def look(body, conditions, names=recording.graph.columns, columns=columns):
             for each in body:
-                if isinstance(each, When):
-                    look(each.body, conditions | parts(each.truth))
-                    for _, inside, outside in each.merged:
-                        assert inside is outside or keeps(
-                            inside, lambda old, x=outside: old is x,
-                            conditions | parts(each.truth))
+                if isinstance(each, When | Repeat):
+                    within = conditions | parts(each.truth)
+                    look(each.body, within)
+                    for cell, inside, outside in each.merged:
+                        before = cell if isinstance(each, Repeat) else outside
+                        assert inside is before or keeps(
+                            inside, lambda old, x=before: old is x, within)
                 for column, value in each.stores if isinstance(each, Pass) else ():
                     if conditions and names[column.index] in columns:
                         assert keeps(value, lambda old, x=names[column.index]: (
