@@ -9,6 +9,7 @@ from typing import Any
 
 import nlink
 import nlink.casadi
+import nlink.jax
 import nlink.numba
 import nlink.simulation
 import nlink.studies
@@ -29,6 +30,7 @@ TITLES = {
     "testing": "Checks, laws and random mechanisms",
     "backends": "Threads",
     "casadi": "CasADi",
+    "jax": "JAX",
     "numba": "Numba",
 }
 
@@ -43,7 +45,7 @@ def public_names() -> dict[str, list[str]]:
         found[module.__name__.split(".")[1]] += [
             f"{module.__name__}.{name}" for name in module.__all__
             if id(getattr(module, name)) not in known]
-    for module in (nlink.casadi, nlink.numba):
+    for module in (nlink.casadi, nlink.jax, nlink.numba):
         found[module.__name__.split(".")[1]] += [
             f"{module.__name__}.{name}" for name, value in vars(module).items()
             if inspect.isfunction(value) and value.__module__ == module.__name__]

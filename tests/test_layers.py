@@ -53,6 +53,7 @@ MAY_IMPORT = {
     # other frameworks
     "numba": "backends derivatives engines robot simulation",
     "casadi": "backends derivatives robot simulation",
+    "jax": "backends derivatives robot simulation",
     "cli": "algorithms backends bench engines formats identification model papers reports robot "
            "scalars simulation studies storage viewer",
     "__main__": "cli",
@@ -71,6 +72,7 @@ MAY_WAIT = (
     ("robot", "kinematics"),
     ("robot", "viewer"),       # nothing is drawn by `import nlink`
     ("simulation.run", "viewer"),
+    ("jax", "backends.jax_calls"),  # frameworks are imported when they are asked for
     ("robot", "formats.convert"),  # writers are loaded when something is written
     ("engines.exports", "backends.c"),
     ("formats.load", "formats.mjcf"),

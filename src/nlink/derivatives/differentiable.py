@@ -2,8 +2,8 @@
 
 A framework that differentiates wants to know three things of a function y = f(x): how it is called,
 its rates, f_jvp(x, x'), and its gradients, f_vjp(x, w). Both are functions of the same kind again,
-so derivatives have derivatives, to any order. `kernel` is the machine code of such a function, and
-`straight` its graph.
+so derivatives have derivatives, to any order. `compiled` has the machine code of such a function,
+and `straight` its graph.
 
 Frameworks know plain arrays, but coordinates q of a robot may be points of a curved space, and its
 products with derivatives know tangent vectors v. There f(N(q)) is differentiated, with N bringing q
@@ -47,6 +47,9 @@ class Differentiable(ABC):
     curved: Curved | None = None
     """The space of the inputs that are its points, and which these are."""
 
+    def __repr__(self) -> str:
+        return self.name
+
     @property
     @abstractmethod
     def program(self) -> AnyProgram:
@@ -72,19 +75,16 @@ class Differentiable(ABC):
         return self.product("vjp")
 
     @lazy
-    def _loaded(self) -> tuple[Kernel, str]:
-        program = self.program
-        return machine_code(program), key(program)
+    def _compiled(self) -> dict[str, tuple[Kernel, str]]:
+        return {}
 
-    @property
-    def kernel(self) -> Kernel:
-        """The machine code."""
-        return self._loaded[0]
-
-    @property
-    def digest(self) -> str:
-        """What tells it from all other functions, here and in other processes."""
-        return self._loaded[1]
+    def compiled(self, dtype: str = "float64") -> tuple[Kernel, str]:
+        """The machine code for numbers of a type, and a digest of what it computes, which tells it
+        from that of all other functions, here and in other processes."""
+        if dtype not in self._compiled:
+            program = self.program
+            self._compiled[dtype] = machine_code(program, dtype), key(program)
+        return self._compiled[dtype]
 
 
 class DifferentiableProgram(Differentiable):
@@ -151,6 +151,26 @@ class CurvedSpace:
         rates = [graph.lift(x) for x in space.rates(at, moved)]
         self.pulled = DifferentiableProgram(Program(
             "rates_pulled", (q, v), (q,), tuple(pullback(rates, weights, moved))))
+        self.displacement = _Displacement(self)
+
+
+class _Displacement(Differentiable):
+    """How far a point is from another, of which only the products are ever asked for."""
+
+    def __init__(self, space: CurvedSpace) -> None:
+        self.name, self._space = "displacement", space
+        self.inputs, self.outputs = space.normalize.inputs, space.rates.outputs
+
+    @property
+    def program(self) -> Program:
+        raise NotImplementedError
+
+    @property
+    def straight(self) -> Program:
+        raise NotImplementedError
+
+    def product(self, kind: str) -> Differentiable:
+        return self._space.rates if kind == "jvp" else self._space.pulled
 
 
 @dataclass(frozen=True)

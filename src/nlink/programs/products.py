@@ -212,14 +212,16 @@ class _Plain:
         inputs = len(entry.inputs)
         at = _Arguments(driver, entry.inputs, columns[:inputs], frames)
         outputs = _outputs(entry, at, driver, options, columns[:inputs])
-        y = list(chain(*outputs))
         if self.kind == "jvp":
-            rates = iter(pushforward(y, at.moved(columns[inputs:])))
+            rates = iter(pushforward(list(chain(*outputs)), at.moved(columns[inputs:])))
             return [[next(rates) for _ in part] for part in outputs]
         weights = columns[inputs:inputs + len(outputs)]
-        w = [x for (_, shape), column in zip(entry.outputs, weights, strict=True)
-             for x in flat_input(mechanism, shape, frames, column)]
-        gradients = at.gradients(pullback(y, w, at.flat))
+        # a gradient by wrenches that are not there has no weights
+        weighted = [(y, w) for (_, shape), column, part in zip(
+            entry.outputs, weights, outputs, strict=True) if column is not None
+            for y, w in zip(part, flat_input(mechanism, shape, frames, column), strict=True)]
+        gradients = at.gradients(pullback([y for y, _ in weighted], [w for _, w in weighted],
+                                          at.flat))
         if self.kind == "vjp":
             return gradients
         return _pushed(gradients, at.moved(columns[inputs + len(outputs):]))
