@@ -73,6 +73,7 @@ MAY_WAIT = (
     ("robot", "viewer"),       # nothing is drawn by `import nlink`
     ("simulation.run", "viewer"),
     ("jax", "backends.jax_calls"),  # frameworks are imported when they are asked for
+    ("simulation.system", "simulation.step_programs"),  # which are of systems
     ("robot", "formats.convert"),  # writers are loaded when something is written
     ("engines.exports", "backends.c"),
     ("formats.load", "formats.mjcf"),

@@ -27,6 +27,7 @@ from nlink.backends.llvm.precision import FLOAT32
 from nlink.backends.llvm.translate import compile_program, module
 from nlink.bench.bench_robots import random_arm
 from nlink.programs.program import Port, Program
+from nlink.programs.stepped import trace_stepped
 from nlink.scalars.graph import Graph
 from nlink.scalars.lookup import LookupTable
 from nlink.testing import random_robot, samples
@@ -391,6 +392,20 @@ def test_dynamics_are_as_right_as_their_arguments(name):
         entry = nlink.programs.products.find(which)
         for error, rounding, _ in accuracy(robot, entry, x):
             assert error <= 3 * rounding
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("apart", [False, True])
+def test_programs_of_steps_that_are_alike(apart):
+    robot = nlink.load("four_bar")
+    request = robot.request("forward_dynamics")
+    program = trace_stepped(request.algorithm, robot.mechanism, request.options, wrenches=False,
+                            apart=apart)
+    q = np.repeat(robot.neutral[None], 21, axis=0)
+    arrays = [q, *np.random.default_rng(2).normal(size=(2, 21, robot.n))]
+    found, wide = compiled(program)(*narrow(arrays)), compiled(program, "float64")(*arrays)
+    np.testing.assert_allclose(found, wide, atol=1e-3 * np.abs(wide).max())
+    assert same_bits([compiled(program)(*(x[4] for x in narrow(arrays)))], [found[4]])
 
 
 @pytest.mark.slow

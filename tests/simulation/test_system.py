@@ -146,3 +146,28 @@ def test_adjoint_and_sensitivities_of_a_controller_with_a_state_agree():
 def test_what_does_not_go_together_is_refused(call, message):
     with pytest.raises((ValueError, TypeError), match=f"^{message}"):
         call(nlink.System(ARM, hold))
+
+
+@pytest.mark.parametrize("method", ["rk4", "semi_implicit"])
+def test_states_of_float32_are_advanced_in_float32(method):
+    rng = np.random.default_rng(5)
+    robot = nlink.load("planar3")
+    system = nlink.System(robot, tau=lambda t, q, qd: nlink.sin(t) - 2.0 * qd,
+                          vary={"gravity": rng.normal(size=(6, 3))})
+    wide = system.start(rng.normal(size=(6, 3)))
+    y = wide.astype(np.float32)
+    for k in range(20):
+        wide, y = (system.step(x, 0.01, 0.01 * k, method) for x in (wide, y))
+    assert y.dtype == np.float32
+    np.testing.assert_allclose(y, wide, atol=1e-4)
+    other = nlink.System(robot, tau=lambda t, q, qd: nlink.sin(t) - 2.0 * qd,
+                         vary={"gravity": np.zeros((6, 3))})  # numbers are no part of the code
+    start = other.start(rng.normal(size=(6, 3)))
+    np.testing.assert_allclose(other.step(start.astype(np.float32), 0.01, 0.0, method),
+                               other.step(start, 0.01, 0.0, method), atol=1e-5)
+
+
+def test_what_is_not_advanced_in_float32_says_so():
+    closed = nlink.System(nlink.load("four_bar"))
+    with pytest.raises(ValueError, match="y: dtype float32, expected float64: states of closed"):
+        closed.step(closed.start().astype(np.float32), 0.01)

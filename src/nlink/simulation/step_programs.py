@@ -14,7 +14,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from nlink.engines.engines import machine_code
+from nlink.engines.kernels import kept
 from nlink.iterations.integration import OneStep, Trial
 from nlink.iterations.iteration import State
 from nlink.iterations.methods import METHODS
@@ -62,10 +65,27 @@ def traced_step(system: System, step: float, method: str) -> tuple[Program, list
                       tuple(graph.lift(x) for x in new))
     given = system.numbers.variation
     values = np.empty(0) if given is None else given.values
-    places = np.cumsum([0, *(port.size for port in own)])
-    return program, [np.zeros(robot.n), np.zeros(()), *(
-        values[..., a:b].reshape(*values.shape[:-1], *port.shape)
-        for a, b, port in zip(places[:-1], places[1:], own, strict=True))]
+    return program, [np.zeros(robot.n), np.zeros(()), *_apart(values, own)]
+
+
+def single_step(system: System, y: Array, step: float, t: ArrayLike, method: str) -> Array:
+    """States of float32 a step later, by machine code of float32 for a method and a step."""
+    if system.projects:
+        raise ValueError("y: dtype float32, expected float64: states of closed chains are "
+                         "projected in it")
+    kernel = kept(system.robot, ("step in float32", method, step, system.recipe()),
+                  lambda: machine_code(traced_step(system, step, method)[0], "float32"))
+    given = system.numbers.variation
+    values = np.empty(0) if given is None else given.values
+    rest = [np.zeros(system.robot.n), t, *_apart(values, kernel.inputs[3:])]
+    return kernel(y, *(np.asarray(x, np.float32) for x in rest))
+
+
+def _apart(values: Array, ports: Sequence[Port]) -> list[Array]:
+    """Numbers that vary, (..., width), each in its own shape."""
+    places = np.cumsum([0, *(port.size for port in ports)])
+    return [values[..., a:b].reshape(*values.shape[:-1], *port.shape)
+            for a, b, port in zip(places[:-1], places[1:], ports, strict=True)]
 
 
 def _attempt(system: System, method: OneStep, h: float, t: Node, y: Sequence[Node],

@@ -33,7 +33,7 @@ from nlink.programs.rolled_program import RolledProgram
 from nlink.programs.shared import PORT, CarriedValue
 from nlink.programs.tracing import input_nodes
 from nlink.robot import Robot, expect_robot
-from nlink.scalars.arrays import batch
+from nlink.scalars.arrays import SINGLE, batch, common_type
 from nlink.scalars.functions import Scalar, Scalars
 from nlink.scalars.graph import Graph
 from nlink.scalars.lazy import lazy
@@ -381,6 +381,9 @@ class System:
              ) -> Array:
         """The states (..., size) one step of a method later; nan where it fails.
 
+        States of float32 are advanced in float32: a step and a method have code of their own then,
+        friction has to be smooth, and loops are not of the system.
+
         >>> import nlink
         >>> pendulum = System(nlink.load("double_pendulum"))
         >>> pendulum.step(pendulum.start([0.1, 0.2]), 1e-3).shape
@@ -394,6 +397,10 @@ class System:
                              "has those")
         if not (np.ndim(step) == 0 and np.isfinite(step) and step > 0):
             raise ValueError(f"step: {step!r:.80}, expected a positive number of seconds")
+        if common_type([y]) is SINGLE:
+            from nlink.simulation.step_programs import single_step
+
+            return single_step(self, y, float(step), t, each.name)
         times, states, lead = self._states(t, y)
         return one_step(self.under(each), each, states, self._own(lead), float(times.flat[0]),
                         float(step)).reshape(*lead, self.shape.size)
