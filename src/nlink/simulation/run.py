@@ -376,10 +376,11 @@ class Run:
         >>> shown.url                                        # doctest: +SKIP
         """
         if in_notebook() and host == "localhost" and port is None:
-            from nlink.viewer.motion_page import InlineView
+            from nlink.viewer.clip import Clip
+            from nlink.viewer.motion_page import InlineView, motion_page
 
-            return InlineView(self, frame=frame, trajectories=trajectories, robot=robot,
-                              packages=packages)
+            return InlineView(motion_page(Clip.of(self, frame=frame, trajectories=trajectories,
+                                                  robot=robot, packages=packages)))
         from nlink.viewer.playback import RunView
 
         return RunView(self, frame=frame, trajectories=trajectories, robot=robot, host=host,
