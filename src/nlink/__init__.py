@@ -52,6 +52,7 @@ _HOMES = {
     "nlink.simulation.events": ("Event",),
     "nlink.simulation.linearization": ("linearize",),
     "nlink.simulation.prescribed": ("Prescribed",),
+    "nlink.simulation.live": ("Slider", "live"),
     "nlink.simulation.run_files": ("load_run",),
     "nlink.simulation.simulator": ("simulate",),
     "nlink.simulation.setting": ("Physics", "Saving", "Solver"),
@@ -155,6 +156,8 @@ if TYPE_CHECKING:
     from nlink.simulation.events import Event as Event
     from nlink.simulation.linearization import linearize as linearize
     from nlink.simulation.prescribed import Prescribed as Prescribed
+    from nlink.simulation.live import Slider as Slider
+    from nlink.simulation.live import live as live
     from nlink.simulation.run_files import load_run as load_run
     from nlink.simulation.setting import Physics as Physics
     from nlink.simulation.setting import Saving as Saving

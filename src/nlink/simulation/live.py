@@ -41,7 +41,9 @@ SLIDING = ("payload", "mass", *JOINTS, "dry", "gravity", *GAINS, PARAMETERS)
 STIFFNESS, DAMPING, STRENGTH = 60.0, 6.0, 6.0
 """The hand, for each kilogram of the robot: N/m, N s/m, and how many times its weight it pulls."""
 LOOKED = 2.0
-"""Seconds for which extreme positions of sliders are tried."""
+"""Seconds of motion that the camera frames, and for which the ends of sliders are tried."""
+ASIDE = 1.3
+"""How far robots with different controllers stand from each other, in sizes of the robot."""
 
 
 @dataclass(frozen=True)
@@ -134,22 +136,22 @@ def live(robot: Robot, controller: Controller | Mapping[str, Controller | None] 
     made = [_made(robot, law, sliders, q0, qd0, solver, physics, events, vary)
             for law in laws.values()]
     scene = Scene.of(robot, packages)
-    actors, offsets, places = _actors(scene, list(laws), [module for module, _ in made])
-    first = made[0][0].ensemble.system
+    modules, levels, motions = zip(*made, strict=True)
     head = {
-        "modules": [module.head | {"block": f"module{k}"} for k, (module, _) in enumerate(made)],
-        "actors": actors, "step": step, "status": {code: name for name, code in STATUS.items()},
+        "modules": [each.head | {"block": f"module{k}"} for k, each in enumerate(modules)],
+        "actors": _actors(scene, list(laws), modules), "step": step, "status": {code: name for name, code in STATUS.items()},
         "sliders": [{"label": visible(slider.label), "unit": slider.unit, "low": slider.low,
-                     "high": slider.high, "value": made[0][1][k].value,
-                     "columns": [levels[k].weights for _, levels in made]}
+                     "high": slider.high, "value": levels[0][k].value,
+                     "columns": [each[k].weights for each in levels]}
                     for k, slider in enumerate(sliders)],
         "links": [visible(link.name) for link in robot.links],
         "coordinates": list(coordinate_names(robot.description)),
         "rates": list(rate_names(robot.description)),
         "driven": any(law is not None for law in laws.values()), "hand": _hand(robot)}
     title = title or visible(robot.name)
-    page = live_page(scene, title, places, offsets, [module.code for module, _ in made], head,
-                     _notes(first, laws, method, step), _equations(robot) if equations else "")
+    page = live_page(scene, title, _places(scene, motions), [each.code for each in modules], head,
+                     _notes(modules[0].ensemble.system, laws, method, step),
+                     _equations(robot) if equations else "")
     if path is None:
         return InlineView(page)
     write_text(Path(path), page)
@@ -166,8 +168,9 @@ class _Level:
 
 def _made(robot: Robot, law: Controller | None, sliders: Sequence[Slider], q0: ArrayLike | None,
           qd0: ArrayLike | None, solver: Solver, physics: Physics, events: Any,
-          vary: Mapping[str, Any] | None) -> tuple[LiveModule, list[_Level]]:
-    """The module of a robot with a controller, and what its sliders change."""
+          vary: Mapping[str, Any] | None) -> tuple[LiveModule, list[_Level], Array]:
+    """The module of a robot with a controller, what its sliders change, and coordinates of its
+    first seconds."""
     links = [link.name for link in robot.links]
     varied: dict[str, Any] = {"f_ext": {name: np.zeros(6) for name in links}}
     fixed = dict(vary or {})
@@ -181,8 +184,7 @@ def _made(robot: Robot, law: Controller | None, sliders: Sequence[Slider], q0: A
     for level in levels:
         for index, weight in level.weights:
             module.own[:, index] = weight * level.value
-    _try_extremes(ensemble, solver, sliders, levels, module.own[0])
-    return module, levels
+    return module, levels, _first_seconds(ensemble, solver, sliders, levels, module.own[0])
 
 
 def _base(robot: Robot, law: Any, slider: Slider, sliders: Sequence[Slider]) -> Array:
@@ -259,54 +261,66 @@ def _named(slider: Slider, part: str | None, names: Sequence[str]) -> int:
     return names.index(part)
 
 
-def _try_extremes(ensemble: Ensemble, solver: Solver, sliders: Sequence[Slider],
-                  levels: Sequence[_Level], own: Array) -> None:
-    """Warn of positions of sliders at which the motion leaves what numbers can say."""
+def _first_seconds(ensemble: Ensemble, solver: Solver, sliders: Sequence[Slider],
+                   levels: Sequence[_Level], own: Array) -> Array:
+    """Coordinates (frames, nq) of the first seconds, as far as they are known; warns of positions
+    of sliders at which the motion leaves what numbers can say."""
     from nlink.simulation.simulator import simulated
 
-    if not sliders:
-        return
-    rows = [own]
+    rows, named = [own], [""]
     for slider, level in zip(sliders, levels, strict=True):
         for end in (slider.low, slider.high):
             row = own.copy()
             for index, weight in level.weights:
                 row[index] = weight * end
             rows.append(row)
-    values = np.array(rows)
-    variation = ensemble.variation
+            named.append(f"{slider.label} at {end:g}")
+    count, variation = len(rows), ensemble.variation
     assert variation is not None
-    count = len(rows)
     many = replace(
         ensemble, lead=(count,), y0=np.repeat(ensemble.y0[:1], count, axis=0),
-        unclosed=np.repeat(ensemble.unclosed[:1], count), times=np.array([0.0, LOOKED]),
-        variation=replace(variation, values=values))
+        unclosed=np.repeat(ensemble.unclosed[:1], count), times=np.linspace(0.0, LOOKED, 9),
+        variation=replace(variation, values=np.array(rows)))
     run = simulated(many, solver, progress=False)
-    lost = [f"{slider.label} at {end:g}" for k, slider in enumerate(sliders)
-            for j, end in enumerate((slider.low, slider.high))
-            if run.status[1 + 2 * k + j] == "not finite"]
-    if lost:
+    lost = [name for name, status in zip(named, run.status, strict=True)
+            if status == "not finite"]
+    if lost and not lost[0]:
+        tell(f"step: with {solver.step:g} s the motion leaves what numbers can say within "
+             f"{LOOKED:g} s, expected a smaller step, or smaller gains", RuntimeWarning)
+    elif lost:
         tell(f"sliders: with {', '.join(lost)} the motion leaves what numbers can say within "
-             f"{LOOKED:g} s: gains times the step are too large for the inertia they move; expected "
-             "a smaller range or step", RuntimeWarning)
+             f"{LOOKED:g} s, expected a smaller range or step: a gain times the step is too large "
+             "for the inertia it moves", RuntimeWarning)
+    q = run.q[0]
+    return q[np.isfinite(q).all(axis=1)]
 
 
 def _actors(scene: Scene, names: Sequence[str], modules: Sequence[LiveModule],
-            ) -> tuple[list[dict[str, Any]], Array, Array]:
-    """Robots of a page, their offsets and the places of their links at the start."""
-    actors, offsets, places = [], [], []
-    nq = modules[0].ensemble.robot.nq
+            ) -> list[dict[str, Any]]:
+    """Robots of a page: those of one module in one place, modules side by side."""
+    actors = []
     for k, (name, module) in enumerate(zip(names, modules, strict=True)):
-        offset = np.array([0.0, (k - (len(modules) - 1) / 2) * 1.3 * scene.size, 0.0])
+        label = name or module.ensemble.robot.name
         for number, state in enumerate(module.states):
-            label = name or module.ensemble.robot.name
             actors.append({
-                "module": k, "ghost": number > 0, "offset": offset.tolist(), "y": state.tolist(),
-                "own": module.own[number].tolist(),
+                "module": k, "ghost": number > 0, "offset": _offset(scene, k, len(modules)),
+                "y": state.tolist(), "own": module.own[number].tolist(),
                 "name": visible(f"{label} {number + 1}" if len(module.states) > 1 else label)})
-            offsets.append(offset)
-            places.append(scene.places(state[:nq]))
-    return actors, np.array(offsets), np.array(places)
+    return actors
+
+
+def _offset(scene: Scene, k: int, count: int) -> list[float]:
+    """Where the robots of a module stand."""
+    return [0.0, (k - (count - 1) / 2) * ASIDE * scene.size, 0.0]
+
+
+def _places(scene: Scene, motions: Sequence[Array]) -> Array:
+    """Places of links in frames of some motions, as many as all have."""
+    count = min(map(len, motions))
+    places = np.array([scene.places(q[:count]) for q in motions])
+    offsets = np.array([_offset(scene, k, len(motions)) for k in range(len(motions))])
+    places[..., :3, 3] += offsets[:, None, None]
+    return places
 
 
 def _hand(robot: Robot) -> dict[str, float]:

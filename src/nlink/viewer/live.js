@@ -52,7 +52,18 @@ class Actor {
     }
     return found;
   }
-  // steps up to a time; false if the process has ended or the clock has passed the deadline
+  // steps up to a time, noting states on the way; false if the process has ended or the clock has
+  // passed the deadline
+  follow(to, deadline) {
+    const stride = Math.max(1, Math.round(NOTED / live.step));
+    let k = Math.round(this.cell("t") / live.step), there = true;
+    while (there && live.step * k < to) {
+      k += stride;
+      there = this.advance(Math.min(live.step * k, to), deadline);
+      this.note();
+    }
+    return there;
+  }
   advance(to, deadline) {
     while (this.cell("t") < to) {
       const next = holding(this) ? Math.min(this.cell("t") + live.step, to) : to;
@@ -74,7 +85,7 @@ class Actor {
   }
   note() {
     const t = this.cell("t"), h = this.history;
-    if (h.length && t - h[h.length - 1].t < NOTED) return;
+    if (h.length && t - h[h.length - 1].t < .99 * NOTED) return;
     this.look();
     h.push({t, kinetic: this.seen.kinetic, potential: this.seen.potential,
       q: this.state.slice(0, this.layout.nq), tau: this.seen.tau.slice()});
@@ -244,9 +255,9 @@ function tick(now) {
     const to = live.step * (Math.round(actors[0].cell("t") / live.step) + steps);
     let reached = true;
     for (const each of actors) {
-      const there = each.advance(to, deadline);
+      const there = each.follow(to, deadline);
       if (!there && each.cell("status")) { end(each); break; }
-      reached = reached && there; each.note();
+      reached = reached && there;
     }
     late = reached ? 0 : late + 1;
   }

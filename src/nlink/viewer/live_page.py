@@ -14,18 +14,16 @@ from nlink.viewer.scene_page import PageBytes, document, scene_numbers
 Array = np.ndarray
 
 
-def live_page(scene: Scene, title: str, places: Array, offsets: Array, modules: Sequence[bytes],
+def live_page(scene: Scene, title: str, places: Array, modules: Sequence[bytes],
               live: Mapping[str, Any], notes: Sequence[str] = (), beside: str = "") -> str:
-    """The page of robots that start at `places` (robots, links + 1, 4, 4), moved by `offsets`
-    (robots, 3); `live` is what the script reads."""
+    """The page of robots whose links are at `places` (robots, frames, links + 1, 4, 4) in the first
+    frames of their motion; `live` is what the script reads."""
     data = PageBytes()
-    moved = places.copy()
-    moved[..., :3, 3] += offsets[:, None]
-    corners = scene.corners(moved).reshape(-1, 3)
+    corners = scene.corners(places).reshape(-1, 3)
     camera = Camera.around(scene, corners, 1.4)
     head = scene_numbers(scene, corners, camera, data)
     head["notes"] = [*notes, *head["notes"]]
-    still = png(picture(scene, moved[0], width=640, height=460, camera=camera))
+    still = png(picture(scene, places[0, 0], width=640, height=460, camera=camera))
     blocks = {f"module{k}": code for k, code in enumerate(modules)}
     return document(title, {"title": title, "compact": False, "live": dict(live)} | head, data,
                     still, "live.js", blocks=blocks, computes=True, beside=beside)

@@ -380,7 +380,8 @@ function drawChart(area, begin, end, curves, now) {
   low -= pad; high += pad;
   pen.font = "11px system-ui, sans-serif";
   const values = (level ? [.5] : [0, .5, 1]).map((s) => low + pad + s * (high - low - 2 * pad));
-  const words = values.map((value) => String(Number(value.toPrecision(3))));
+  const words = values.map((value) => // what is next to nothing beside the others is nothing
+    String(Number((Math.abs(value) < 1e-3 * (high - low) ? 0 : value).toPrecision(3))));
   // as much room on the left as the longest label needs
   const left = area.left = Math.max(46, ...words.map((word) => pen.measureText(word).width + 10));
   const across = (time) => left + (time - begin) / (end - begin || 1) * (w - left - 6);
