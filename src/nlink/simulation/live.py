@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nlink.engines.exports import symbolic
 from nlink.formats.files import write_text
 from nlink.iterations.integration import STATUS
 from nlink.model.changes import CHANGES
@@ -26,6 +27,7 @@ from nlink.scalars.misuse import tell
 from nlink.simulation.ensemble import Ensemble
 from nlink.simulation.live_module import LiveModule, column_places
 from nlink.simulation.setting import Physics, Saving, Solver, setting
+from nlink.simulation.simulator import simulated
 from nlink.simulation.system import System
 from nlink.simulation.variation import GAINS, JOINTS, PARAMETERS
 from nlink.viewer.live_page import live_page
@@ -113,7 +115,8 @@ def live(robot: Robot, controller: Controller | Mapping[str, Controller | None] 
     of `nlink.simulate`, or several by name: then as many robots stand side by side. States q0
     (count, nq) start as many robots in one place. `method`, `limits`, `restitution`, `friction`,
     `effort`, `events`, `vary` and `physics` are those of `nlink.simulate`; `step` is that of
-    methods with fixed steps, and how often the hand looks. `equations` puts the equations of motion of a robot with one or two joints beside it.
+    methods with fixed steps, and how often the hand looks. `equations` puts the equations of motion
+    of a robot with one or two joints beside it.
 
     >>> import nlink, tempfile
     >>> arm = nlink.load("planar3")
@@ -130,6 +133,10 @@ def live(robot: Robot, controller: Controller | Mapping[str, Controller | None] 
     if isinstance(sliders, Slider) or not all(isinstance(x, Slider) for x in sliders):
         raise TypeError("sliders: expected a list of nlink.Slider")
     laws = dict(controller) if isinstance(controller, Mapping) else {"": controller}
+    for law in laws.values():
+        if law is not None and not callable(law):
+            raise TypeError(f"controller: a {type(law).__name__}, expected a function of t, q, qd: "
+                            "a page has no output times for a table")
     physics = setting(physics, Physics(), limits=limits, restitution=restitution,
                       friction=friction, effort=effort)
     solver = Solver(method=method, step=step)
@@ -139,12 +146,14 @@ def live(robot: Robot, controller: Controller | Mapping[str, Controller | None] 
     modules, levels, motions = zip(*made, strict=True)
     head = {
         "modules": [each.head | {"block": f"module{k}"} for k, each in enumerate(modules)],
-        "actors": _actors(scene, list(laws), modules), "step": step, "status": {code: name for name, code in STATUS.items()},
+        "actors": _actors(scene, list(laws), modules), "step": step,
+        "status": {code: name for name, code in STATUS.items()},
         "sliders": [{"label": visible(slider.label), "unit": slider.unit, "low": slider.low,
                      "high": slider.high, "value": levels[0][k].value,
                      "columns": [each[k].weights for each in levels]}
                     for k, slider in enumerate(sliders)],
         "links": [visible(link.name) for link in robot.links],
+        "parents": [joint.parent for joint in robot.description.joints],
         "coordinates": list(coordinate_names(robot.description)),
         "rates": list(rate_names(robot.description)),
         "driven": any(law is not None for law in laws.values()), "hand": _hand(robot)}
@@ -215,7 +224,7 @@ def _number(slider: Slider) -> int:
 def _level(robot: Robot, slider: Slider, system: System, own: Array) -> _Level:
     """Where a slider begins, and its weights."""
     begin = dict(column_places(system))[slider.column]
-    kind, part = slider.part
+    kind = slider.part[0]
     indices = [begin + k for k in _within(robot, slider, dict(system.varied.columns))]
     base = own[indices]
     if kind == "mass" and not base[0]:
@@ -265,8 +274,6 @@ def _first_seconds(ensemble: Ensemble, solver: Solver, sliders: Sequence[Slider]
                    levels: Sequence[_Level], own: Array) -> Array:
     """Coordinates (frames, nq) of the first seconds, as far as they are known; warns of positions
     of sliders at which the motion leaves what numbers can say."""
-    from nlink.simulation.simulator import simulated
-
     rows, named = [own], [""]
     for slider, level in zip(sliders, levels, strict=True):
         for end in (slider.low, slider.high):
@@ -352,9 +359,10 @@ def _equations(robot: Robot) -> str:
     import sympy
     from sympy.printing.mathml import mathml
 
-    from nlink.engines.exports import symbolic
-
     found = symbolic(robot, "inverse_dynamics", parameters="names").simplified()
     rows = "".join(f"<p><math>{mathml(sympy.Eq(sympy.Symbol(f'tau_{k}'), x), 'presentation')}"
                    "</math></p>" for k, x in enumerate(found.values, 1))
+    for name, dots in (("qdd", "\u00a8"), ("qd", "\u02d9")):
+        rows = rows.replace(f"<mi>{name}</mi>",
+                            f'<mover accent="true"><mi>q</mi><mo>{dots}</mo></mover>')
     return f'<figure class="equations"><figcaption>Equations of motion</figcaption>{rows}</figure>'

@@ -28,8 +28,6 @@ from nlink.simulation.simulator import new_records_of
 from nlink.simulation.system import System
 
 Array = np.ndarray
-LONGEST = 1e4
-"""Seconds for which the smallest step of an adaptive method is right."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ class LiveModule:
             if name in records.dtype.names:
                 for k, x in enumerate(np.ravel(records[0][name])):
                     module.set(at + 8 * k, float(x))
-        given = solver.bounds(LONGEST) | {"begin": 0.0, "final": np.inf, "stop": np.inf}
+        given = solver.bounds(1.0) | {"begin": 0.0, "final": np.inf, "stop": np.inf}
         for name in places.given.keys() & given.keys():
             module.set(places.given[name], float(given[name]))
         seen = _look(system)
@@ -70,17 +68,14 @@ class LiveModule:
         look = {"time": module.constants([0.0]),
                 "seen": module.constants([0.0] * seen.outputs[0].size)}
         code = module.binary()
-        return LiveModule(ensemble, code, _head(system, recorded.layout.marks, places, look), records["y"],
-                          ensemble.own.copy())
+        head = _head(system, recorded.layout.marks, places, look)
+        return LiveModule(ensemble, code, head, records["y"], ensemble.own.copy())
 
 
 def _expect_computable(system: System, method: Any) -> None:
     if "python" in method.needs:
         raise ValueError(f"method: {method.name!r} runs in Python alone, expected one that is "
                          "compiled, such as 'rk4' or 'rkf45'")
-    if system.columns:
-        raise ValueError("controller: a table, expected a function of t, q, qd: a page has no "
-                         "output times")
 
 
 def _head(system: System, marks: tuple[str, ...], places: Places, look: dict[str, int],
@@ -89,7 +84,8 @@ def _head(system: System, marks: tuple[str, ...], places: Places, look: dict[str
     return {"cells": dict(places.cells), "given": dict(places.given), "y": places.columns["y"],
             "inputs": places.inputs, "own": places.inputs + 8 * system.shape.timed,
             "size": system.shape.size, "nq": system.robot.nq, "n": system.robot.n,
-            "marks": marks, "links": len(system.robot.links), "wrenches": columns["f_ext"], "look": look}
+            "marks": marks, "links": len(system.robot.links), "wrenches": columns["f_ext"],
+            "look": look}
 
 
 def column_places(system: System) -> list[tuple[str, int]]:

@@ -65,6 +65,7 @@ class Actor {
     return there;
   }
   advance(to, deadline) {
+    this.give("least", 16 * Number.EPSILON * Math.max(1, to)); // the shortest step there is
     while (this.cell("t") < to) {
       const next = holding(this) ? Math.min(this.cell("t") + live.step, to) : to;
       if (holding(this)) pullWith(this);
@@ -170,10 +171,30 @@ film.drop = (e) => { if (hand && hand.pointer === e.pointerId) { release(); tell
 
 // ---- what is shown ---------------------------------------------------------------------------------
 let main = 0;
+const MANY = 6; // more copies than this are drawn as sticks
+const copies = () => actors.filter((each, k) => k !== main && each.ghost);
 film.frame = () => ({places: actors[main].places(),
   others: actors.filter((each, k) => k !== main && !each.ghost).map((each) => each.places()),
-  ghosts: actors.filter((each, k) => k !== main && each.ghost).map((each) => each.places()),
+  ghosts: copies().length > MANY ? [] : copies().map((each) => each.places()),
   center: add([...actors[main].seen.center], actors[main].offset)});
+// sticks from joint to joint, and to the farthest point of a link that carries none
+const sticks = live.parents.map((parent, k) => [parent, [0, 0, 0], k + 1, [0, 0, 0]]);
+for (const {link, low, extent, v} of bodies) if (!live.parents.includes(link)) {
+  let tip = [0, 0, 0];
+  for (let k = 0; k < v.length; k += 3) {
+    const p = [0, 1, 2].map((i) => low[i] + extent[i] * v[k + i] / 65535);
+    if (dot(p, p) > dot(tip, tip)) tip = p;
+  }
+  sticks.push([link, [0, 0, 0], link, tip]);
+}
+const outward = (T, p) => [0, 1, 2].map((i) => T[12 + i] + T[i] * p[0] + T[4 + i] * p[1] + T[8 + i] * p[2]);
+film.lines = (segment) => {
+  if (copies().length <= MANY) return;
+  copies().forEach((each, number) => {
+    const T = each.places(), s = number / copies().length;
+    for (const [a, p, b, q] of sticks) segment(outward(T[a], p), outward(T[b], q), [.2 + .6 * s, .45, .8 - .6 * s]);
+  });
+};
 film.marks = (segment) => {
   if (hand) segment(add(hand.at, hand.actor.offset), add(hand.target, hand.actor.offset), [.84, .2, .1]);
 };

@@ -34,7 +34,6 @@ STAYS = 0.6
 """The share of it that must stay there."""
 
 
-
 def motion_page(clip: Clip, *, triangles: int = PAGE_TRIANGLES, compact: bool = False,
                 playing: bool = True) -> str:
     """The page of a clip; `compact` is without curves, for a report or a notebook, and one that
