@@ -270,6 +270,18 @@ def test_friction_limits_samples_and_loops_run_as_simulate_does():
     expect_same(four_bar, None, 1e-12, method="rk4", step=5e-3, t=(0.0, 0.5))
 
 
+def test_contact_runs_as_simulate_does():
+    link = nlink.Link("ball", mass=1.0, inertia=np.diag([4e-3] * 3))
+    ball = nlink.Robot(nlink.Description("ball", (link,), (nlink.Joint("root", nlink.Free()),)))
+    ball = ball.with_contacts({"ball": nlink.Sphere(0.1)}, nlink.World(friction=0.3))
+    state = [0, 0, 0.15, 1, 0, 0, 0], [0, 0, 0, 3.0, 0, 0]
+    options = {"method": "semi_implicit", "step": 2e-3}
+    found = Simulated(ball, *state, t=(0.0, 0.5, 1.0), **options)
+    run = nlink.simulate(ball, *state, t=(0.0, 0.5, 1.0), **options)
+    np.testing.assert_allclose(np.array(found.y)[:, :7], run.q, rtol=0, atol=1e-12)
+    assert run.q[-1, 2] == pytest.approx(0.1, abs=1e-6)
+
+
 def test_an_end_is_told():
     falling = Simulated(ARM, START, method="rkf45", events=nlink.Event(
         lambda t, q, qd: t - 0.25, terminal=True))

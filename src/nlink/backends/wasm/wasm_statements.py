@@ -18,6 +18,7 @@ from nlink.iterations.recording import (
     Call,
     Pass,
     Recording,
+    Repeat,
     SharedNumbers,
     Statement,
     When,
@@ -86,6 +87,8 @@ class ProcessWriter:
                     self._call(statement)
                 case When():
                     self._when(statement)
+                case Repeat():
+                    self._repeat(statement)
 
     # where things are
 
@@ -268,6 +271,29 @@ class ProcessWriter:
         self.values = known  # what is known only within the body is forgotten after it
         for (cell, _, _), local in zip(statement.merged, merged, strict=True):
             self._set(cell, local)
+
+    def _repeat(self, statement: Repeat) -> None:
+        """The body while the truth holds, and it may."""
+        before = [node for _, _, node in statement.merged]
+        self._compute(before)
+        heads, count = [self._new() for _ in before], self.f.local(I32)
+        self._code(before, list(map(_to, heads)))
+        for (cell, _, _), local in zip(statement.merged, heads, strict=True):
+            self._set(cell, local)
+        self.f.do(f"i32.const 0 local.set {count} block loop")
+        # what the truth needs is known in the body and after it, what the body computes is not
+        self._compute([statement.truth])
+        self._code([statement.truth], [Sink([], assembled(
+            f"local.get {count} i32.const {statement.most} i32.lt_s i32.and i32.eqz br_if 1"))])
+        known, held = dict(self.values), len(self.own)
+        self._body(statement.body)
+        after = [self._local(node) for _, node, _ in statement.merged]
+        self.f.do(" ".join([*(f"local.get {local}" for local in after),
+                            *(f"local.set {local}" for local in reversed(heads))]))
+        self.f.do(f"local.get {count} i32.const 1 i32.add local.set {count} br 0 end end")
+        self._forget(held)
+        self.f.release(count)
+        self.values = known
 
 
 def _to(local: int) -> Sink:
