@@ -155,9 +155,9 @@ if TYPE_CHECKING:
     from nlink.simulation.adjoint import adjoint as adjoint
     from nlink.simulation.events import Event as Event
     from nlink.simulation.linearization import linearize as linearize
-    from nlink.simulation.prescribed import Prescribed as Prescribed
     from nlink.simulation.live import Slider as Slider
     from nlink.simulation.live import live as live
+    from nlink.simulation.prescribed import Prescribed as Prescribed
     from nlink.simulation.run_files import load_run as load_run
     from nlink.simulation.setting import Physics as Physics
     from nlink.simulation.setting import Saving as Saving

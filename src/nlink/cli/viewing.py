@@ -87,3 +87,53 @@ def _written(path: Path, *, as_json: bool) -> None:
         terminal.print_json({"written": str(path)})
     else:
         terminal.say(f"{path} written")
+
+
+@app.command()
+def live(
+    robot: RobotName,
+    html: Annotated[Path, typer.Option(
+        "--html", metavar="FILE", help="The page to write.")] = Path("robot.html"),
+    sliders: Annotated[list[str] | None, typer.Option(
+        "--slider", metavar="NAME:LOW:HIGH", help="What the reader may change, such as "
+        "gravity:0:20, payload:0:5, mass[link2]:0.5:3; kp:0:3x multiplies what there is.")] = None,
+    q: Annotated[str | None, typer.Option("--q", metavar="LIST", help="Where it begins.")] = None,
+    to: Annotated[str | None, typer.Option(
+        "--to", metavar="LIST", help="Where PD control with gravity compensation holds it.")]
+    = None,
+    kp: Annotated[float, typer.Option(help="The gain of positions, with --to.")] = 30.0,
+    kd: Annotated[float, typer.Option(help="The gain of rates, with --to.")] = 6.0,
+    method: Annotated[str, typer.Option(help="As for simulate.")] = "rk4",
+    step: Annotated[float, typer.Option(help="Seconds.")] = 1e-3,
+    limits: Annotated[str, typer.Option(help="ignore, stop, bounce or hold.")] = "ignore",
+    equations: Annotated[bool, typer.Option(
+        "--equations", help="Put the equations of one or two joints beside it.")] = False,
+    packages: Annotated[list[Path] | None, typer.Option(
+        "--packages", metavar="DIR", help="Where package:// names of meshes are looked for.")]
+    = None,
+    floating: Floating = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a page that simulates a robot in the browser of whoever opens it."""
+    from nlink.formats.state_rows import read_numbers
+    from nlink.simulation.controllers import PDGravity
+
+    model = nlink.load(robot, floating=floating)
+    start = None if q is None else read_numbers("--q", q, model.nq)
+    law = None if to is None else PDGravity(model, read_numbers("--to", to, model.nq), kp, kd)
+    page = nlink.live(model, law, [_slider(x) for x in sliders or ()], html, q0=start,
+                      method=method, step=step, limits=limits, equations=equations,
+                      packages=packages or ())
+    assert isinstance(page, Path)
+    _written(page, as_json=as_json)
+
+
+def _slider(text: str) -> nlink.Slider:
+    name, _, ends = text.partition(":")
+    low, _, high = ends.partition(":")
+    relative = high.endswith("x")
+    try:
+        bounds = float(low), float(high.removesuffix("x"))
+    except ValueError:
+        raise ValueError(f"--slider {text!r}: expected NAME:LOW:HIGH") from None
+    return nlink.Slider(name, *bounds, relative=relative)

@@ -55,7 +55,7 @@ class LiveModule:
         recorded = system.recorded(method)
         places = write_machine(module, recorded, programs, system.shape)
         for name, at in (*places.cells.items(), *places.columns.items()):
-            if name in records.dtype.names:
+            if name in (records.dtype.names or ()):
                 for k, x in enumerate(np.ravel(records[0][name])):
                     module.set(at + 8 * k, float(x))
         given = solver.bounds(1.0) | {"begin": 0.0, "final": np.inf, "stop": np.inf}
