@@ -21,7 +21,7 @@ from nlink.testing import random_robot, samples
 from nlink.testing.mechanisms import EVERY
 from nlink.testing.samples import difference, state_partials, torque_scale
 
-MECHANISMS = 100
+MECHANISMS = 60
 POINTS, COMPOSITE = ({"algorithm": name, "engine": "python"} for name in ("points", "composite"))
 """The recursions, without a count of what else there is."""
 
@@ -43,7 +43,7 @@ def by_finite_wrenches(robot: Robot, x, name: str) -> np.ndarray:
 @pytest.mark.parametrize("block", range(20))
 @pytest.mark.slow
 def test_complex_steps_on_random_mechanisms(block):
-    """100 chains and trees of every kind of joint, floating bases among them."""
+    """60 chains and trees of every kind of joint, floating bases among them."""
     for seed in range(block, MECHANISMS, 20):
         robot = random_robot(seed, 1 + seed // 20 % 5, tree=bool(seed % 2), types=EVERY)
         x = samples(robot, seed, states=2)

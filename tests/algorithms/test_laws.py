@@ -58,7 +58,7 @@ def test_all_laws_of_loops_hold(engine):
 @pytest.mark.slow
 @LAW
 @given(robot=robots(max_bodies=3), seed=st.integers(0, 99), data=st.data())
-@settings(max_examples=4)
+@settings(max_examples=3)
 def test_law_holds_for_any_mechanism_and_frame(law, robot, seed, data):
     frame = data.draw(st.sampled_from(robot.frames))
     assert_holds(law, robot, samples(robot, seed, states=3, frame=frame), "numpy")
@@ -70,7 +70,8 @@ def test_law_holds_for_any_mechanism_and_frame(law, robot, seed, data):
 def test_all_laws_hold_for_any_mechanism_compiled(robot, seed):
     x = samples(robot, seed, states=9)
     for law in LAWS:
-        assert_holds(law, robot, x, "compiled")
+        if not law.thorough:  # these compare what `test_law_holds_for_a_mixed_tree_compiled` does
+            assert_holds(law, robot, x, "compiled")
 
 
 @pytest.mark.slow

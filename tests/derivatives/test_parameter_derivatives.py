@@ -54,7 +54,7 @@ CHANGED = {"gravity": with_gravity, "inertia": with_inertia, "placement": with_p
 @pytest.mark.parametrize("by", CHANGED)
 @pytest.mark.parametrize("seed", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_derivatives_by_parameters_are_limits_of_differences(by, seed):
-    robot = random_robot(seed, seed + 1, types=EVERY)
+    robot = random_robot(seed, min(seed + 1, 4), types=EVERY)
     rng = np.random.default_rng(seed)
     q, qd = robot.random_state(rng)
     qdd = rng.normal(size=robot.n)

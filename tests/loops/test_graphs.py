@@ -15,7 +15,7 @@ from nlink.model.cycles import Held, JointGraph
 from nlink.model.joints import JOINT_TYPES
 from nlink.testing import close_at_random, random_description
 
-BLOCKS, BLOCK = 8, 25
+BLOCKS, BLOCK = 4, 25
 EVERY = tuple(name for name in JOINT_TYPES if name != "fixed")
 
 
@@ -50,7 +50,7 @@ def pseudo_inverse(dense: Dense, q: np.ndarray, qd: np.ndarray, tau: np.ndarray,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(BLOCKS))
-def test_two_hundred_graphs_agree_with_a_dense_solve(block):
+def test_random_graphs_agree_with_a_dense_solve(block):
     unclear = 0
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
         robot = random_graph(seed)

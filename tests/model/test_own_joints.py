@@ -19,7 +19,6 @@ from nlink.formats.urdf_writer import to_urdf
 from nlink.model.joints import Coordinates, unit_axis
 from nlink.model.spaces import Circle, Lines, Product
 from nlink.spatial import Turn, Twist, Vector, Wrench
-from nlink.testing import LAWS, samples
 
 ZERO = Vector.zero()
 
@@ -122,17 +121,8 @@ def chain(kind: str) -> nlink.Robot:
 @pytest.mark.slow
 @KINDS
 def test_every_law_holds(kind):
-    robot = chain(kind)
-    x = samples(robot, states=4)
-    for law in LAWS:
-        if not law.thorough:
-            assert law(robot, x, "numpy") <= law.bound(robot), law.statement
-
-
-@pytest.mark.slow
-@KINDS
-def test_check_finds_nothing(kind):
-    assert nlink.check(chain(kind), states=2, engine="numpy").ok
+    report = nlink.check(chain(kind), states=3, engine="numpy")
+    assert report.ok, str(report)
 
 
 @pytest.mark.slow

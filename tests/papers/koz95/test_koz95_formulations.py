@@ -12,7 +12,7 @@ from nlink.programs.tracing import run as text
 from nlink.testing import random_robot, samples
 
 FORMS = ("diagonalized", "diagonalized-xi")
-MECHANISMS = 100
+MECHANISMS = 60
 
 
 def run(robot, name, *arrays, algorithm=None, f_ext=None):
