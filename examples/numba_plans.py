@@ -40,7 +40,7 @@ def costs(step: Any, start: Any, plans: Any) -> Any:
 
 def swing_up() -> tuple[np.ndarray, np.ndarray, float]:
     """States and joint forces of all periods, and seconds that a period's plans took."""
-    step = nlink.numba.step(nlink.load("double_pendulum"), PERIOD, "rk4", dtype="float32")
+    step = nlink.numba.step(nlink.load("double_pendulum"), PERIOD, dtype="float32")
     rng = np.random.default_rng(0)
     y, plan = np.array([-np.pi / 2, 0, 0, 0], np.float32), np.zeros((AHEAD, 2), np.float32)
     states, forces = [y], []
