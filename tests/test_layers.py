@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "storage": "formats iterations model robot",
     "simulation": "algorithms backends derivatives engines formats iterations model programs "
                   "reports robot scalars spatial storage viewer",
-    "loops": "algorithms engines iterations model programs robot scalars simulation",
+    "loops": "algorithms engines iterations model programs reports robot scalars simulation",
     "papers": "algorithms closed_forms engines formats model programs reports robot scalars "
               "simulation spatial viewer",
     "kinematics": "algorithms backends engines iterations model programs robot scalars simulation "
@@ -71,6 +71,7 @@ MAY_WAIT = (
     ("robot", "papers"),
     ("robot", "kinematics"),
     ("robot", "viewer"),       # nothing is drawn by `import nlink`
+    ("loops.plans", "reports"),
     ("simulation.run", "viewer"),
     ("jax", "backends.jax_calls"),  # frameworks are imported when they are asked for
     ("simulation.system", "simulation.step_programs"),  # which are of systems

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from nlink.iterations.projection import CALLS, CLOSED
 from nlink.loops import assembly, balance
 from nlink.loops.assembly import Mobility
+from nlink.loops.plans import LoopPlan
 from nlink.model.constraints import ANGLE_TOLERANCE
 from nlink.model.coordinates import joint_slices
 from nlink.programs.calling import call
@@ -196,6 +197,11 @@ class Loops:
         """Closed states around home: rates of deviation `spread` are followed for a unit of time
         and what they open is closed; guesses that do not close are drawn again."""
         return assembly.random_closed_state(self, rng, shape, spread)
+
+    @lazy
+    def plan(self) -> LoopPlan:
+        """In which tree and order the mechanism is eliminated: printed, or drawn by `plot`."""
+        return LoopPlan.of(self.robot)
 
     def mobility(self, q: ArrayLike | None = None) -> Mobility:
         """How many rates are independent in a configuration, and which of them determine the
