@@ -51,10 +51,11 @@ HEADS = {ARM_LINUX: b"\x7fELF\x02\x01\x01", ARM_MAC: b"\xcf\xfa\xed\xfe\x0c\x00\
 @pytest.mark.parametrize("name", ["forward_dynamics", "mass_matrix"])
 def test_code_is_made_for_every_platform(triple, name):
     program = nlink.load("puma560").request(name).program()
-    with compiling_for(triple):
-        compiled = compile_program(program)
-    assert compiled.width == (4 if triple == WINDOWS else 2)
-    assert all(each.startswith(HEADS[triple]) for each in objects(compiled.code))
+    for dtype, more in (("float64", 1), ("float32", 2)):
+        with compiling_for(triple):
+            compiled = compile_program(program, dtype)
+        assert compiled.width == more * (4 if triple == WINDOWS else 2)
+        assert all(each.startswith(HEADS[triple]) for each in objects(compiled.code))
 
 
 @pytest.mark.slow
