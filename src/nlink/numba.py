@@ -22,12 +22,14 @@ name works too, but then Numba caches nothing, and warns.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from nlink.backends.llvm.signature import CompiledFunction, compiled_function
+from nlink.derivatives.differentiable import differentiable
 from nlink.derivatives.traced_functions import TracedFunction
 from nlink.engines.engines import checked_type, machine_code
-from nlink.robot import Robot, expect_robot
+from nlink.robot import Robot
 from nlink.simulation.setting import Physics
 from nlink.simulation.step_programs import traced_step
 from nlink.simulation.system import System, system_of
@@ -35,9 +37,17 @@ from nlink.simulation.system import System, system_of
 __all__ = ["function", "step"]
 
 
-def function(robot: Robot | TracedFunction, name: str = "value", *, dtype: str = "float64",
-             frame: int | str = -1, algorithm: str | None = None, f_ext: bool = False) -> Any:
-    """A computation of a robot as a function for code compiled by Numba.
+def function(f: Any, *shapes: Any, dtype: str = "float64", frame: int | str = -1,
+             algorithm: str | None = None, f_ext: bool = False, vary: str | Sequence[str] = (),
+             ) -> Any:
+    """A robot's computation, or a Python function, as a function for code compiled by Numba.
+
+    It takes what `nlink.function` takes: a robot and a name, or a function that is traced and the
+    shapes of its arguments; or it takes a result of `nlink.function`, and of one's own function
+    also the name of a product, "jvp", "vjp", "hvp", "jacobian" or "hessian". `f_ext=True` adds
+    wrenches on links to the arguments. `vary` names parameters that become arguments, too:
+    "inertia", "gravity" and the others of `nlink.parameter_derivatives`, with the values as
+    `robot.inertias` and `robot.gravity` give them.
 
     In compiled code `f(q, qd, tau)` gives new arrays and `f(q, qd, tau, qdd)` writes into `qdd` and
     gives None. Arrays are C-contiguous and of the dtype, "float64" or "float32": of one state, or
@@ -45,18 +55,20 @@ def function(robot: Robot | TracedFunction, name: str = "value", *, dtype: str =
     or number of dimensions is a TypingError of Numba's; a wrong size, or an output that shares
     memory with another argument, a ValueError when it is called.
 
-    In place of a robot there may be a function of one's own that `nlink.function` has traced; then
-    `name` is "value", "jvp", "vjp", "hvp", "jacobian" or "hessian".
-
     >>> import nlink, numba, numpy as np
-    >>> energy = nlink.numba.function(nlink.load("planar3"), "kinetic_energy")
+    >>> robot = nlink.load("planar3")
+    >>> energy = nlink.numba.function(robot, "kinetic_energy")
     >>> float(numba.njit(lambda energy, q, qd: energy(q, qd))(energy, np.zeros(3), np.ones(3)))
     12.833333333333332
+    >>> torque = nlink.numba.function(robot, "gravity_torque", vary="gravity")
+    >>> numba.njit(lambda torque, q, g: torque(q, g))(torque, np.zeros(3), np.array([0, -1.0, 0]))
+    array([4.5, 2. , 0.5])
     """
-    if isinstance(robot, TracedFunction):
-        return _callable(robot.compile(name, dtype=dtype))
-    return _callable(expect_robot(robot).compile(
-        name, dtype=dtype, frame=frame, algorithm=algorithm, f_ext=f_ext))
+    checked_type(dtype)
+    if isinstance(f, TracedFunction) and shapes:
+        return _callable(f.compile(*shapes, dtype=dtype))
+    found = differentiable(f, *shapes, frame=frame, algorithm=algorithm, f_ext=f_ext, vary=vary)
+    return _callable(compiled_function(found.compiled(dtype)[0]))
 
 
 def step(system: Robot | System, step: float, method: str = "semi_implicit", *,

@@ -112,7 +112,21 @@ def test_functions_of_ones_own_with_their_derivatives():
     for _ in range(3):
         wanted = wanted - 0.1 * cost.vjp((wanted, 0.5), 1.0)[0]
     np.testing.assert_allclose(descend(gradient, x, 0.5), wanted, rtol=1e-15)
-    assert numba.njit(lambda f, x, t: f(x, t))(values, x, 0.5) == cost(x, 0.5)
+    call = numba.njit(lambda f, x, t: f(x, t))
+    assert call(values, x, 0.5) == call(nlink.numba.function(cost), x, 0.5) == cost(x, 0.5)
+
+
+def test_parameters_and_wrenches_are_arguments():
+    q, g = np.ones(3), np.array([1.0, -2.0, 0.0])
+    torque = nlink.numba.function(ROBOT, "gravity_torque", vary="gravity")
+    call = numba.njit(lambda f, *x: f(*x))
+    np.testing.assert_allclose(call(torque, q, g), ROBOT.with_gravity(g).gravity_torque(q))
+    pushed = nlink.numba.function(ROBOT, "inverse_dynamics", f_ext=True)
+    f_ext = np.random.default_rng(1).normal(size=(len(ROBOT.links), 6))
+    np.testing.assert_array_equal(call(pushed, q, q, q, f_ext),
+                                  ROBOT.inverse_dynamics(q, q, q, f_ext))
+    with pytest.raises(ValueError, match="dtype: 'half', expected 'float64' or 'float32'"):
+        nlink.numba.function(ROBOT, "gravity_torque", dtype="half")
 
 
 @pytest.mark.parametrize(("dtype", "rounding"), [("float64", 1e-12), ("float32", 1e-4)])
