@@ -6,6 +6,7 @@ from scipy.integrate import solve_ivp
 
 import nlink
 from nlink.simulation import Wrenches
+from nlink.simulation.moment import Moment
 from nlink.testing.mechanisms import random_robot
 
 W = np.array([0.1, 0.2, -0.3, 2.0, -1.0, 1.5])
@@ -50,6 +51,37 @@ def test_wrenches_on_joints_of_every_kind(seed):
     run = nlink.simulate(robot, q, qd, t=[0.0, h, 2 * h], f_ext=f, method="dop853", **FINE)
     there = robot.forward_dynamics(run.q[1], run.qd[1], np.zeros(robot.n), f_ext=f)
     assert (run.qd[2] - run.qd[0]) / (2 * h) == pytest.approx(there, rel=1e-5, abs=1e-4)
+
+
+@pytest.mark.parametrize(("name", "options"), [
+    ("double_pendulum", {}), ("double_pendulum", {"algorithm": "composite"}),
+    ("double_pendulum", {"algorithm": "denoc"}),
+    ("double_pendulum", {"friction": "smooth", "width": 0.1}),
+    ("double_pendulum", {"friction": "dry"}), ("double_pendulum", {"vary": {"payload": 2.0}}),
+    ("double_pendulum", {"velocity": "nu"}), ("puma560", {}),
+    ("four_bar", {"closing": "drift"}), ("four_bar", {"closing": 10.0})])
+@pytest.mark.parametrize("axes", ["world", "link"])
+@pytest.mark.sampled(20)
+def test_rates_under_a_wrench_are_those_under_its_joint_forces(name, options, axes):
+    """On whichever way the wrench takes through the dynamics."""
+    robot, rng = nlink.load(name), np.random.default_rng(0)
+    if "friction" in options:
+        robot = robot.with_friction(dry=0.5, viscous=0.1)
+    q, qd = robot.neutral, np.zeros(robot.n)
+    if not robot.mechanism.closures:
+        q, qd = q + 0.3, rng.normal(size=robot.n)
+    link = robot.links[-1].name
+
+    def rates(**more):
+        system = nlink.System(robot, **more, **options)
+        own = [] if system.numbers.variation is None else system.numbers.variation.values.tolist()
+        y = system.start(q, qd).tolist()
+        return np.array(system.derivative(Moment(system, 0.2, y, own)), float)
+
+    pushed = rates(f_ext=Wrenches({link: lambda t, q, qd: W}, axes))
+    assert pushed == pytest.approx(rates(tau=by_hand(robot, link, turned=axes == "link")),
+                                   rel=1e-11, abs=1e-11)
+    assert abs(pushed - rates()).max() > 1e-3
 
 
 @pytest.mark.parametrize("seed", range(3))

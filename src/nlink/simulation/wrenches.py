@@ -2,9 +2,10 @@
 
 A wrench is six numbers, (moment, force) about the origin of a link's frame, in world axes or in
 those of the link. It is known as numbers, which each trajectory may have of its own; as a table on
-the output times, linear in between; or as a function of t, q and qd that is traced. All of them
-become joint forces J^T f by the inward sweep of inverse dynamics [Saha99, eq. 30]: whatever
-integrates, closes loops or decides modes sees joint forces alone.
+the output times, linear in between; or as a function of t, q and qd that is traced. Where qd is
+integrated they go along with the bias forces of forward dynamics, which costs least. Elsewhere, and
+for whatever decides modes, they become joint forces J^T f by the inward sweep of inverse dynamics
+[Saha99, eq. 30].
 """
 
 from __future__ import annotations
