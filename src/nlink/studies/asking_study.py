@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -38,22 +38,40 @@ LARGEST_CHUNK = 2**30
 FORMAT = 1
 
 
+@dataclass(frozen=True)
+class StudyDesign:
+    """What varies in a study, how its values are drawn, and what is kept of it: arguments of
+    `nlink.sweep`, under the same names."""
+
+    vary: Mapping[str, Any] | None
+    sample: str
+    count: int | None
+    seed: int
+    every: float | None
+    keep: Sequence[str]
+    chunk: int | None
+    events: Any
+    reproducible: bool
+    options: Mapping[str, Any]
+    """Further arguments of `simulate`."""
+
+
 def study_of(robot: Any, q0: ArrayLike | None, qd0: ArrayLike | None, t: float | ArrayLike,
-             tau: Any, *, vary: Mapping[str, Any] | None, sample: str, count: int | None,
-             seed: int, every: float | None, keep: Sequence[str], chunk: int | None,
-             events: Any, reproducible: bool, options: Mapping[str, Any]) -> Study:
-    """The study of these arguments; see `nlink.sweep`."""
+             tau: Any, **design: Any) -> Study:
+    """The study of these arguments and of a `StudyDesign`; see `nlink.sweep`."""
+    d = StudyDesign(**design)
+    sample, count, seed, every, keep = d.sample, d.count, d.seed, d.every, d.keep
     robots = _robots(robot)
     first = next(iter(robots.values()))
-    unknown = [name for name in options if name not in OPTIONS]
+    unknown = [name for name in d.options if name not in OPTIONS]
     if unknown:
         raise TypeError(f"{unknown[0]}: no argument of sweep, expected some of "
                         f"{', '.join(OPTIONS)}{did_you_mean(unknown[0], OPTIONS)}")
     if sample not in SAMPLES:
         raise ValueError(f"sample: {sample!r}, expected one of {', '.join(SAMPLES)}")
-    if not isinstance(vary, Mapping | None):
-        raise TypeError(f"vary: a {type(vary).__name__}, expected a mapping of names")
-    payload, varied = _varied(first, with_coulomb(vary or {}), sample)
+    if not isinstance(d.vary, Mapping | None):
+        raise TypeError(f"vary: a {type(d.vary).__name__}, expected a mapping of names")
+    payload, varied = _varied(first, with_coulomb(d.vary or {}), sample)
     if not varied and len(robots) == 1:
         raise ValueError("vary: none, expected something that varies, or several robots "
                          "(nlink.simulate computes one trajectory)")
@@ -69,13 +87,13 @@ def study_of(robot: Any, q0: ArrayLike | None, qd0: ArrayLike | None, t: float |
     each = 8 * max(1, state) * (1 if final else len(times))
     places = (int(np.prod([len(values) for values in varied.values()])) if sample == "grid" else
               count)
-    most = whole_number("chunk", chunk) if chunk is not None else max(
+    most = whole_number("chunk", d.chunk) if d.chunk is not None else max(
         1, min(CHUNK, BYTES // each, max(FEWEST, places // SHARE)))
     study = Study(
         {name: each.to_toml() for name, each in robots.items()}, _controllers(robots, tau),
         _state("q0", q0, first.neutral, varied), _state("qd0", qd0, np.zeros(first.n), varied),
         times, final, sample, varied, payload, count, int(seed), tuple(keep), most,
-        OPTIONS | dict(options), events, reproducible=bool(reproducible))
+        OPTIONS | dict(d.options), d.events, reproducible=bool(d.reproducible))
     from nlink.backends.llvm.loading import source_contents
 
     held = each * int(np.prod(study.chunk_shape))
