@@ -130,6 +130,25 @@ def test_misspelt_settings_are_recognized(kind, name, meant):
         kind(**{name: 1})
 
 
+def test_sweeps_have_wrenches_and_constant_forces(tmp_path):
+    robot, wrench = nlink.load("planar3"), [0, 0, 0, 0, 5.0, 0]
+    acts = {"tau": [1.0, 0.0, -1.0], "f_ext": {
+        "link3": wrench, "link2": lambda t, q, qd: np.array(wrench) * nlink.sin(9 * t)}}
+    vary = {"payload": [0.0, 1.0]}
+    run = nlink.simulate(robot, t=0.1, every=0.1, vary=vary, **acts)
+    for k, (what, more) in enumerate(((robot, acts), (nlink.System(robot, **acts), {}))):
+        found = nlink.sweep(what, t=0.1, vary=vary, out=tmp_path / f"{k}.zarr", progress=False,
+                            **more).open()
+        assert np.array_equal(found.q.values, run.q[:, -1])
+    with pytest.raises(ValueError, match=r"another study|expected"):
+        nlink.sweep(robot, t=0.1, vary=vary, out=tmp_path / "0.zarr", progress=False,
+                    **acts | {"tau": [2.0, 0.0, 0.0]})
+    for wrong, sentence in (({"f_ext": {"link3": np.zeros((2, 6))}}, "f_ext: a table"),
+                            ({"tau": np.zeros((2, 3))}, r"tau: shape \(2, 3\), expected \(3,\)")):
+        with pytest.raises(ValueError, match=sentence):
+            nlink.sweep(robot, t=0.1, vary=vary, out=tmp_path / "2.zarr", **wrong)
+
+
 def test_values_are_used_again_in_sweeps_and_gradients(tmp_path):
     robot = nlink.load("planar3").with_friction(dry=0.5)
     physics, solver = Physics(friction="smooth", width=1e-2), Solver("rk4", step=0.01)

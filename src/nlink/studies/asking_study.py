@@ -54,6 +54,7 @@ class StudyDesign:
     reproducible: bool
     options: Mapping[str, Any]
     """Further arguments of `simulate`."""
+    f_ext: Any = None
 
 
 def study_of(robot: Any, q0: ArrayLike | None, qd0: ArrayLike | None, t: float | ArrayLike,
@@ -93,7 +94,8 @@ def study_of(robot: Any, q0: ArrayLike | None, qd0: ArrayLike | None, t: float |
         {name: each.to_toml() for name, each in robots.items()}, _controllers(robots, tau),
         _state("q0", q0, first.neutral, varied), _state("qd0", qd0, np.zeros(first.n), varied),
         times, final, sample, varied, payload, count, int(seed), tuple(keep), most,
-        OPTIONS | dict(d.options), d.events, reproducible=bool(d.reproducible))
+        OPTIONS | dict(d.options), d.events, d.f_ext,
+        reproducible=bool(d.reproducible))
     from nlink.backends.llvm.loading import source_contents
 
     held = each * int(np.prod(study.chunk_shape))
@@ -129,6 +131,11 @@ def _robots(given: Any) -> dict[str, Robot]:
 
 def _controllers(robots: Mapping[str, Robot], tau: Any) -> dict[str, Any]:
     found = dict.fromkeys(robots, tau)
+    if isinstance(tau, Sequence | np.ndarray) and not isinstance(tau, str):
+        n = next(iter(robots.values())).n
+        if np.shape(tau) != (n,):
+            raise ValueError(f"tau: shape {np.shape(tau)}, expected ({n},): sweeps have no tables")
+        return dict.fromkeys(robots, np.array(tau, dtype=float))
     if isinstance(tau, Mapping):
         missing = [name for name in robots if name not in tau]
         if missing:
@@ -136,8 +143,8 @@ def _controllers(robots: Mapping[str, Robot], tau: Any) -> dict[str, Any]:
         found = {name: tau[name] for name in robots}
     wrong = [each for each in found.values() if each is not None and not callable(each)]
     if wrong:
-        raise TypeError(f"tau: a {type(wrong[0]).__name__}, expected None, a controller, or a "
-                        "mapping of robots' names to controllers")
+        raise TypeError(f"tau: a {type(wrong[0]).__name__}, expected None, a controller, joint "
+                        "forces (n,), or a mapping of robots' names to controllers")
     return found
 
 
@@ -226,7 +233,7 @@ def _digest(study: Study, robots: Mapping[str, Robot]) -> tuple[tuple[str, ...],
     """The names of events, and a digest of what decides the numbers besides nlink itself and
     the processor. Wrong arguments are found on the way: before anything is computed."""
     o = study.options
-    systems, names = [], []
+    systems, names, numbers = [], [], []
     for name, robot in robots.items():
         controller = study.controllers[name]
         for column, given in study.varied.items():
@@ -235,10 +242,19 @@ def _digest(study: Study, robots: Mapping[str, Robot]) -> tuple[tuple[str, ...],
                                                  given[:, 0]})
         q0, qd0, vary = initial(study, {key: x[:1] for key, x in study.drawn(0).items()}, 1)
         physics, solver = settings_of({**o, "step": _step(o)})
-        system = System(robot, controller, vary=vary, events=study.events, physics=physics)
+        system = System(robot, controller, f_ext=study.f_ext, vary=vary, events=study.events,
+                        physics=physics)
+        if system.columns:
+            raise ValueError("f_ext: a table, expected numbers or functions of t, q, qd: sweeps "
+                             "have no tables")
         ensemble = Ensemble.of(system, q0, qd0, solver, Saving(
             study.times, float(study.times[-1])))
+        if ensemble.lead != (1,):
+            raise ValueError(f"f_ext: leading shape {ensemble.lead}, expected one wrench for all "
+                             "trajectories of a sweep, (6,)")
         system, method = ensemble.system, ensemble.method
+        if study.f_ext is not None or isinstance(controller, np.ndarray):
+            numbers.append(ensemble.own.tobytes())
         solver.bounds(float(np.abs(ensemble.times).max()))
         method = key(system.recorded(method).parts()) if "python" not in method.needs else (
             method.name)
@@ -256,6 +272,8 @@ def _digest(study: Study, robots: Mapping[str, Robot]) -> tuple[tuple[str, ...],
     for array in (study.q0, study.qd0, study.times, *(
             x for x in study.varied.values() if isinstance(x, np.ndarray))):
         digest.update(repr(array.shape).encode() + array.tobytes())
+    for each in numbers:
+        digest.update(each)
     if study.payload is not None:
         digest.update(repr((study.payload.frame, *(None if x is None else np.asarray(x).tolist()
                                                    for x in (study.payload.com,

@@ -84,7 +84,7 @@ def simulate_chunk(study: Study, chunk: int, threads: int | None,
     rows = int(np.prod([s.stop - s.start for s in study.region(chunk)]))
     q0, qd0, vary = initial(study, drawn, rows)
     run = simulate(robot, q0, qd0, study.times, controller, vary=vary, events=study.events,
-                   threads=threads, progress=look or False, **study.options)
+                   f_ext=study.f_ext, threads=threads, progress=look or False, **study.options)
     return run, drawn
 
 

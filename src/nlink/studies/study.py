@@ -61,8 +61,8 @@ class Study:
 
     robots: Mapping[str, str]
     """Descriptions as TOML, by their names."""
-    controllers: Mapping[str, Controller | None]
-    """By the names of robots."""
+    controllers: Mapping[str, Controller | Array | None]
+    """Controllers, or joint forces that never change, by the names of robots."""
     q0: Array
     qd0: Array
     times: Array
@@ -82,6 +82,8 @@ class Study:
     options: Mapping[str, Any]
     """Further arguments of `simulate`."""
     events: Any = None
+    f_ext: Any = None
+    """Wrenches on links, the same in all simulations."""
     event_names: tuple[str, ...] = ()
     reproducible: bool = False
     digest: str = ""

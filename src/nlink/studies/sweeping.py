@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from nlink.reports.progress import bar
 from nlink.robot import Robot
 from nlink.simulation.setting import Physics, Solver, door, setting
-from nlink.simulation.system import System, system_of
+from nlink.simulation.system import System
 from nlink.studies.asking_study import study_of
 from nlink.studies.chunks import ChunkTask
 from nlink.studies.cluster import Cluster
@@ -56,6 +56,7 @@ def sweep(robot: Robot | System | Mapping[str, Robot] | Sequence[Robot],
           vary: Mapping[str, Any] | None = None, sample: str = "grid", count: int | None = None,
           seed: int = 0, every: float | None = None, keep: Sequence[str] = ("q", "qd"),
           out: str | Path, client: Any = None, chunk: int | None = None, events: Any = None,
+          f_ext: Any = None,
           reproducible: bool = False, timeout: float | None = TIMEOUT, verify: bool = False,
           progress: bool | Told | None = None, **options: Any) -> SweepResult:
     """Simulate a study in chunks and write it to a zarr store.
@@ -67,6 +68,9 @@ def sweep(robot: Robot | System | Mapping[str, Robot] | Sequence[Robot],
     - "table": rows of columns of one length;
     - "latin", "sobol", "random": `count` trajectories drawn from distributions, (lower, upper) or
       `nlink.studies.Uniform, LogUniform, Normal`, by `seed` (see `nlink.studies.drawing`).
+
+    `tau` is a controller, or joint forces (n,) that never change, `f_ext` wrenches on links as
+    `simulate` has them, in numbers or functions, the same in all simulations.
 
     Several robots, by their names, are one more axis, with a controller for each if `tau` is a
     mapping. Without `every` only final states are kept (if an event ends a trajectory, the state at
@@ -96,24 +100,24 @@ def sweep(robot: Robot | System | Mapping[str, Robot] | Sequence[Robot],
         if (value := options.pop(name, None)) is not None:
             options |= vars(setting(value, kind()))
     if isinstance(robot, System):
-        robot, tau, events, options = _parts_of(robot, tau, events, options)
+        robot, tau, events, f_ext, options = _parts_of(robot, options)
     study = study_of(robot, q0, qd0, t, tau, vary=vary, sample=sample, count=count, seed=seed,
-                     every=every, keep=keep, chunk=chunk, events=events,
+                     every=every, keep=keep, chunk=chunk, events=events, f_ext=f_ext,
                      reproducible=reproducible, options=options)
     return run_study(study, out, client=client, timeout=timeout, verify=verify, progress=progress)
 
 
-def _parts_of(system: System, tau: Any, events: Any, options: Mapping[str, Any],
-              ) -> tuple[Robot, Any, Any, dict[str, Any]]:
-    """Robot, controller, events and options of a system given in place of a robot."""
-    given = system_of(system, Physics(), tau=tau, events=events).arguments
-    for name in ("f_ext", "vary"):
-        if given[name] is not None:
-            raise ValueError(f"robot: a System with {name}, expected one without: sweeps have no "
-                             "f_ext, and a vary of their own")
+def _parts_of(system: System, options: Mapping[str, Any],
+              ) -> tuple[Robot, Any, Any, Any, dict[str, Any]]:
+    """Robot, controller, events, wrenches and options of a system given in place of a robot."""
+    given = system.arguments
+    if given["vary"] is not None:
+        raise ValueError("robot: a System with vary, expected one without: a sweep has a vary of "
+                         "its own")
     if not given["traced"]:
         raise ValueError("robot: a System with traced=False, expected a traced controller")
-    return system.robot, given["tau"], given["events"], vars(system.physics) | dict(options)
+    return (system.robot, given["tau"], given["events"], given["f_ext"],
+            vars(system.physics) | dict(options))
 
 
 def run_study(study: Study, out: str | Path, *, client: Any = None,
