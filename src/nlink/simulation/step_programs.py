@@ -68,7 +68,7 @@ def traced_step(system: System, step: float, method: str) -> tuple[Program, list
     return program, [np.zeros(robot.n), np.zeros(()), *_apart(values, own)]
 
 
-def single_step(system: System, y: Array, step: float, t: ArrayLike, method: str) -> Array:
+def single_step(system: System, y: ArrayLike, step: float, t: ArrayLike, method: str) -> Array:
     """States of float32 a step later, by machine code of float32 for a method and a step."""
     if system.projects:
         raise ValueError("y: dtype float32, expected float64: states of closed chains are "
