@@ -46,6 +46,9 @@ STEEPEST = 1e100
 LEAST = 1e-200
 """What is divided by is not smaller."""
 
+ON_CONE = 1e-9
+"""An impulse so near to the cone, of its size, is on it."""
+
 Three = tuple[Scalar, Scalar, Scalar]
 
 
@@ -137,19 +140,31 @@ class ContactBlock:
         """How far a contact is from its laws, as a speed: the natural map
         |lam - P(lam - (sig + mu |sig_t| n) / rho)| rho, P being the nearest point of the cone. It
         is zero where the laws hold and nowhere else [De Saxce]."""
-        mu, over = self.mu, divide(1.0, self.rho)
+        over = divide(1.0, self.rho)
         speed = sqrt(sig[0] * sig[0] + sig[1] * sig[1])
         x, y, z = (a - over * b for a, b in zip(
-            lam, (sig[0], sig[1], sig[2] + mu * speed), strict=True))
+            lam, (sig[0], sig[1], sig[2] + self.mu * speed), strict=True))
+        off = [a - b for a, b in zip(lam, self.nearest((x, y, z)), strict=True)]
+        return self.rho * sqrt(off[0] * off[0] + off[1] * off[1] + off[2] * off[2])
+
+    def nearest(self, force: Three) -> Three:
+        """The nearest impulse that friction allows."""
+        mu, (x, y, z) = self.mu, force
         flat = sqrt(x * x + y * y)
         inside = less_equal(flat, mu * z) & less_equal(0.0, z)
         behind = less_equal(mu * flat, -z)
         up = (mu * flat + z) / (1.0 + mu * mu)
         share = where(less(0.0, flat), mu * up / maximum(flat, LEAST), 0.0)
-        near = [where(inside, a, where(behind, 0.0, b))
-                for a, b in ((x, share * x), (y, share * y), (z, up))]
-        off = [a - b for a, b in zip(lam, near, strict=True)]
-        return self.rho * sqrt(off[0] * off[0] + off[1] * off[1] + off[2] * off[2])
+        one, two, three = (where(inside, a, where(behind, 0.0, b))
+                           for a, b in ((x, share * x), (y, share * y), (z, up)))
+        return one, two, three
+
+    def slip(self, sig: Three, lam: Three) -> Scalar:
+        """How fast it slides for its impulse along the surface; 0 if it sticks or is open."""
+        flat = lam[0] * lam[0] + lam[1] * lam[1]
+        most = self.mu * lam[2]
+        slides = less((1.0 - ON_CONE) * (most * most), flat) & less(0.0, flat)
+        return where(slides, sqrt((sig[0] * sig[0] + sig[1] * sig[1]) / maximum(flat, LEAST)), 0.0)
 
 
 def sweep(blocks: Sequence[ContactBlock], G: Sequence[Scalars], g: Scalars, lam: Scalars,
@@ -162,6 +177,19 @@ def sweep(blocks: Sequence[ContactBlock], G: Sequence[Scalars], g: Scalars, lam:
         old = lam[3 * i], lam[3 * i + 1], lam[3 * i + 2]
         lam[3 * i:3 * i + 3], slips[i] = block.visit(b, old, slips[i])  # type: ignore[arg-type]
     return lam, slips
+
+
+def cleared(blocks: Sequence[ContactBlock], G: Sequence[Scalars], g: Scalars, lam: Scalars,
+            ) -> tuple[list[Scalar], list[Scalar]]:
+    """The nearest impulses that friction allows, and the slips that they leave."""
+    near = [x for k, block in enumerate(blocks)
+            for x in block.nearest((lam[3 * k], lam[3 * k + 1], lam[3 * k + 2]))]
+    slips = list[Scalar]()
+    for i, block in enumerate(blocks):
+        k = 3 * i
+        sig = tuple(_row(G[j], g[j], range(len(lam)), near) for j in (k, k + 1, k + 2))
+        slips.append(block.slip(sig, (near[k], near[k + 1], near[k + 2])))  # type: ignore[arg-type]
+    return near, slips
 
 
 def worst(blocks: Sequence[ContactBlock], G: Sequence[Scalars], g: Scalars, lam: Scalars) -> Scalar:

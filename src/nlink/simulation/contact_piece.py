@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from nlink.algorithms.contact_rows import ContactRows, contact_rows, respond
 from nlink.algorithms.inverse_dynamics import no_wrenches
 from nlink.algorithms.sweep import Unrolled
-from nlink.iterations.contact_cone import ContactBlock, sweep, worst
+from nlink.iterations.contact_cone import ContactBlock, cleared, sweep, worst
+from nlink.iterations.contact_newton import ScaledContacts, newton_step, unscaled
 from nlink.iterations.recording import Gives
 from nlink.model.names import did_you_mean
 from nlink.scalars.functions import Scalar, maximum
@@ -77,7 +78,10 @@ class Contacts(SystemPiece):
         return {"contact_rows": Text(self.rows, cells=1, gives=Gives(shared=True)),
                 "contact_sweep": Text(self.sweep, gives=Gives(cells=2), takes="contact_rows"),
                 "contact_move": Text(self.move, cells=1, gives=Gives(cells=1),
-                                     takes="contact_rows")}
+                                     takes="contact_rows"),
+                "contact_newton": Text(self.newton, cells=1, gives=Gives(cells=1),
+                                       takes="contact_rows"),
+                "contact_clear": Text(self.clear, gives=Gives(cells=2), takes="contact_rows")}
 
     def rows(self, at: Moment) -> StepRows:
         """The contact problem of a step whose size is a cell."""
@@ -95,14 +99,33 @@ class Contacts(SystemPiece):
                         tuple(further))
 
     def sweep(self, at: Moment) -> list[Scalar]:
-        """The state with the forces and slips after some sweeps, the residual, and by how much
-        it is too large."""
+        """The state with the forces and slips after some sweeps; see `_judged`."""
         own: StepRows = at.shared
-        g, forces, slips = own.rows.g, at.parts[FORCE], at.parts[SLIP]
+        forces, slips = at.parts[FORCE], at.parts[SLIP]
         for _ in range(SWEEPS):
-            forces, slips = sweep(own.blocks, own.W, g, forces, slips)
-        residual = worst(own.blocks, own.W, g, forces)
-        return [*at.but(**{FORCE: forces, SLIP: slips}), residual, residual - own.accurate]
+            forces, slips = sweep(own.blocks, own.W, own.rows.g, forces, slips)
+        return self._judged(at, forces, slips)
+
+    def newton(self, at: Moment) -> list[Scalar]:
+        """The state with the unknowns of Newton's method in the place of forces, and its eps."""
+        own: StepRows = at.shared
+        scaled = ScaledContacts.of(own.blocks, own.W, own.rows.g)
+        mark = at.t.graph.mark if isinstance(at.t, Node) else lambda: None
+        x, eps = newton_step(scaled, at.parts[FORCE], at.cells[0], mark)
+        return [*at.but(**{FORCE: x}), eps]
+
+    def clear(self, at: Moment) -> list[Scalar]:
+        """The state with forces and slips for those unknowns; see `_judged`."""
+        own: StepRows = at.shared
+        scaled = ScaledContacts.of(own.blocks, own.W, own.rows.g)
+        return self._judged(at, *cleared(own.blocks, own.W, own.rows.g, unscaled(
+            scaled, at.parts[FORCE])))
+
+    def _judged(self, at: Moment, forces: list[Scalar], slips: list[Scalar]) -> list[Scalar]:
+        """The state with these, their residual, and how many times it is what it should be."""
+        own: StepRows = at.shared
+        residual = worst(own.blocks, own.W, own.rows.g, forces)
+        return [*at.but(**{FORCE: forces, SLIP: slips}), residual, residual / own.accurate]
 
     def move(self, at: Moment) -> list[Scalar]:
         """The state after the step with its forces, and how deep bodies are in each other before

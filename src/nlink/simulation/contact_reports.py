@@ -41,7 +41,9 @@ class ContactStats:
     depth: Any
     """The deepest that bodies were in each other, in m."""
     sweeps: Any
-    """Visits of all contacts."""
+    """Visits of all contacts, and steps of the fallback, each of which counts as two."""
+    fallbacks: Any
+    """Steps of the motion that needed Newton's method."""
 
     @classmethod
     def of(cls, numbers: Any, lead: tuple[int, ...]) -> ContactStats | None:
