@@ -220,6 +220,8 @@ def bench(
         "--loops", help="Time ladders and nets of loops instead, beside Pinocchio.")] = False,
     bridges: Annotated[bool, typer.Option(
         "--bridges", help="Time float32 and other frameworks instead.")] = False,
+    contact: Annotated[bool, typer.Option(
+        "--contact", help="Time a quadruped that stands instead, beside MuJoCo.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Time nlink beside Pinocchio and MuJoCo on the same states.
@@ -245,6 +247,9 @@ def bench(
         return
     if bridges:
         printing.run_bridges_bench(robots, seconds, as_json=as_json)
+        return
+    if contact:
+        printing.run_contact_bench(seconds, as_json=as_json)
         return
     with terminal.console(stderr=True).status("measuring") as status:
         result = measure.run_bench(

@@ -359,6 +359,25 @@ def run_bridges_bench(names: Sequence[str] | None, seconds: float, *, as_json: b
         console().print(f"not installed: {', '.join(result.missing)}")
 
 
+def run_contact_bench(seconds: float, *, as_json: bool) -> None:
+    """Measure a quadruped that stands and print the table."""
+    from nlink.bench import contact_bench as measure
+
+    with console(stderr=True).status("measuring") as status:
+        result = measure.run_contact_bench(
+            seconds=max(1.0, seconds),
+            progress=lambda what: status.update(label(f"measuring {what}")))
+    if as_json:
+        print(result.to_json())
+        return
+    table = grid(*measure.HEADINGS, text=("what",))
+    for row in measure.rows(result):
+        table.add_row(*row)
+    console().print(table)
+    console().print(f"first call {result.first_call:.1f} s, residual {result.residual:.1e} m/s, "
+                    f"depth {result.depth:.1e} m; {result.cpu}")
+
+
 def print_all_tables() -> None:
     """The papers' complexity tables, ours beside theirs."""
     from nlink.papers import formulations, koz_tables
