@@ -77,6 +77,7 @@ MAY_WAIT = (
     ("simulation.system", "simulation.step_programs"),  # which are of systems
     ("robot", "formats.convert"),  # writers are loaded when something is written
     ("engines.exports", "backends.c"),
+    ("identification.fit", "identification.fit_report"),  # a page, when it is written
     ("formats.load", "formats.mjcf"),
     ("formats.load", "formats.urdf"),
     ("papers.operators.linear", "papers.operators"),

@@ -27,3 +27,36 @@ def test_base_lists_the_base_parameters(run):
     found = json.loads(out)
     assert found["count"] == 9 + 3 + 2  # the first rotor is absorbed
     assert run("base", "planar3", "--friction", "drag")[0] == 2
+
+
+@pytest.mark.slow
+def test_identify_writes_a_robot_and_a_page(run, tmp_path):
+    import numpy as np
+
+    import nlink
+
+    arm = nlink.load("double_pendulum")
+    status, out, _ = run("excite", "double_pendulum", "--duration", "10", "--out",
+                         tmp_path / "path.csv", "--json")
+    assert status == 0
+    assert json.loads(out)["condition"] < 10
+    t, *columns = np.loadtxt(tmp_path / "path.csv", delimiter=",", skiprows=1).T
+    q, qd, qdd = np.array(columns).reshape(3, 2, -1).transpose(0, 2, 1)
+    true = arm.with_payload(0.5).with_friction(viscous=0.2, dry=0.1)
+    np.savetxt(tmp_path / "run.csv", np.column_stack([t, q, true.inverse_dynamics(q, qd, qdd)]),
+               delimiter=",", header="t,q1,q2,tau1,tau2", comments="")
+    status, out, _ = run("identify", tmp_path / "run.csv", "--robot", "double_pendulum", "--out",
+                         tmp_path / "arm.urdf", "--report", tmp_path / "page.html", "--json")
+    assert status == 0
+    found = json.loads(out)
+    assert found["error"] < 0.01
+    assert nlink.load(tmp_path / "arm.urdf").n == 2
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert "What the logs do not tell" in page
+    assert "<svg" in page
+    assert "http" not in page.replace("http://www.w3.org", "")
+    status, out, _ = run("identify", tmp_path / "run.csv", "--robot", "double_pendulum")
+    assert out.startswith("Fit double_pendulum")
+    status, _, err = run("identify", tmp_path / "no.csv", "--robot", "double_pendulum")
+    assert status == 2
+    assert "cannot be read" in err

@@ -250,7 +250,8 @@ def _read_joint(node: XmlNode) -> _Edge:
     else:
         type, mount = _motion(kind, _axis(node), seat)
         joint = Joint(node.owner, type, placement=mount, friction=_dynamics(node),
-                      limits=_limits(node, kind), mimic=_mimic(node))
+                      armature=_armature(node, kind), limits=_limits(node, kind),
+                      mimic=_mimic(node))
     return _Edge(joint, ends[0].text("link"), ends[1].text("link"))
 
 
@@ -307,8 +308,15 @@ def _dynamics(node: XmlNode) -> Friction:
     dynamics = node.child("dynamics")
     if dynamics is None:
         return Friction()
-    dynamics.used(set(), {"damping", "friction"}, "dynamics")
-    return Friction(dynamics.number("damping", 0.0), dynamics.number("friction", 0.0))
+    dynamics.used(set(), {"damping", "friction", "armature", "breakaway", "stribeck"}, "dynamics")
+    return Friction(*(dynamics.number(name, 0.0)
+                      for name in ("damping", "friction", "breakaway", "stribeck")))
+
+
+def _armature(node: XmlNode, kind: str) -> float:
+    """An attribute that nlink writes."""
+    dynamics = node.child("dynamics")
+    return 0.0 if dynamics is None or kind == "floating" else dynamics.number("armature", 0.0)
 
 
 def _limits(node: XmlNode, kind: str) -> Limits:

@@ -53,13 +53,15 @@ def urdf_losses(description: Description) -> list[str]:
         lost.append(f"gravity {description.gravity}: URDF has none, and a reader takes {EARTH}")
     rotors = [joint.name for joint in description.joints if joint.rotor_inertia]
     if rotors:
-        lost.append(f"armature: {len(rotors)} joints ({first_few(rotors)})")
+        lost.append(f"armature: {len(rotors)} joints ({first_few(rotors)}), written as an "
+                    "attribute that other readers pass over")
     if description.actuators:
         names = [each.name for each in description.actuators]
         lost.append(f"actuators: {len(names)} ({first_few(names)})")
     curves = [joint.name for joint in description.joints if joint.friction.excess]
     if curves:
-        lost.append(f"breakaway friction: {len(curves)} joints ({first_few(curves)})")
+        lost.append(f"breakaway friction: {len(curves)} joints ({first_few(curves)}), written as "
+                    "attributes that other readers pass over")
     if description.source:
         lost.append("source: the text about where the numbers come from")
     lost += loop_losses(description)
@@ -198,9 +200,12 @@ def _joint(joint: Joint, parent: str, child: str, origin: Pose, axis: np.ndarray
                rpy=numbers(roll_pitch_yaw(origin.R)))
     if kind not in ("fixed", "floating"):
         SubElement(element, "axis", xyz=numbers(axis))
-    if friction != Friction():
+    if friction != Friction() or joint.rotor_inertia:
+        own = {"armature": joint.rotor_inertia, "breakaway": friction.breakaway,
+               "stribeck": friction.stribeck}  # attributes of nlink's, which others pass over
         SubElement(element, "dynamics", damping=written(friction.viscous),
-                   friction=written(friction.coulomb))
+                   friction=written(friction.coulomb),
+                   **{name: written(x) for name, x in own.items() if x})
     if kind in ("revolute", "prismatic") or (kind != "fixed" and joint.limits != Limits()):
         SubElement(element, "limit", _limits(joint.limits, kind))
     if mimic is not None:

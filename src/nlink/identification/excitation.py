@@ -4,8 +4,9 @@ Every joint follows a Fourier series that starts and ends at rest,
 
     q(t) = q0 + sum a_k / w_k sin(w_k t) - b_k / w_k cos(w_k t),    sum a_k = 0,    sum w_k b_k = 0.
 
-With W the rows of the base parameters, those of a joint divided by its usual torque, and columns
-scaled to the same size, the criterion is the condition number of W, or -log det(W^T W). With
+With W the rows of the base parameters, those of a joint divided by the torque that the robot's own
+parameters usually give it, and each column by its usual size within the limits, the criterion is
+the condition number of W, or -log det(W^T W) / 2. With
 G = W^T W, d criterion = <Gamma, dG> = <2 W Gamma, dW>, and the gradient of W goes through the
 regressor in reverse.
 """
@@ -29,13 +30,15 @@ from nlink.identification.fit import Fit
 from nlink.identification.logs import Log, read_log
 from nlink.identification.quasi_newton import minimized
 from nlink.identification.signals import differentiated, suggested_cutoff
-from nlink.identification.written_robot import plausible_sizes
 from nlink.model.names import did_you_mean
 from nlink.robot import Robot, expect_robot
 from nlink.scalars.functions import Scalar, cos, sin
 
 Array = np.ndarray
 CRITERIA = ("condition", "D")
+VOLUME = 0.3
+"""How much the mean of -log of all eigenvalues counts beside the condition number: motions may not
+be small."""
 PERIOD = 10.0
 """Seconds of one period, if the duration has room for several."""
 SHARP = 6.0
@@ -61,8 +64,8 @@ class FourierPath:
     duration: float
     names: tuple[str, ...]
     condition: float = math.inf
-    """Of the base parameters' rows, those of each joint divided by its usual torque, columns
-    scaled to the same length; with `after`, of all rows together."""
+    """Of the base parameters' rows, those of each joint divided by its usual torque, each column
+    by its usual size within the limits; with `after`, of all rows together."""
     limits: MotionLimits | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
@@ -233,15 +236,17 @@ class Information:
                                                 self.bounds.velocity, self.bounds.acceleration)
         u = rng.uniform(-1, 1, (3, 200, self.robot.n))
         q = self.bounds.middle + u[0] * (upper - lower) / 2
-        tau = self.robot.inverse_dynamics(q, 0.5 * velocity * u[1], 0.3 * acceleration * u[2])
-        size = np.sqrt((tau**2).mean(axis=0))
+        states = q, 0.5 * velocity * u[1], 0.3 * acceleration * u[2]
+        size = np.sqrt((self.robot.inverse_dynamics(*states) ** 2).mean(axis=0))
         self.usual = np.maximum(size, 0.02 * max(size.max(initial=0.0), 1e-9))
-        self.count = len(self.base)
+        self.count, self.column = len(self.base), np.ones(len(self.base))
+        W = self.rows(*states).reshape(-1, self.count)
+        self.column = 1.0 / np.maximum(np.sqrt((W**2).mean(axis=0)), 1e-12)
 
     def rows(self, q: Array, qd: Array, qdd: Array) -> Array:
         Y = self.robot.regressor(q, qd, qdd, friction=self.friction, armature=self.armature,
                                  width=0.05)
-        return Y[..., self.base.columns] / self.usual[:, None]
+        return Y[..., self.base.columns] / self.usual[:, None] * self.column
 
     def gram(self, W: Array) -> Array:
         flat = W.reshape(-1, self.count)
@@ -252,40 +257,31 @@ class Information:
         return self.criterion_of(self.gram(self.rows(q, qd, qdd)))[0]
 
     def condition(self, q: Array, qd: Array, qdd: Array) -> float:
-        """The condition number of all rows with columns of length 1."""
-        G = self.gram(self.rows(q, qd, qdd))
-        S = 1.0 / np.sqrt(np.maximum(np.diag(G), 1e-300))
-        values = np.linalg.eigvalsh(G * np.outer(S, S))
+        """The condition number of all rows."""
+        values = np.linalg.eigvalsh(self.gram(self.rows(q, qd, qdd)))
         return float(np.sqrt(values[-1] / max(values[0], 1e-300)))
 
     def criterion_of(self, G: Array) -> tuple[float, Array]:
         """The criterion and Gamma, its derivative by G."""
         if self.criterion == "D":
-            size = plausible_sizes(self.robot)
-            scale = np.ones(len(self.base.names))
-            scale[:len(size)] = size
-            S = scale[list(self.base.columns)]
-            A = G * np.outer(S, S) + 1e-12 * np.eye(len(G))
-            return -0.5 * float(np.linalg.slogdet(A)[1]), -0.5 * np.linalg.inv(A) * np.outer(S, S)
-        S = 1.0 / np.sqrt(np.maximum(np.diag(G), 1e-300))
-        values, V = np.linalg.eigh(G * np.outer(S, S))
+            A = G + 1e-12 * np.eye(len(G))
+            return -0.5 * float(np.linalg.slogdet(A)[1]), -0.5 * np.linalg.inv(A)
+        values, V = np.linalg.eigh(G)
         values = np.maximum(values, 1e-14)
         top, low = values[-1], values[0]
-        high = (values / top) ** SHARP
-        small = (low / values) ** SHARP
+        high, small = (values / top) ** SHARP, (low / values) ** SHARP
         value = 0.5 * (np.log(top) + np.log(high.sum()) / SHARP
                        - np.log(low) + np.log(small.sum()) / SHARP)
         slope = 0.5 * (high / high.sum() - small / small.sum()) / values
-        inner = (V * slope) @ V.T  # by the scaled matrix
-        Gamma = inner * np.outer(S, S)
-        scaled = G * np.outer(S, S)
-        return float(value), Gamma - np.diag((inner * scaled).sum(axis=1) * S**2)
+        value -= VOLUME * float(np.log(values).mean()) / 2
+        slope -= VOLUME / (2 * len(values) * values)
+        return float(value), (V * slope) @ V.T
 
     def gradient(self, q: Array, qd: Array, qdd: Array) -> tuple[float, list[Array]]:
         """The criterion, and its derivatives by the motion."""
         W = self.rows(q, qd, qdd)
         value, Gamma = self.criterion_of(self.gram(W))
-        slope = (2.0 / len(W)) * (W @ Gamma) / self.usual[:, None]
+        slope = (2.0 / len(W)) * (W @ Gamma) * self.column / self.usual[:, None]
         full = np.zeros((*slope.shape[:2], len(self.base.names)))
         full[..., self.base.columns] = slope
         m = 10 * len(self.robot.mechanism.joints)

@@ -166,6 +166,12 @@ class Fit:
         lines += [f"warning: {each}" for each in self.warnings]
         return "\n".join(lines)
 
+    def report(self, path: str | Path) -> Path:
+        """Write a page on the fit, one file without links to others, and return its path."""
+        from nlink.identification.fit_report import write_report
+
+        return write_report(self, path)
+
 
 def without_payload(columns: FitColumns, rows: FitRows) -> FitRows:
     """Rows of a robot without the body that its log says it carried."""

@@ -87,7 +87,10 @@ def _lag(task: FitTask, rows: list[FitRows], logs: Sequence[Log], how: Preparati
             true = np.where(each.scale > 0, each.scale, 1.0)
             rate = np.gradient(each.X @ fit.base_pi / true, each.t, axis=0) * true
             near = np.gradient(each.t) < 0.75 / how.cutoff  # type: ignore[operator]
-            w = np.where(each.fit & near[:, None], 1.0 / fit.base_fit.sigma, 0.0)
+            usual = np.median(each.scale, axis=0)
+            whole = each.fit & (np.abs(each.scale - usual) < 0.05 * usual)
+            whole[1:-1] &= whole[2:] & whole[:-2]  # rates between rows of the same filter
+            w = np.where(whole & near[:, None], 1.0 / fit.base_fit.sigma, 0.0)
             left.append(((each.y - each.X @ fit.base_pi) * w).ravel())
             slope.append((rate * w).ravel())
             own.append((each.X[..., task.base.columns] * (w[..., None] * fit.size)).reshape(
