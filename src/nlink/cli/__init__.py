@@ -20,8 +20,9 @@ from nlink.cli import viewing  # isort: skip
 from nlink.cli.app import app
 from nlink.model.names import visible
 
-__all__ = ["app", "benchmarks_command", "identification_commands", "identification_fit", "ik_command",
-           "jobs", "main", "queries", "run", "studies", "viewing"]
+__all__ = [
+    "app", "benchmarks_command", "identification_commands", "identification_fit", "ik_command",
+    "jobs", "main", "queries", "run", "studies", "viewing"]
 
 
 def run(arguments: Sequence[str]) -> int:
