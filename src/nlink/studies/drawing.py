@@ -132,27 +132,12 @@ def unit_points(sample: str, size: int, seed: int, chunk: int, begin: int, end: 
     sequence = qmc.Sobol(size, scramble=True, bits=BITS, rng=np.random.default_rng(seed))
     if not begin:  # a power of two, as SciPy wants it of those who draw once
         return sequence.random(1 << (end - 1).bit_length())[:end]
-    _skip(sequence, begin)
+    sequence.fast_forward(begin)  # 6 ms for a million points
     return sequence.random(end - begin)
 
 
 BITS = 32
 """Bits of a coordinate of Sobol points, of which there are 2^BITS at most."""
-
-
-def _skip(sequence: Any, points: int) -> None:
-    """What `sequence.fast_forward(points)` does, without going point by point.
-
-    Point k is s + sum over the bits b of its Gray code k + floor(k / 2) of v_b, modulo 2 in every
-    digit: s the digital shift, v_b the (scrambled) direction numbers. The generator holds the
-    last point it gave.
-    """
-    state, directions = sequence._quasi, sequence._sv
-    last = points - 1
-    gray = last ^ (last >> 1)
-    chosen = [b for b in range(gray.bit_length()) if gray >> b & 1]
-    state ^= np.bitwise_xor.reduce(directions[:, chosen], axis=1).astype(state.dtype)
-    sequence.num_generated = points
 
 
 def _qmc() -> Any:
