@@ -286,3 +286,9 @@ def test_wrong_tasks_are_named(wrong, message):
 def test_wrong_arguments_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         nlink.ik(nlink.load("puma560"), **arguments)
+
+
+@pytest.mark.parametrize("search", [nlink.ik, nlink.ik_all, nlink.reach])
+def test_what_is_no_robot_is_refused(search):
+    with pytest.raises(TypeError, match="robot: <System of planar3: free fall, .*expected a Robot"):
+        search(nlink.System(nlink.load("planar3")), [1.0, 1.0, 0.0])

@@ -23,12 +23,12 @@ from nlink.kinematics.tasks import (
 )
 from nlink.model.joints import Revolute
 from nlink.programs.keys import key
+from nlink.robot import Robot, expect_robot
 from nlink.scalars.arrays import batch
 
 if TYPE_CHECKING:
     from nlink.backends.llvm.kernel import Compiled
     from nlink.backends.llvm.process_kernel import ProcessKernel
-    from nlink.robot import Robot
 
 Array = np.ndarray
 SLICE = 0.1
@@ -104,6 +104,7 @@ def ik(robot: Robot, target: ArrayLike | None = None, frame: int | str = -1,
     >>> bool(np.allclose(robot.pose(found.q), T, atol=2e-6))
     True
     """
+    expect_robot(robot)
     wanted = [*_main_task(target, frame), *([tasks] if isinstance(tasks, Task) else tasks)]
     if not wanted:
         raise ValueError("target: None and no tasks, expected a pose (..., 4, 4), a point "
@@ -152,6 +153,7 @@ def ik_all(robot: Robot, target: ArrayLike, frame: int | str = -1, *, starts: in
     >>> len(nlink.ik_all(robot, robot.pose([0.3, -0.5, 0.2, 0.4, 0.6, 0.5])))
     8
     """
+    expect_robot(robot)
     task = next(iter(_main_task(target, frame)), None)
     if task is None or task.numbers.ndim != 1:
         raise ValueError(f"target: shape {np.shape(target)}, expected one pose or point")

@@ -19,10 +19,10 @@ from nlink.kinematics.inverse_kinematics import ik
 from nlink.kinematics.tasks import expect_poses
 from nlink.kinematics.time_optimal import PathTiming, time_along
 from nlink.model.rotations import exp3, log3
+from nlink.robot import Robot, expect_robot
 from nlink.scalars.arrays import single
 
 if TYPE_CHECKING:
-    from nlink.robot import Robot
     from nlink.simulation.trajectories import Motion
 
 Array = np.ndarray
@@ -115,6 +115,7 @@ def reach(robot: Robot, waypoints: Sequence[ArrayLike | Arc], frame: int | str =
     >>> np.abs(robot.pose(path.q[-1]) - end).max() < 2e-6
     np.True_
     """
+    expect_robot(robot)
     if not robot.mechanism.space.flat or robot.description.loops:
         raise ValueError(f"robot: {robot.name} has loops, or coordinates that are not rates, "
                          "expected a tree of joints with as many of both")

@@ -232,8 +232,9 @@ class System:
         return self.but(velocity=velocity, modes=modes, watching=watching, drive=drive)
 
     def __repr__(self) -> str:
-        return (f"<System of {self.robot.name}: {type(self.drive).__name__} drive, state of "
-                f"{self.shape.size}, {', '.join(self.texts)}>")
+        drive = "free fall" if self.drive == FREE else f"{type(self.drive).__name__} drive"
+        return (f"<System of {self.robot.name}: {drive}, state of {self.shape.size}, "
+                f"{', '.join(self.texts)}>")
 
     # what it consists of
 
