@@ -290,5 +290,5 @@ def test_wrong_arguments_are_named(arguments, message):
 
 @pytest.mark.parametrize("search", [nlink.ik, nlink.ik_all, nlink.reach])
 def test_what_is_no_robot_is_refused(search):
-    with pytest.raises(TypeError, match="robot: <System of planar3: free fall, .*expected a Robot"):
+    with pytest.raises(TypeError, match=r"robot: <System of planar3: .*, expected a Rob"):
         search(nlink.System(nlink.load("planar3")), [1.0, 1.0, 0.0])
