@@ -11,6 +11,7 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
+from live_gallery import write_gallery  # noqa: E402
 from notebooks import write_notebooks  # noqa: E402
 from reference import write_reference  # noqa: E402
 
@@ -107,6 +108,7 @@ def as_restructured_text(app: Any, what: str, name: str, item: Any, options: Any
 def setup(app: Any) -> None:
     write_reference(HERE / "api")
     write_notebooks(HERE / "notebooks")
+    write_gallery(Path(app.outdir) / "live")
     app.connect("source-read", lead_to_pages)
     app.connect("source-read", list_the_rest)
     app.connect("source-read", offer_notebook)
