@@ -43,6 +43,7 @@ LONG = ["a1_description/a1", "alex_description/alex_nub_hands",
         "allegro_hand_description/allegro_left_hand", "anymal_b_simple_description/anymal-kinova",
         "anymal_c_simple_description/anymal", "b1_description/b1-z1", "baxter_description/baxter",
         "centauro_description/centauro", "g1_description/g1_29dof_rev_1_0", "go1_description/go1",
+        "go2_description/go2", "quadruped_description/quadruped",
         "human_description/human", "icub_description/icub", "panda_description/panda",
         "pr2_description/pr2", "romeo_description/romeo", "talos_data/talos_full_v2",
         "tiago_description/tiago", "tiago_pro_description/tiago_pro"]
