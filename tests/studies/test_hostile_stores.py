@@ -84,6 +84,10 @@ DAMAGE = {
     "a pipe as marker": lambda path: replace(path / "chunks/1.json", os.mkfifo),
     "a device as marker": lambda path: replace(
         path / "chunks/1.json", lambda x: x.symlink_to("/dev/zero")),
+    "a directory": lambda path: replace(path / "zarr.json", Path.mkdir),
+    "a directory as array": lambda path: replace(path / "q/zarr.json", Path.mkdir),
+    "a directory as chunk": lambda path: replace(path / "q/c/1/0", Path.mkdir),
+    "a directory as marker": lambda path: replace(path / "chunks/1.json", Path.mkdir),
     "a link as array": lambda path: replace(
         path / "q", lambda x: x.symlink_to(path.parent / "outside")),
     "a link as markers": lambda path: replace(

@@ -27,7 +27,7 @@ import numpy as np
 
 from nlink.formats.files import write_bytes
 from nlink.storage.array_store import open_group, remove_partial
-from nlink.storage.checks import bytes_sum, refused
+from nlink.storage.checks import bytes_sum, reason, refused
 from nlink.studies.study import StoredArray, Study
 
 Array = np.ndarray
@@ -93,7 +93,11 @@ class SweepStore:
                 if not verify:
                     raise ValueError(f"out: {self.path} has no {', '.join(gone)} any more; "
                                      "verify=True computes again what is missing")
-        self._create(study)
+        try:
+            self._create(study)
+        except (IsADirectoryError, NotADirectoryError) as error:  # where a file should be made
+            raise ValueError(f"out: {self.path} is damaged: {reason(error)}; remove it or choose "
+                             "another name") from None
 
     def _begun(self) -> bool:
         """Whether there is anything but what zarr left of a first file that it did not finish."""
