@@ -14,7 +14,7 @@ from nlink.cli import run
 def test_page_has_panels_and_times(tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib")
     measured = showcase._timings
-    for part in ("_path", "_closed_chain"):
+    for part in ("_path", "_live", "_closed_chain"):
         monkeypatch.setattr(showcase, part, lambda page, out: None)
     monkeypatch.setattr(showcase, "EXPERIMENTS", (sys.executable, "-c", ""))
     monkeypatch.setattr(showcase, "_timings",

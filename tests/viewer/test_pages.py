@@ -14,8 +14,9 @@ from browser import chromium, opened
 
 import nlink
 from nlink.viewer.clip import Clip
-from nlink.viewer.motion_page import inline_frame, motion_page
+from nlink.viewer.motion_page import motion_page
 from nlink.viewer.scene import Scene
+from nlink.viewer.scene_page import inline_frame
 
 
 @pytest.fixture(scope="module")

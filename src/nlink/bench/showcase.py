@@ -24,13 +24,15 @@ from nlink.kinematics.paths import Arc, reach
 from nlink.kinematics.tasks import AlignAxis
 from nlink.reports.page import Page
 from nlink.robot import Robot, load
-from nlink.simulation import PDGravity, figures
-from nlink.simulation.controllers import PID, ComputedTorque
+from nlink.simulation import figures
+from nlink.simulation.controllers import PID, ComputedTorque, PDGravity
+from nlink.simulation.live import Slider, live
 from nlink.simulation.run import Run
 from nlink.simulation.simulator import simulate
 from nlink.simulation.splines import Spline
 from nlink.viewer.clip import Clip
-from nlink.viewer.motion_page import inline_frame, motion_page
+from nlink.viewer.motion_page import InlineView, motion_page
+from nlink.viewer.scene_page import inline_frame
 
 BATCH = 4096
 COMPUTATIONS = ("inverse_dynamics", "forward_dynamics")
@@ -48,6 +50,7 @@ def showcase(out: str | Path, progress: Progress = lambda _share, _what: None) -
     page.text("Dynamics, inverse kinematics, simulation and control of robots and other mechanisms "
               "from Python. All that this page shows was computed when it was made.")
     parts = (("an arm follows a path", _path), ("a controller", _control),
+             ("a live page", _live),
              ("a closed chain", _closed_chain), ("the papers' experiments", _papers),
              ("speed", _speed))
     with _Experiments(out / "papers") as experiments:
@@ -141,6 +144,20 @@ def _control(page: Page, _experiments: _Experiments) -> None:
     page.panels(figures.single_panels(0.05 * np.arange(161), degrees,
                                       [f"{load:g} kg" for load in loads], ["degrees"] * 3),
                 "Error of the first joint", list(degrees))
+
+
+def _live(page: Page, _experiments: _Experiments) -> None:
+    """A robot that is simulated in the page."""
+    robot, pose = load("panda"), [0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8]
+    law = PDGravity(robot, pose, [80, 80, 60, 60, 20, 10, 1.0], [16, 16, 12, 12, 2, 1, 0.02])
+    shown = live(robot, law, [Slider("kp", 0, 2, relative=True), Slider("payload", 0, 8)], None,
+                 q0=pose)
+    assert isinstance(shown, InlineView)
+    page.section("Take it")
+    page.text("This Panda is not a recording: `nlink.live` has written its simulation as "
+              "WebAssembly, which runs in this page. Pull a link; its controller brings it back. "
+              "It knows nothing of the load that you hang on the hand.")
+    page.frame(inline_frame(shown.page, height=900), "The Panda: drag a link to pull it")
 
 
 def _closed_chain(page: Page, _experiments: _Experiments) -> None:

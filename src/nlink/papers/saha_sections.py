@@ -12,7 +12,8 @@ from nlink.papers.experiments import EVERY, LEFT, ROW_HEAD, SPARSE, Arm, T
 from nlink.papers.paper_report import Claim, PaperReport
 from nlink.simulation.run import Run
 from nlink.viewer.clip import Clip
-from nlink.viewer.motion_page import inline_frame, motion_page
+from nlink.viewer.motion_page import motion_page
+from nlink.viewer.scene_page import inline_frame
 
 METHODS = {"rkf45": "RKF 4(5)", "verner65": "DVERK 5(6)", "abm": "ABM"}
 """The integrators of [Saha03]: its own scheme, and the two of NEWMOS."""
