@@ -33,14 +33,10 @@ def check_closing(robot: Robot, closing: Closing) -> Closing:
     raise ValueError(f"closing: {closing!r}, expected 'project', 'drift' or a positive rate (1/s)")
 
 
-def closed_start(robot: Robot, y0: Array, held: Array | None = None, names: str = "",
-                 ) -> tuple[Array, Array]:
+def closed_start(robot: Robot, y0: Array) -> tuple[Array, Array]:
     """Initial states, projected to closed ones, and which of them stay open; if none closes, a
-    sentence. States that are not finite are left alone, and so are the rates that are `held`, those
-    of the joints `names`, around which loops are closed from afar.
+    sentence. States that are not finite are left alone.
     """
-    if held is not None and robot.mechanism.closures:
-        return _closed_around(robot, y0, held, names)
     nq, unclosed = robot.nq, np.zeros(len(y0), dtype=bool)
     if not robot.mechanism.closures:
         return y0, unclosed
@@ -59,26 +55,4 @@ def closed_start(robot: Robot, y0: Array, held: Array | None = None, names: str 
     y = y0.copy()
     y[near] = np.concatenate([q, qd], axis=1)
     y[unclosed] = y0[unclosed]
-    return y, unclosed
-
-
-def _closed_around(robot: Robot, y0: Array, held: Array, names: str) -> tuple[Array, Array]:
-    """States whose loops are closed by the rates that are not held."""
-    nq, loops, y = robot.nq, robot.loops, y0.copy()
-    finite = np.isfinite(y0).all(axis=1)
-    rows = np.flatnonzero(finite)
-    y[rows, :nq], closed = loops.close(y0[rows, :nq], ~held)
-    rows = rows[closed]
-    y[rows, :nq], y[rows, nq:] = loops.project(y[rows, :nq], y[rows, nq:], held=held)
-    unclosed: Array = np.array(finite)
-    unclosed[rows] = ~loops.closed(y[rows, :nq], y[rows, nq:])
-    if finite.any() and unclosed[finite].all():
-        if rows.size:
-            speeds = np.abs(loops.velocity(y[rows, :nq], y[rows, nq:])).max(axis=0)
-            row = int((speeds / loops.scale).argmax())
-            raise ValueError(f"motion: the loop {loops.rows[row]!r} opens with {speeds[row]:.3g} "
-                             f"{loops.units[row]}/s at the start, whatever moves beside {names}, "
-                             "expected motions that keep it closed")
-        raise ValueError(f"motion: the loop {loops.describe_opening(y[finite, :nq])} where {names} "
-                         "start, expected places around which the loops close")
     return y, unclosed

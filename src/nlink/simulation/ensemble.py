@@ -13,6 +13,7 @@ from nlink.scalars.arrays import batch
 from nlink.scalars.lazy import lazy
 from nlink.simulation.closing import closed_start
 from nlink.simulation.doubts import tell_of_start
+from nlink.simulation.prescribed_loops import closed_around
 from nlink.simulation.setting import Saving, Solver, output_times
 from nlink.simulation.system import System
 from nlink.simulation.variation import Variation
@@ -117,7 +118,9 @@ def placed(system: System, y: Array, own: Array, begin: float) -> tuple[Array, A
     if motion is None:
         return closed_start(robot, y)
     y = motion.start(system, y, own, begin)
-    return closed_start(robot, y, np.array(system.held) > 0, motion.names)
+    if not robot.mechanism.closures:
+        return y, np.zeros(len(y), dtype=bool)
+    return closed_around(system, y, own, begin)
 
 
 def unit_states(robot: Robot, y: Array) -> Array:

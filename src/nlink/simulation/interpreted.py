@@ -19,7 +19,7 @@ from nlink.simulation.drives import Untraced
 from nlink.simulation.events import Events, spread_switches
 from nlink.simulation.implicit import solving_in_python
 from nlink.simulation.moment import PUSHED, WRENCHED, Change, Moment
-from nlink.simulation.prescribed import ForcesOfStates
+from nlink.simulation.prescribed_motion import ForcesOfStates
 from nlink.simulation.run import Run, Stats
 from nlink.simulation.scipy_methods import SciPyMethod
 from nlink.simulation.system import System

@@ -305,16 +305,18 @@ class Modes(SystemPiece):
                                          -_rebound(self.restitution, v) * v)
         return after, impulse
 
+    def drive(self, at: Moment, tau: Scalars) -> list[Scalar]:
+        """Joint forces less the friction of what slides."""
+        levels, drive = _levels(at.mechanism, at.qd), list(tau)
+        for each, mode in zip(self.rates, at.parts["mode"], strict=True):
+            if each.rubs:
+                drive[each.rate] = drive[each.rate] - where(
+                    sliding(mode), mode * levels[each.rate], 0.0)
+        return drive
+
     def forces(self, at: Moment, tau: Scalars) -> tuple[Scalars, Scalars]:
         """Accelerations and holding forces."""
-        levels, drive = _levels(at.mechanism, at.qd), list(tau)
-        held: list[Scalar] = [0.0] * len(at.qd)
-        for each, mode in zip(self.rates, at.parts["mode"], strict=True):
-            slides = sliding(mode)
-            held[each.rate] = where(slides, 0.0, 1.0)
-            if each.rubs:
-                drive[each.rate] = drive[each.rate] - where(slides, mode * levels[each.rate], 0.0)
-        return at.hybrid(at.q, at.qd, drive, held, [0.0] * len(at.qd))
+        return at.hybrid(at.q, at.qd, self.drive(at, tau), self.held(at), [0.0] * len(at.qd))
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from nlink.spatial import Vector
 
 if TYPE_CHECKING:
     from nlink.simulation.control_scheme import StatePart
-    from nlink.simulation.prescribed import KnownMotion
+    from nlink.simulation.prescribed_motion import KnownMotion
     from nlink.simulation.system import System
 
 Array = np.ndarray
@@ -101,8 +101,11 @@ class Moment:
     @lazy
     def mechanism(self) -> Mechanism:
         system = self.system
-        return system.varied.mechanism(system.robot, self.own) if system.varied.mechanical else (
+        found = system.varied.mechanism(system.robot, self.own) if system.varied.mechanical else (
             system.robot.mechanism)
+        if system.motion is None or not system.motion.loops:
+            return found
+        return system.motion.mechanism(self, found)
 
     @lazy
     def row(self) -> list[Scalar]:

@@ -17,7 +17,8 @@ from nlink.simulation.contact_reports import ContactHistories, ContactStats
 from nlink.simulation.doubts import start_doubts, stiffness_doubts
 from nlink.simulation.events import Events
 from nlink.simulation.following import Target, on_times
-from nlink.simulation.prescribed import ForcesOfStates
+from nlink.simulation.prescribed_loops import LoopsOfStates
+from nlink.simulation.prescribed_motion import ForcesOfStates
 from nlink.simulation.sensitivity import Sensitivity, sensitivity_of
 from nlink.simulation.variation import Variation
 from nlink.simulation.velocities import VELOCITIES
@@ -107,7 +108,12 @@ class Run:
     target: Target | None = None
     """The trajectory that a controller was to follow, or its coordinates on the output times."""
     wrenches: bool = False
-    """Whether wrenches acted on links (`f_ext`), which the run does not keep."""
+    """Whether wrenches acted on links (`f_ext`), or friction held loops: files do not keep them."""
+    moved_loops: bool = False
+    """Whether loops moved as they were given to, which files do not keep."""
+    loops: LoopsOfStates | None = None
+    """What knows how far loops are open and what they carry, if coordinates, rates and joint forces
+    do not say it."""
 
     @lazy
     def qd(self) -> Array:
@@ -249,14 +255,22 @@ class Run:
     @lazy
     def closure_error(self) -> Array:
         """The largest opening of a loop, radians or metres, (..., times)."""
-        return np.abs(self.robot.loops.error(np.asarray(self.q))).max(axis=-1)
+        if self.loops is None and self.moved_loops:
+            raise ValueError("closure_error: a run from a file whose loops moved as they were "
+                             "given to, which it does not keep, expected the run itself")
+        error = self.robot.loops.error(np.asarray(self.q)) if self.loops is None else (
+            self.loops.error(self))
+        return np.abs(error).max(axis=-1)
 
     @lazy
     def closure_forces(self) -> Array:
         """The wrenches in the loops, (..., times, loops, 6); see `robot.loops.forces`."""
-        if self.wrenches:
-            raise ValueError("closure_forces: a run with f_ext, whose wrenches it does not keep, "
-                             "expected robot.loops.forces(q, qd, tau, f_ext) at its states")
+        if self.loops is not None:
+            return self.loops.forces(self)
+        if self.wrenches or self.moved_loops:
+            raise ValueError("closure_forces: a run from a file or with tables, which does not "
+                             "keep f_ext, what friction holds and motions of loops, expected the "
+                             "run itself, or robot.loops.forces(q, qd, tau, f_ext) at its states")
         return self._compute("closure_forces", self.q, self.qd, self.tau)
 
     def path(self, frame: int | str = -1) -> Array:
@@ -319,7 +333,7 @@ class Run:
         if self.rates.size < REPORTED and self.warnings:
             end += f"; {self.warnings[0]}" + f" and {len(self.warnings) - 1} more" * (
                 len(self.warnings) > 1)
-        if self.robot.mechanism.closures:
+        if self.robot.mechanism.closures and (self.loops or not self.moved_loops):
             end += f", loops open by at most {np.nanmax(self.closure_error, initial=0.0):.1e}"
         return (f"<Run of {self.robot.name}: {what}, t = {self.t[0]:g} to {self.t[-1]:g}, "
                 f"{len(self.t)} outputs, {self.method}, {self.stats}{end}>")

@@ -47,7 +47,8 @@ def run_of(store: RunStore, robot: Robot | None = None, forces: Any = None) -> R
                head["method"], head["velocity"], forces if tau is None else shaped(tau, lead),
                variation, events_of(store.log, robot, head["events"], head["velocity"], variation,
                                     modes),
-               head["closing"], columns, wrenches=head.get("wrenches", False))
+               head["closing"], columns, wrenches=head.get("wrenches", False),
+               moved_loops=head.get("moved_loops", False))
 
 
 def finish_block(store: RunStore, robot: Robot, forces: Any) -> None:
@@ -72,7 +73,8 @@ def write_run(run: Run, path: Path) -> Path:
     head = {"format": FORMAT, "method": run.method, "robot": run.robot.to_toml(),
             "vary": None if run.variation is None else run.variation.head(),
             "closing": run.closing, "parts": list(run.parts)} | (
-                {"wrenches": True} if run.wrenches else {})
+                {"wrenches": True} if run.wrenches else {}) | (
+                {"moved_loops": True} if run.moved_loops else {})
     if run.log is not None:
         head["events"] = list(run.log.names)
     if path.suffix == ".zarr":
@@ -212,6 +214,7 @@ def _assemble(head: dict[str, Any], arrays: dict[str, Any]) -> Run:
                variation=Variation.from_head(varied, arrays["vary"]) if varied else None, log=log,
                closing=head.get("closing", "project"), parts=parts,
                wrenches=bool(head.get("wrenches", False)),
+               moved_loops=bool(head.get("moved_loops", False)),
                target=_desired(arrays, robot))
 
 

@@ -29,7 +29,8 @@ from nlink.simulation.events import stop_outside
 from nlink.simulation.following import target_of
 from nlink.simulation.implicit import expect_derivatives_of_control
 from nlink.simulation.integration_kernels import kernel_of
-from nlink.simulation.prescribed import ForcesOfStates
+from nlink.simulation.prescribed_loops import LoopsOfStates
+from nlink.simulation.prescribed_motion import ForcesOfStates
 from nlink.simulation.run import Run
 from nlink.simulation.run_files import (
     PART,
@@ -111,7 +112,8 @@ def simulate(robot: Robot | System, q0: ArrayLike | None = None, qd0: ArrayLike 
     `motion` are joints that move as functions of time say: {"crank": function of t} gives its
     place, and `nlink.Prescribed` a rate or an acceleration instead; numbers are a place that never
     changes. What q0 and qd0 say of them does not matter, loops are closed around them, and
-    `Run.tau` has the forces that this takes (docs/prescribed-motion.md).
+    `Run.tau` has the forces that this takes (docs/prescribed-motion.md). A loop's name gives the
+    angle of its hinge or the length of its slide, and `Run.closure_forces` has what that takes.
 
     `vary` gives each trajectory numbers of its own, (..., count), which broadcast with q0:
     "payload" (point masses in the last frame, or a `nlink.simulation.Payload`), "viscous",
@@ -259,8 +261,12 @@ def _compiled(ensemble: Ensemble, limits: dict[str, Any], threads: int,
                 part.name == "held" for part in system.parts)),
             "vary": None if ensemble.variation is None else ensemble.variation.head(),
             "events": system.event_names}
-    if system.wrenches is not None:
+    plain = system.plain if isinstance(system, SensitiveSystem) else system
+    loops = LoopsOfStates.of(plain)
+    if system.wrenches is not None or (loops is not None and system.modes is not None):
         head["wrenches"] = True
+    if system.motion is not None and system.motion.loops:
+        head["moved_loops"] = True
     target = _target(save)
     if target is not None:
         head |= {"digest": _digest(ensemble, limits), "source": source_contents(),
@@ -279,7 +285,7 @@ def _compiled(ensemble: Ensemble, limits: dict[str, Any], threads: int,
         store = create(records, head, target, log)
         asking = Asking(ensemble, limits["least"]) if isinstance(system.drive, Asked) else None
         _advance(kernel, store, ensemble, limits, threads, progress, forces, asking)
-        run = replace(run_of(store, robot, forces), target=followed)
+        run = replace(run_of(store, robot, forces), target=followed, loops=loops)
         if isinstance(system, SensitiveSystem) and run.log is not None:
             rows = store.log.in_order()
             run = replace(run, log=replace(run.log, sensitivities=system.at_events(

@@ -56,7 +56,7 @@ from nlink.simulation.moment import (
     without_dry_friction,
 )
 from nlink.simulation.numbers import Numbers, given_numbers
-from nlink.simulation.prescribed import PrescribedMotion, prescribed_motion
+from nlink.simulation.prescribed_motion import PrescribedMotion, prescribed_motion
 from nlink.simulation.setting import PHYSICS, Physics, Solver, door, setting
 from nlink.simulation.state_layout import StateLayout
 from nlink.simulation.variation import Varied
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from nlink.engines.engines import Request
     from nlink.model.mechanism import Mechanism
     from nlink.model.spaces import Space
+    from nlink.simulation.run import Run
 
 Array = np.ndarray
 
@@ -570,6 +571,14 @@ class System:
             part("forces", values=tau), None if self.space.flat else part(
                 "velocity", values=self.space.tangent(at.q, at.qd)), rolled,
             part("further", values=further) if further else None)
+
+    def along(self, name: str, function: Callable[[Moment], Scalars], run: Run) -> Array:
+        """A function of moments at the states of a run, (..., times, values)."""
+        y = np.concatenate([np.asarray(run.q), np.asarray(run.rates), *map(
+            np.asarray, run.parts.values())], axis=-1)[..., :self.shape.size]
+        own = np.empty((1, 0)) if run.variation is None else run.variation.values[..., None, :]
+        kernel = self.kernel(name, lambda: self.program_of(name, function))
+        return kernel(run.t[:, None], y, own)
 
     @lazy
     def control_program(self) -> Program:
