@@ -1,4 +1,4 @@
-"""How a joint or a loop moves as a function of time: what `motion` of a simulation gives by name."""
+"""How a joint or a loop moves as a function of time: what `motion` of simulations gives by name."""
 
 from __future__ import annotations
 
