@@ -233,6 +233,25 @@ def test_runs_and_steppers_report_forces_gaps_slips_and_modes(tmp_path):
     assert nlink.load_run(tmp_path / "kept").stats.contact == stats
 
 
+def test_friction_ground_and_masses_vary():
+    """One kernel for all; each trajectory is that of a robot of its own."""
+    ball = contact_cases.ball(0.1, mass=2.0, world=nlink.World(friction=0.3))
+    q0, qd0 = [0, 0, 0.4, *FLAT], [0, 0, 0, 3.0, 0, 0]
+    runs = nlink.simulate(ball, q0, qd0, t=0.5, **EULER, vary={
+        "contact_friction": [0.0, 0.3, 0.3], "ground": [0.0, 0.0, 0.2], "payload": [0, 0, 1.0]})
+    assert runs.q[:, -1, 2] == pytest.approx([0.1, 0.1, 0.3], abs=1e-9)
+    assert runs.contacts["body"].gap[:, -1] == pytest.approx(0, abs=1e-9)
+    assert runs.contacts["body"].force[:, -1, 2] == pytest.approx([2 * G, 2 * G, 3 * G])
+    assert runs.qd[0, -1, 3] == pytest.approx(3.0, abs=1e-12)
+    alone = nlink.simulate(ball, q0, qd0, t=0.5, **EULER)
+    assert runs.q[1] == pytest.approx(alone.q, abs=1e-12)
+    stepper = nlink.Stepper(ball, q0, qd0, vary={"ground": [0.2, 0.3]}, step=STEP,
+                            method="semi_implicit")
+    assert stepper.contacts["body"].gap == pytest.approx([0.1, 0.0])
+    with pytest.raises(ValueError, match="vary: 'ground', but planar3 has no contacts"):
+        nlink.simulate(nlink.load("planar3"), vary={"ground": [0.1]})
+
+
 def test_without_contacts_shapes_fall_through():
     ball = contact_cases.ball(0.1)
     run = nlink.simulate(ball, [0, 0, 0.1, *FLAT], t=0.5, contact="ignore")

@@ -19,9 +19,9 @@ from nlink.programs.tracing import trace_function
 from nlink.scalars.functions import Scalar, Scalars, sqrt
 from nlink.scalars.lazy import lazy
 from nlink.simulation.contact_piece import ACCURATE, FORCE, SLIP
+from nlink.simulation.variation import NOTHING, Varied
 
 if TYPE_CHECKING:
-    from nlink.model.mechanism import Mechanism
     from nlink.robot import Robot
 
 Array = np.ndarray
@@ -86,17 +86,20 @@ class ContactHistory:
 class ContactHistories(Mapping[str, ContactHistory]):
     """The contacts of a run by name."""
 
-    def __init__(self, robot: Robot, q: Array, qd: Array, parts: Mapping[str, Array]) -> None:
-        self._robot, self._states = robot, (q, qd)
-        self._parts = parts
+    def __init__(self, robot: Robot, q: Array, qd: Array, parts: Mapping[str, Array],
+                 varied: Varied = NOTHING, own: Array | None = None) -> None:
+        self._robot, self._states, self._parts = robot, (q, qd), parts
+        self._varied, self._own = varied, own
         self._names = [each.name for each in robot.mechanism.contacts] if FORCE in parts else []
 
     @lazy
     def _numbers(self) -> tuple[Array, Array, Array]:
-        run = kept(self._robot, ("contact report",), lambda: run_program(
-            report_program(self._robot.mechanism)))
-        q, qd = (np.asarray(x) for x in self._states)
-        return run(q, qd, np.asarray(self._parts[FORCE]))
+        varied = self._varied if self._varied.mechanical else NOTHING
+        run = kept(self._robot, ("contact report", varied), lambda: run_program(
+            report_program(self._robot, varied)))
+        states = [np.asarray(x) for x in (*self._states, self._parts[FORCE])]
+        own = self._own if varied.mechanical else np.empty(0)
+        return run(*states, own)
 
     def __getitem__(self, name: str) -> ContactHistory:
         if name not in self._names:
@@ -119,11 +122,14 @@ class ContactHistories(Mapping[str, ContactHistory]):
         return f"<{len(self)} contacts: {', '.join(self._names)}>"
 
 
-def report_program(mechanism: Mechanism) -> Program:
-    """Forces in world axes, gaps and speeds along the surface, of states and forces."""
-    count = len(mechanism.contacts)
+def report_program(robot: Robot, varied: Varied) -> Program:
+    """Forces in world axes, gaps and speeds along the surface, of states, forces, and what varies.
+    """
+    shape = robot.mechanism
+    count = len(shape.contacts)
 
-    def text(q: Scalars, qd: Scalars, f: Scalars) -> list[Scalar]:
+    def text(q: Scalars, qd: Scalars, f: Scalars, own: Scalars) -> list[Scalar]:
+        mechanism = varied.mechanism(robot, own)
         driver, at = Unrolled(mechanism), mechanism.split(q, "nq")
         places = forward_kinematics(driver, at, mechanism.base.p)
         moving = twists(driver, at, mechanism.split(qd, "nv"))
@@ -140,5 +146,6 @@ def report_program(mechanism: Mechanism) -> Program:
 
     return trace_function(
         "contact_report",
-        (Port("q", (mechanism.nq,)), Port("qd", (mechanism.nv,)), Port("force", (3 * count,))),
+        (Port("q", (shape.nq,)), Port("qd", (shape.nv,)), Port("force", (3 * count,)),
+         Port("own", (varied.width,))),
         (Port("force", (count, 3)), Port("gap", (count,)), Port("slip", (count,))), text)

@@ -244,7 +244,8 @@ class Stepper:
         layout = self._system.layout
         return ContactHistories(self.robot, self.q, self.qd, {
             name: self._y[:, layout.place([name])].reshape(*self.lead, -1)
-            for name in (FORCE, SLIP) if any(part.name == name for part in layout.parts)})
+            for name in (FORCE, SLIP) if any(part.name == name for part in layout.parts)},
+            self._system.varied, self._own.reshape(*self.lead, -1))
 
     @property
     def t(self) -> Array:

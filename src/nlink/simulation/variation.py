@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.model.changes import CHANGES
+from nlink.model.contacts import Contact, HalfSpace
 from nlink.model.joints import Free, Spherical
 from nlink.model.mechanism import Mechanism, MovingJoint
 from nlink.programs.program import Port
@@ -40,11 +41,13 @@ PAYLOAD = ("payload", "com", "inertia")
 MODEL = ("gravity", "inertia", "placement")
 """Parameters of the model as `parameter_derivatives` knows them. The inertias of links, and that of
 a payload, which has six numbers, have one name."""
+SURFACE = ("contact_friction", "ground")
+"""Coulomb's coefficient of all contacts, and by how much all planes are raised along z."""
 GAINS = ("kp", "ki", "kd")
 PARAMETERS = "p"
 APPLIED = ("tau", "f_ext")
 """Joint forces and wrenches that never change."""
-NAMES = ("payload", *JOINTS, *MODEL, *GAINS, PARAMETERS, *APPLIED)
+NAMES = ("payload", *JOINTS, *MODEL, *SURFACE, *GAINS, PARAMETERS, *APPLIED)
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ class Varied:
     @property
     def mechanical(self) -> bool:
         """Whether the mechanism itself varies, not only its control."""
-        return any(name in (*PAYLOAD, *JOINTS, *MODEL) for name, _ in self.columns)
+        return any(name in (*PAYLOAD, *JOINTS, *MODEL, *SURFACE) for name, _ in self.columns)
 
     def split(self, p: Scalars) -> dict[str, Sequence[Scalar]]:
         """The numbers of a trajectory by their names."""
@@ -122,7 +125,8 @@ class Varied:
                 Symmetric(*moments).rotate(at.R))
             carrier = joints[at.body - 1]
             joints[at.body - 1] = replace(carrier, inertia=carrier.inertia + body)
-        return replace(mechanism, joints=tuple(joints))
+        return replace(mechanism, joints=tuple(joints), contacts=tuple(
+            _on_surface(each, own) for each in mechanism.contacts))
 
     def controller(self, controller: Callable[..., Any], p: Scalars) -> Callable[..., Any]:
         """A controller with the numbers p: gains in place of its own, or its last argument."""
@@ -177,6 +181,17 @@ def _expect_below_breakaway(robot: Robot, coulomb: Array) -> None:
             raise ValueError(f"vary: coulomb {known.min():g} for joint {joint.name!r} with the "
                              f"breakaway friction {most:g}, expected a stribeck rate at which "
                              "it falls")
+
+
+def _on_surface(contact: Contact, own: Mapping[str, Sequence[Scalar]]) -> Contact:
+    """A contact with the friction and the ground of a trajectory."""
+    if "contact_friction" in own:
+        contact = replace(contact, friction=own["contact_friction"][0])
+    if "ground" in own and isinstance(contact.two, HalfSpace):
+        plane = contact.two
+        contact = replace(contact, two=replace(
+            plane, offset=plane.offset + own["ground"][0] * plane.normal.z))
+    return contact
 
 
 class _WithParameters:
@@ -237,6 +252,14 @@ class Variation:
                     raise ValueError("vary: 'inertia' beside the inertia of a payload, expected "
                                      "one of them")
                 arrays[name] = _model(name, robot, vary[name])
+        for name in SURFACE:
+            if name in vary:
+                if not robot.mechanism.contacts:
+                    raise ValueError(f"vary: {name!r}, but {robot.name} has no contacts, expected "
+                                     "a robot from robot.with_contacts(shapes, world)")
+                arrays[name] = batch(f"vary: {name}", vary[name], ())[..., None]
+        if "contact_friction" in arrays:
+            _not_negative("contact_friction", arrays["contact_friction"])
         links: tuple[int, ...] = ()
         if "tau" in vary:
             if controller is not None:
