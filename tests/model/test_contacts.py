@@ -10,6 +10,7 @@ from nlink.algorithms.contact_points import Touch, contact_points
 from nlink.algorithms.kinematics import forward_kinematics, twists
 from nlink.algorithms.sweep import Unrolled
 from nlink.formats.dh import parse_toml
+from nlink.formats.urdf import parse_urdf
 from nlink.testing import random_robot as random_mechanism
 from nlink.testing.mechanisms import EVERY
 
@@ -145,3 +146,22 @@ def test_tables_that_say_no_shape_are_refused(table, message):
     text = nlink.load("planar3").to_toml() + "\n" + table
     with pytest.raises(ValueError, match=message):
         parse_toml(text)
+
+
+URDF = """<robot name="x"><link name="a"><inertial><mass value="1"/>
+<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
+<collision name="heel"><origin xyz="0 0 -0.1"/><geometry><sphere radius="0.02"/></geometry>
+</collision><collision><geometry><box size="0.2 0.1 0.1"/></geometry></collision>
+<collision><geometry><cylinder radius="0.1" length="1"/></geometry></collision>
+<collision><geometry><sphere radius="0"/></geometry></collision></link></robot>"""
+
+
+def test_shapes_of_a_urdf_file():
+    robot = nlink.Robot(parse_urdf(URDF))
+    assert robot.mechanism.contacts == ()
+    assert any("collision not read (cylinder, expected a sphere, box" in x for x in robot.report)
+    assert any("collision not read (sphere: radius 0.0, expected" in x for x in robot.report)
+    there = robot.with_base(floating=True).with_contacts(collisions="file")
+    assert [x.name for x in there.mechanism.contacts] == ["heel", *(f"a.{k}" for k in range(1, 9))]
+    gaps = there.contact_problem([0, 0, 1, 1, 0, 0, 0], np.zeros(6), np.zeros(6)).gap
+    assert sorted(gaps) == pytest.approx([0.88, *[0.95] * 4, *[1.05] * 4])

@@ -13,6 +13,7 @@ import nlink
 from nlink.algorithms.contact_points import contact_points
 from nlink.algorithms.kinematics import forward_kinematics
 from nlink.algorithms.sweep import Unrolled
+from nlink.simulation.step_programs import traced_step
 
 G, STEP = 9.81, 1e-3
 EULER = {"method": "semi_implicit", "step": STEP}
@@ -268,3 +269,23 @@ def test_what_does_not_go_with_contact_is_refused(options, message):
     arm = nlink.load("planar3").with_contacts({"link3": nlink.Sphere(0.1)})
     with pytest.raises(ValueError, match=message):
         nlink.simulate(arm, [0.1, 0.2, 0.3], t=0.1, **{**EULER, **options})
+
+
+def test_doors_without_contact_refuse_it():
+    """Never a motion that passes through the ground without a word."""
+    arm = nlink.load("planar3").with_contacts({"link3": nlink.Sphere(0.1)})
+    system, y = nlink.System(arm), np.zeros(6)
+    for door in (lambda: system.rates(0.0, y), lambda: nlink.linearize(arm, y[:3], y[:3]),
+                 lambda: system.step(y, 1e-3, method="semi_implicit"),
+                 lambda: nlink.adjoint(arm, lambda q, qd: q @ q, y[:3], t=0.1),
+                 lambda: traced_step(system, 1e-3, "semi_implicit"),
+                 lambda: nlink.simulate(arm, t=0.1, sensitivities=["q0"], **EULER)):
+        with pytest.raises(ValueError, match=r"contact|semi_implicit"):
+            door()
+    bars = nlink.load("four_bar")
+    closed = bars.with_contacts({bars.links[0].name: nlink.Sphere(0.1)})
+    with pytest.raises(ValueError, match="'rigid' does not go with a mechanism with loops"):
+        nlink.System(closed)
+    rough = nlink.load("planar3").with_friction(dry=0.1).with_contacts({"link3": nlink.Sphere(0.1)})
+    with pytest.raises(ValueError, match="does not go with friction='dry', expected friction='sm"):
+        nlink.System(rough)

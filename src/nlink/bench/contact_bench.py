@@ -136,7 +136,7 @@ def mjcf(robot: Robot) -> str:
     for old in root.findall("actuator"):
         root.remove(old)
     motors = ET.SubElement(root, "actuator")
-    for joint in robot.joints[1:]:
+    for joint in (each for each in robot.joints if each.type.nv == 1):
         ET.SubElement(motors, "position", joint=joint.name, kp=str(KP), kv=str(KD))
     return ET.tostring(root, encoding="unicode")
 

@@ -6,8 +6,8 @@ in the order of their joints' names, as urdfdom and with it Pinocchio do, so tha
 
 The root link hangs on the base by a fixed joint, which `load(..., floating=True)` frees.
 
-The <visual> elements of a URDF file, for drawing: what is wrong with one is a note, and the
-mechanism is read all the same.
+The <visual> elements of a URDF file are for drawing, the <collision> elements for contact: what is
+wrong with one is a note, and the mechanism is read all the same.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ from nlink.model.joints import Fixed, Free, JointType, Planar, Prismatic, Revolu
 from nlink.model.mimics import Mimic
 from nlink.model.names import base_name, fresh
 from nlink.model.pose import Mount, Pose
+from nlink.model.shapes import Box, Capsule, Sphere
 from nlink.model.visuals import Colour, ShapeName, Visual
+from nlink.model.world import Collision
 
 _SHAPES = {"box", "sphere", "cylinder", "capsule", "mesh"} & {*get_args(ShapeName)}
 
@@ -83,6 +85,33 @@ def _visual(node: XmlNode, link: str, origin: str, materials: dict[str, Colour],
     kind: ShapeName = shapes[0].tag  # type: ignore[assignment]  # one of _SHAPES
     return Visual(link, kind, _size(kind, shape), place(node), colour, unknown,
                   shape.text("filename").strip() if kind == "mesh" else "", origin)
+
+
+def read_collisions(robot: XmlNode, place: Callable[[XmlNode], Pose]) -> Iterator[Collision]:
+    """The shapes of links that touch: balls, boxes and capsules; others are in the notes."""
+    for element in robot.children("link"):
+        link = element.get("name") or ""
+        for child in element.findall("collision"):
+            node = XmlNode(child, f"link {link!r}: collision", link, robot.notes)
+            try:
+                yield _collision(node, link, place)
+            except ValueError as error:
+                reason = str(error).removeprefix(f"{node.path}: ")
+                robot.notes.add(f"collision not read ({reason})", link)
+
+
+def _collision(node: XmlNode, link: str, place: Callable[[XmlNode], Pose]) -> Collision:
+    node.used({"origin", "geometry"}, {"name"}, "collision")
+    shapes = [child for child in node.needed("geometry").element if child.tag in _SHAPES]
+    kinds = [shape.tag for shape in shapes]
+    if kinds not in (["sphere"], ["box"], ["capsule"]):
+        raise ValueError(f"{' and '.join(kinds) or 'no shape'}, expected a sphere, box or capsule")
+    numbers = _size(kinds[0], XmlNode(shapes[0], node.path, link, node.notes))
+    pose = place(node)
+    shape = (Sphere(*numbers, pose=pose) if kinds[0] == "sphere" else
+             Capsule(*numbers, pose=pose) if kinds[0] == "capsule" else
+             Box((numbers[0], numbers[1], numbers[2]), pose=pose))
+    return Collision(link, shape, node.element.get("name") or "")
 
 
 def _size(kind: str, shape: XmlNode) -> tuple[float, ...]:
@@ -162,6 +191,7 @@ def _read_robot(element: Element, origin: str, physical: Physical, notes: Notes)
     numbers = {root: 1} | {edge.child: number for number, edge in enumerate(order, 2)}
     by_name = {link.name: link for link in links}
     visuals = tuple(read_visuals(robot, origin, _origin))
+    collisions = tuple(read_collisions(robot, _origin))
     return Description(
         name=element.get("name") or stem,
         links=tuple(by_name[name] for name in numbers),
@@ -169,7 +199,8 @@ def _read_robot(element: Element, origin: str, physical: Physical, notes: Notes)
                 *(replace(edge.joint, parent=numbers[edge.parent]) for edge in order)),
         loops=tuple(_read_loop(_named(e, "loop_joint", notes), numbers)
                     for e in robot.children("loop_joint")),
-        report=(*notes.lines(), *_remark(root, by_name)), physical=physical, visuals=visuals)
+        report=(*notes.lines(), *_remark(root, by_name)), physical=physical, visuals=visuals,
+        collisions=collisions)
 
 
 def _remark(root: str, names: Collection[str]) -> Iterator[str]:
@@ -184,7 +215,7 @@ def _named(element: Element, tag: str, notes: Notes) -> XmlNode:
 
 
 def _read_link(node: XmlNode) -> Link:
-    node.used({"inertial", "visual"}, {"name"}, "link")
+    node.used({"inertial", "visual", "collision"}, {"name"}, "link")
     inertial = node.child("inertial")
     if inertial is None:
         node.notes.add("link without <inertial> read as massless", node.owner)

@@ -76,6 +76,8 @@ def urdf_losses(description: Description) -> list[str]:
     if description.frames:
         frames = [frame.name for frame in description.frames]
         lost.append(f"frames become massless links: {len(frames)} ({first_few(frames)})")
+    if description.collisions:
+        lost.append(f"shapes that touch are not written: {len(description.collisions)}")
     return lost + name_losses(description)
 
 
@@ -88,6 +90,8 @@ def plainly_named(description: Description) -> Description:
         description, name=plain(description.name), physical="ignore",
         links=tuple(replace(link, name=links[link.name]) for link in description.links),
         frames=tuple(replace(frame, name=links[frame.name]) for frame in description.frames),
+        collisions=tuple(replace(each, link=links.get(each.link, each.link))
+                         for each in description.collisions),
         joints=tuple(replace(joint, name=joints[joint.name], mimic=joint.mimic and replace(
             joint.mimic, joint=joints[joint.mimic.joint])) for joint in description.joints),
         loops=tuple(replace(loop, name=loops[loop.name], of=replace(

@@ -133,6 +133,8 @@ def _expect_one_text(system: System) -> None:
              "times"),
             (system.varied.has("tau"), "'tau' in vary", "joint forces as an argument"),
             (system.modes is not None, "dry friction or limits, which need decisions",
-             "friction='smooth' and limits='ignore'")):
+             "friction='smooth' and limits='ignore'"),
+            (system.contacts, "contacts, whose forces are solved for",
+             "contact='ignore', or nlink.Stepper")):
         if wrong:
             raise ValueError(f"step: not with {why}, expected {other}")
