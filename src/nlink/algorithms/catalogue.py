@@ -78,12 +78,13 @@ class Algorithm:
 @dataclass(frozen=True, slots=True)
 class Options:
     """What is fixed before tracing: the frames a question is about, the link frames, how stiffly
-    loops are held, and how closely states are known to be closed."""
+    loops are held, how closely states are known to be closed, and whose axes wrenches are in."""
 
     frames: tuple[Attachment, ...]
     links: tuple[Attachment, ...]
     stiffness: float = 0.0
     closeness: float = 0.0
+    axes: str = "world"
 
     @property
     def frame(self) -> Attachment:
@@ -103,7 +104,7 @@ HELD, FORCE = ("held", ("n",)), ("force", ("n",))
 def _with_wrenches(text: Callable[..., Any]) -> Callable[..., Any]:
     """A text of (q, qd, tau or qdd, wrench on each body), given wrenches on the author's links."""
     return lambda m, o, q, qd, third, f: text(
-        m, q, qd, third, kinematics.body_wrenches(m, q, o.links, f))
+        m, q, qd, third, kinematics.body_wrenches(m, q, o.links, f, o.axes))
 
 
 def _of_state(text: Callable[..., Any]) -> Callable[..., Any]:
@@ -147,12 +148,12 @@ def _diagonal(velocity: str, *, normalized: bool) -> tuple[Algorithm, ...]:
         Algorithm(
             "inverse_dynamics", kind, (Q, QD, QDD, F_EXT), (TAU,),
             lambda m, o, q, qd, qdd, f: diagonal.inverse_dynamics(
-                m, q, qd, qdd, wrenches(m, q, o.links, f), normalized),
+                m, q, qd, qdd, wrenches(m, q, o.links, f, o.axes), normalized),
             grouped, definite=normalized),
         Algorithm(
             "forward_dynamics", kind, (Q, QD, TAU, F_EXT), (QDD,),
             lambda m, o, q, qd, tau, f: diagonal.forward_dynamics(
-                m, q, qd, tau, wrenches(m, q, o.links, f), normalized),
+                m, q, qd, tau, wrenches(m, q, o.links, f, o.axes), normalized),
             grouped, definite=normalized),
         Algorithm(
             f"{prefix}quasi_velocities", kind, (Q, QD), (state,),
@@ -163,7 +164,7 @@ def _diagonal(velocity: str, *, normalized: bool) -> tuple[Algorithm, ...]:
         Algorithm(
             f"{prefix}quasi_motion", kind, (Q, state, TAU, F_EXT), (QD, change),
             lambda m, o, q, x, tau, f: diagonal.quasi_motion(
-                m, q, x, tau, wrenches(m, q, o.links, f), normalized),
+                m, q, x, tau, wrenches(m, q, o.links, f, o.axes), normalized),
             grouped, definite=normalized),
     )
 
@@ -187,7 +188,7 @@ _ENTRIES = (
     _forward("fd4", _joints_of(spatial_operators.fd4)),
     Algorithm("hybrid_dynamics", "articulated", (Q, QD, TAU, HELD, QDD, F_EXT), (QDD, FORCE),
               lambda m, o, q, qd, tau, held, qdd, f: hybrid_dynamics.hybrid_dynamics(
-                  m, q, qd, tau, held, qdd, kinematics.body_wrenches(m, q, o.links, f)),
+                  m, q, qd, tau, held, qdd, kinematics.body_wrenches(m, q, o.links, f, o.axes)),
               Mechanism.regrouped),
     Algorithm("link_accelerations", "fd4", (Q, QD, TAU, F_EXT), (ALPHA,),
               _links_of(spatial_operators.fd4), Mechanism.regrouped),
@@ -257,7 +258,7 @@ _CLOSED = (
     Algorithm(
         "forward_dynamics", "elimination", (Q, QD, TAU, F_EXT), (QDD,),
         lambda m, o, q, qd, tau, f: closed_chains.forward_dynamics(
-            m, q, qd, tau, kinematics.body_wrenches(m, q, o.links, f), o.stiffness,
+            m, q, qd, tau, kinematics.body_wrenches(m, q, o.links, f, o.axes), o.stiffness,
             o.closeness),
         cycle_elimination.regrouped, counted=FEW_WITH_LOOPS),
     Algorithm(
@@ -268,8 +269,8 @@ _CLOSED = (
     Algorithm(
         "hybrid_dynamics", "elimination", (Q, QD, TAU, HELD, QDD, F_EXT), (QDD, FORCE),
         lambda m, o, q, qd, tau, held, qdd, f: closed_chains.hybrid_dynamics(
-            m, q, qd, tau, held, qdd, kinematics.body_wrenches(m, q, o.links, f), o.stiffness,
-            o.closeness)),
+            m, q, qd, tau, held, qdd, kinematics.body_wrenches(m, q, o.links, f, o.axes),
+            o.stiffness, o.closeness)),
     Algorithm("closure_forces", "elimination", (Q, QD, TAU, F_EXT), (("f", ("closures", 6)),),
               _with_wrenches(closed_chains.closure_forces), cycle_elimination.regrouped),
     Algorithm("closure_error", "recursive", (Q,), (G,),

@@ -221,14 +221,17 @@ def center_of_mass(mechanism: Driver, q: Column) -> Vector:
 
 
 def body_wrenches(mechanism: Driver, q: Column, links: tuple[Attachment, ...],
-                  f_ext: Column | None) -> Column:
+                  f_ext: Column | None, axes: str = "world") -> Column:
     """External wrenches as one for each moving body, about its origin and in its axes.
 
-    Given are six numbers for each of the author's links, a wrench at its origin in world axes,
-    or None.
+    Given are six numbers for each of the author's links, a wrench at its origin in the axes of the
+    world or of the link, or None.
     """
     if f_ext is None:
         return no_wrenches(mechanism)
+    if axes == "link":
+        return mechanism.from_links(links[1:], lambda link, f: Wrench(
+            link.R @ Vector(*f[:3]), link.R @ Vector(*f[3:])).shift(link.p), Wrench.zero(), f_ext)
     pushed = _pushed(f_ext)
     if pushed is not None and len(pushed) == 1:
         return _on_one_body(mechanism, q, links[1:][pushed[0]], f_ext[pushed[0]])

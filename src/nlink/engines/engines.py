@@ -81,6 +81,8 @@ class Request:
     """The stiffness of Baumgarte's terms, for forward dynamics of mechanisms with loops."""
     closeness: float = 0.0
     """How closely states are known to be closed, as an angle, if not to rounding."""
+    axes: str = "world"
+    """Whose axes external wrenches are in: those of the world or of each link."""
 
     @property
     def ports(self) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
@@ -93,7 +95,7 @@ class Request:
 
     @property
     def options(self) -> Options:
-        return Options(self.frames, self.mechanism.links, self.stiffness, self.closeness)
+        return Options(self.frames, self.mechanism.links, self.stiffness, self.closeness, self.axes)
 
     @property
     def rolled(self) -> bool:
@@ -111,7 +113,8 @@ class Request:
         long to be straight-line code."""
         if self._few:
             return "straight"
-        about = (self.algorithm, self.frames, self.wrenches, self.stiffness, self.closeness)
+        about = (self.algorithm, self.frames, self.wrenches, self.stiffness, self.closeness,
+                 self.axes)
         return kept(self.mechanism, ("driver", *about), lambda: _traced_driver(self))
 
     def program(self, longest: int | None = None) -> AnyProgram:

@@ -16,7 +16,7 @@ import numpy as np
 from nlink.iterations.recording import Gives
 from nlink.model.mechanism import Mechanism
 from nlink.programs.applying import perform
-from nlink.scalars.functions import Scalar, Scalars, literal
+from nlink.scalars.functions import Scalar, Scalars
 from nlink.scalars.graph import Node
 from nlink.scalars.lazy import lazy
 from nlink.scalars.misuse import explained
@@ -164,26 +164,14 @@ class Moment:
 
     @lazy
     def f_ext(self) -> list[Scalar]:
-        """Wrenches on links from outside, six numbers each, in world axes."""
+        """Wrenches on links from outside, six numbers each."""
         system, links = self.system, len(self.system.robot.links)
         assert system.wrenches is not None
         with explained():
-            f = system.wrenches.on_links(
+            return system.wrenches.on_links(
                 links, system.varied.split(self.own).get("f_ext", ()),
                 self.row[system.columns - system.wrenches.columns:], self.t, *self.state,
                 *system.varied.parameters(self.own))
-        if system.wrenches.axes == "world":
-            return f
-        return [x for k in range(links) for x in self.turned(k, f[6 * k:6 * k + 6])]
-
-    def turned(self, link: int, wrench: Scalars) -> list[Scalar]:
-        """A wrench in the axes of a link, in world axes."""
-        if all(literal(x) == 0 for x in wrench):
-            return list(wrench)
-        T = perform(replace(self.system.robot.request("pose", frame=link + 1),
-                            mechanism=self.mechanism), self.q)
-        return [sum((T[4 * i + j] * wrench[at + j] for j in range(3)), 0.0)
-                for at in (0, 3) for i in range(3)]
 
     def but(self, q: Scalars | None = None, v: Scalars | None = None, **parts: Scalars,
             ) -> list[Scalar]:

@@ -334,15 +334,21 @@ class System:
         """The request of an algorithm; of the one that makes the state change, if none is named."""
         motion = self.velocity.motion
         if name == WRENCHED:
-            return self.robot.request("inverse_dynamics", wrenches=True)
+            return self._in_axes(self.robot.request("inverse_dynamics", wrenches=True))
         if name not in (None, motion, PUSHED, "hybrid_dynamics"):
             return self.robot.request(name)
         request = self.robot.request(motion if name in (None, PUSHED) else name,
                                      algorithm=self.algorithm, wrenches=name == PUSHED)
+        request = self._in_axes(request) if name == PUSHED else request
         if not self.robot.mechanism.closures:
             return request
         stiffness = self.closing if isinstance(self.closing, float) else 0.0
         return replace(request, stiffness=stiffness, closeness=ASKEW)
+
+    def _in_axes(self, request: Request) -> Request:
+        """A request whose wrenches are in the axes that they are given in."""
+        assert self.wrenches is not None
+        return replace(request, axes=self.wrenches.axes)
 
     @property
     def limited(self) -> bool:
