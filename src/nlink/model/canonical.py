@@ -26,9 +26,10 @@ from nlink.model.mechanism import NO_TURN, Attachment, Closure, Mechanism, Movin
 from nlink.model.pose import Pose
 from nlink.spatial import Matrix, RigidInertia, Symmetric, Turn, Vector
 
-FAR = 30.0
+FAR = 10.0
 """A common normal whose foot is this many sizes of the tree away is not used: two axes that
-are parallel but for a rounded angle would put it at the horizon and lose all digits."""
+are parallel but for a rounded angle would put it at the horizon and lose all digits, of which
+float32 has few."""
 
 Places = list[tuple[int, Pose]]
 """For each link, the base first, its body and its pose in that body's A."""
