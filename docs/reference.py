@@ -14,6 +14,7 @@ import nlink.numba
 import nlink.simulation
 import nlink.studies
 import nlink.testing
+import nlink.torch
 
 TITLES = {
     "robot": "Robot",
@@ -31,6 +32,7 @@ TITLES = {
     "backends": "Threads",
     "casadi": "CasADi",
     "jax": "JAX",
+    "torch": "PyTorch",
     "numba": "Numba",
 }
 
@@ -45,7 +47,7 @@ def public_names() -> dict[str, list[str]]:
         found[module.__name__.split(".")[1]] += [
             f"{module.__name__}.{name}" for name in module.__all__
             if id(getattr(module, name)) not in known]
-    for module in (nlink.casadi, nlink.jax, nlink.numba):
+    for module in (nlink.casadi, nlink.jax, nlink.numba, nlink.torch):
         found[module.__name__.split(".")[1]] += [
             f"{module.__name__}.{name}" for name, value in vars(module).items()
             if inspect.isfunction(value) and value.__module__ == module.__name__]

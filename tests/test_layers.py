@@ -46,14 +46,15 @@ MAY_IMPORT = {
     "identification": "algorithms backends derivatives engines formats iterations kinematics "
                       "model programs reports robot scalars simulation spatial viewer",
     "testing": "algorithms engines formats model programs robot scalars",
-    "bench": "backends engines formats kinematics model numba papers programs reports robot "
-             "scalars simulation testing viewer",
+    "bench": "backends casadi derivatives engines formats jax kinematics model numba papers "
+             "programs reports robot scalars simulation testing torch viewer",
     "studies": "backends formats iterations model programs reports robot simulation storage",
     "sweeps": "studies",
     # other frameworks
     "numba": "backends derivatives engines robot simulation",
     "casadi": "backends derivatives robot simulation",
     "jax": "backends derivatives robot simulation",
+    "torch": "backends derivatives robot simulation",
     "cli": "algorithms backends bench engines formats identification model papers reports robot "
            "scalars simulation studies storage viewer",
     "__main__": "cli",
@@ -73,6 +74,7 @@ MAY_WAIT = (
     ("robot", "viewer"),       # nothing is drawn by `import nlink`
     ("loops.plans", "reports"),
     ("simulation.run", "viewer"),
+    ("torch", "backends.torch_calls"),
     ("jax", "backends.jax_calls"),  # frameworks are imported when they are asked for
     ("simulation.system", "simulation.step_programs"),  # which are of systems
     ("robot", "formats.convert"),  # writers are loaded when something is written

@@ -40,3 +40,11 @@ def test_numba_is_measured():
     lines = run_bridges_bench(("numba",), seconds=0.01).lines
     assert [line.bridge for line in lines] == ["numba", "numba"]
     assert all(line.alone > 0 and line.through > 0 for line in lines)
+
+
+@pytest.mark.slow
+def test_casadi_is_measured():
+    pytest.importorskip("casadi")
+    lines = run_bridges_bench(("casadi",), seconds=0.01).lines
+    assert [line.bridge for line in lines] == ["casadi", "casadi"]
+    assert all(line.through > 0 for line in lines)

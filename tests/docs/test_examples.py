@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 TOOLS = ("local_cluster", "sweep_overhead")
 """A cluster that waits for Ctrl-C and a measurement: see docs/scale.md."""
+NEEDS = {"torch_controller": "torch"}
 SCRIPTS = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem not in TOOLS)
 STEPS_IN_PYTHON = "joint_decoupled_control"
 """Its integrator is written out in Python, so the test takes fewer steps."""
@@ -21,6 +22,8 @@ STEPS_IN_PYTHON = "joint_decoupled_control"
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_example_draws_its_picture(script, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
+    if script.stem in NEEDS:
+        pytest.importorskip(NEEDS[script.stem], reason="an extra that is not installed")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(script)])
     text = script.read_text("utf-8")

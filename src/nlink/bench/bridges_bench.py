@@ -19,6 +19,9 @@ from nlink.bench.machine_limits import fma_peak
 BRIDGES = {
     "float32": "nlink.bench.own_bridges:float32_lines",
     "numba": "nlink.bench.own_bridges:numba_lines",
+    "jax": "nlink.bench.framework_bench:jax_lines",
+    "torch": "nlink.bench.framework_bench:torch_lines",
+    "casadi": "nlink.bench.framework_bench:casadi_lines",
 }
 """By the name of the framework: a module and its function, `lines(seconds)`, that raises
 ImportError where the framework is not installed."""

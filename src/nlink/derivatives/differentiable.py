@@ -78,9 +78,14 @@ class Differentiable(ABC):
     def _compiled(self) -> dict[str, tuple[Kernel, str]]:
         return {}
 
+    @property
+    def digest(self) -> str:
+        """What is computed, in short: it tells this function from all others, here and in other
+        processes."""
+        return next((digest for _, digest in self._compiled.values()), None) or key(self.program)
+
     def compiled(self, dtype: str = "float64") -> tuple[Kernel, str]:
-        """The machine code for numbers of a type, and a digest of what it computes, which tells it
-        from that of all other functions, here and in other processes."""
+        """The machine code for numbers of a type, and the digest."""
         if dtype not in self._compiled:
             program = self.program
             self._compiled[dtype] = machine_code(program, dtype), key(program)

@@ -132,6 +132,7 @@ def _expect_one_text(system: System) -> None:
             (system.sampling is not None, "a controller with a period", "one that acts at all "
              "times"),
             (system.varied.has("tau"), "'tau' in vary", "joint forces as an argument"),
+            (system.contacts is not None, "contacts", "contact='ignore'"),
             (system.modes is not None, "dry friction or limits, which need decisions",
              "friction='smooth' and limits='ignore'"),
             (system.contacts, "contacts, whose forces are solved for",
