@@ -43,7 +43,7 @@ def integrate_in_python(ensemble: Ensemble, bounds: dict[str, Any]) -> Run:
     out = np.reshape([each["out"] for each in outcomes],
                      (*lead, len(ensemble.times), system.shape.size))
     q, v, parts = system.layout.split(out)
-    stats = Stats(*(column(name, int) for name in ("steps", "rejects", "evaluations")),
+    stats = Stats(column("steps", int), column("rejects", int), column("evaluations", int),
                   ContactStats.of({name: column(name) for name in outcomes[0]
                                    if name.startswith("contact_")}, lead) if outcomes else None)
     return Run(system.robot, ensemble.times, q, v,

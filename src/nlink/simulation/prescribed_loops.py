@@ -92,7 +92,7 @@ def closed_around(system: System, y0: Array, own: Array, begin: float) -> tuple[
         unclosed[rows[closed]] = False
         if not closed.all():
             openings.append(loops.describe_opening(y[rows[~closed], :nq]))
-    rows = np.flatnonzero(finite & ~unclosed)
+    rows, speeds = np.flatnonzero(finite & ~unclosed), np.empty(0)
     if rows.size:
         y[rows], speeds = _with_closed_rates(system, y[rows], own[rows], begin)
         unclosed[rows] = speeds > CLOSED ** 0.5

@@ -58,8 +58,9 @@ class Stats:
     @classmethod
     def of(cls, numbers: Any, lead: tuple[int, ...]) -> Stats:
         """From arrays by name."""
-        return cls(*(np.reshape(numbers[name], lead)[()] for name in (
-            "steps", "rejects", "evaluations")), ContactStats.of(numbers, lead))
+        steps, rejects, evaluations = (np.reshape(numbers[name], lead)[()] for name in (
+            "steps", "rejects", "evaluations"))
+        return cls(steps, rejects, evaluations, ContactStats.of(numbers, lead))
 
     def __str__(self) -> str:
         total = [int(np.sum(x)) for x in (self.steps, self.rejects, self.evaluations)]

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from nlink.engines.engines import machine_code
 from nlink.engines.kernels import kept
-from nlink.iterations.integration import OneStep, Trial
+from nlink.iterations.integration import Method, OneStep, Trial
 from nlink.iterations.iteration import State
 from nlink.iterations.methods import METHODS
 from nlink.model.changes import CHANGES
@@ -33,7 +33,7 @@ from nlink.simulation.system import System
 Array = np.ndarray
 
 
-def method_of_step(step: Any, method: str) -> tuple[OneStep, float]:
+def method_of_step(step: Any, method: str) -> tuple[Method, float]:
     """The method of a step, and its size."""
     h = batch("step", step, ())
     if h.ndim or not (np.isfinite(h) and h > 0):
