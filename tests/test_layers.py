@@ -85,6 +85,7 @@ MAY_WAIT = (
     ("papers.operators.linear", "papers.operators"),
     ("simulation.run", "simulation.datasets"),
     ("simulation.run", "simulation.figures"),
+    ("simulation.run", "simulation.live"),  # which simulates
     ("simulation.run", "simulation.run_files"),
     ("simulation.simulator", "reports.progress"),
     ("simulation.simulator", "simulation.interpreted"),

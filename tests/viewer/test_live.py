@@ -236,3 +236,12 @@ def test_ranges_at_which_a_motion_diverges_are_told():
     with pytest.warns(RuntimeWarning, match="with kd at 100000 the motion leaves") as found:
         nlink.live(ARM, law, [nlink.Slider("kd", 0, 1e5, relative=False, value=5.0)], None)
     assert re.search(r"test_live\.py$", found[0].filename)
+
+
+def test_a_run_goes_live_from_where_it_began():
+    run = nlink.simulate(ARM, [START, [0.0, 0.1, 0.2]], t=0.1, tau=LAW)
+    with pytest.raises(ValueError, match="controller: the run was driven by one"):
+        run.live(None)
+    page = run.live(None, LAW).page
+    assert f'"y":{[*START, 0.0, 0.0, 0.0]}'.replace(" ", "") in page
+    assert "planar3 2" in page

@@ -26,7 +26,7 @@ from nlink.robot import Robot, expect_robot
 from nlink.scalars.misuse import tell
 from nlink.simulation.ensemble import Ensemble
 from nlink.simulation.live_module import LiveModule, column_places
-from nlink.simulation.setting import Physics, Saving, Solver, setting
+from nlink.simulation.setting import Physics, Saving, Solver, door, setting
 from nlink.simulation.simulator import simulated
 from nlink.simulation.system import System
 from nlink.simulation.variation import GAINS, JOINTS, PARAMETERS
@@ -100,6 +100,7 @@ class Slider:
 UNITS = {"payload": "kg", "mass": "kg", "gravity": "m/s\N{SUPERSCRIPT TWO}"}
 
 
+@door(tau="controller", q="q0", qd="qd0", dt="step", slider="sliders")
 def live(robot: Robot, controller: Controller | Mapping[str, Controller | None] | None = None,
          sliders: Sequence[Slider] = (), path: str | Path | None = "robot.html", *,
          q0: ArrayLike | None = None, qd0: ArrayLike | None = None, step: float = 1e-3,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from nlink.robot import Robot
+    from nlink.simulation.live import Slider
     from nlink.viewer.motion_page import InlineView
     from nlink.viewer.playback import RunView
 
@@ -420,6 +421,32 @@ class Run:
 
         return run_page(self, path, frame=frame, trajectories=trajectories, robot=robot,
                         packages=packages)
+
+    def live(self, path: str | Path | None = "robot.html", controller: Any = None,
+             sliders: Sequence[Slider] = (), *, trajectories: int = 8, **options: Any,
+             ) -> Path | InlineView:
+        """Write a page that simulates the robot in the browser from where the run began, with
+        sliders and a hand; the first trajectories of an ensemble in one place.
+
+        A run does not keep the function that drove it: `controller` is to be given again. The
+        options are those of `nlink.live`.
+
+        >>> import nlink, tempfile
+        >>> run = nlink.simulate(nlink.load("double_pendulum"), [[0.1, 0.2], [0.2, 0.2]], t=1.0)
+        >>> run.live(f"{tempfile.mkdtemp()}/fall.html", sliders=[nlink.Slider("gravity", 0, 20)]
+        ...          ).name
+        'fall.html'
+        """
+        from nlink.simulation.live import live
+
+        if self.forces is not None and controller is None:
+            raise ValueError("controller: the run was driven by one, which it does not keep, "
+                             "expected it again, or a function that gives zeros")
+        n, nq = self.robot.n, self.robot.nq
+        first = [x[..., 0, :].reshape(-1, width)[:trajectories]
+                 for x, width in ((self.q, nq), (self.qd, n))]
+        q0, qd0 = (x[0] if self.q.ndim == 2 else x for x in first)
+        return live(self.robot, controller, sliders, path, q0=q0, qd0=qd0, **options)
 
     def save(self, path: str | Path) -> Path:
         """Write the run as .npz (atomically) or .zarr (needs zarr); `nlink.load_run` reads it.
