@@ -307,7 +307,8 @@ def kernel(request: Request, dtype: str = "float64") -> Kernel:
         traced = dict(_TRACED).get(request)
         _TRACED.clear()
         found = load_kernel(traced or request.program(LONGEST_STRAIGHT), dtype)
-        if dtype == "float64":
+        if dtype == "float64" and found.make_single is None:
+            # of robots that share a kernel, the first one stays as long as it: no other must
             found.make_single = lambda: kernel(request, "float32")
         return found
 
