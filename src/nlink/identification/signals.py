@@ -33,7 +33,7 @@ FASTEST, SLOWEST = 0.1, 0.5
 """The cut-off is at most this share of the sampling rate, and at least so many Hz."""
 HARMONICS = 6.0
 """The cut-off is so many times the frequency below which 99 % of the motion is."""
-CHUNK = 2048
+CHUNK = 256
 
 
 @dataclass(frozen=True)
@@ -122,21 +122,16 @@ def _local_polynomials(t: Array, q: Array, at: Array, half: float) -> Array:
         few = high - low < DEGREE + 3
         size = np.where(few, np.maximum(own - t[first], t[np.minimum(
             first + widest, len(t)) - 1] - own) * 1.2, size)
-        moments = np.zeros((2 * order - 1, len(own)))
-        seen = np.zeros((order, len(own), q.shape[1]))
         centre = q[np.minimum(middle, len(t) - 1)]
-        for k in range(widest):
-            row = np.minimum(first + k, len(t) - 1)
-            u = (t[row] - own) / size
-            w = np.maximum(1.0 - u * u, 0.0)
-            x = q[row] - centre
-            for j in range(2 * order - 1):
-                moments[j] += w
-                if j < order:
-                    seen[j] += w[:, None] * x
-                w = w * u
-        normal = moments[np.add.outer(np.arange(order), np.arange(order))].transpose(2, 0, 1)
-        a = np.linalg.solve(normal, seen.transpose(1, 0, 2))
+        row = np.minimum(first[:, None] + np.arange(widest), len(t) - 1)
+        u = (t[row] - own[:, None]) / size[:, None]
+        powers = np.empty((len(own), order, widest))
+        powers[:, 0] = 1.0
+        for k in range(1, order):
+            np.multiply(powers[:, k - 1], u, out=powers[:, k])
+        right = np.concatenate([powers.transpose(0, 2, 1), q[row] - centre[:, None]], axis=2)
+        both = (powers * np.maximum(1.0 - u * u, 0.0)[:, None]) @ right
+        a = np.linalg.solve(both[..., :order], both[..., order:])
         found[0, start:start + CHUNK] = a[:, 0] + centre
         found[1, start:start + CHUNK] = a[:, 1] / size[:, None]
         found[2, start:start + CHUNK] = 2 * a[:, 2] / size[:, None] ** 2
