@@ -96,8 +96,8 @@ def _vary(x: Any, axes: tuple[Any, ...]) -> Any:
     it is the sum along them."""
     if not axes:
         return x
-    return jax.lax.pcast(x, axes, to="varying") if hasattr(jax.lax, "pcast") else jax.lax.pvary(
-        x, axes)
+    lax: Any = jax.lax
+    return lax.pcast(x, axes, to="varying") if hasattr(lax, "pcast") else lax.pvary(x, axes)
 
 
 def _varying(x: Any) -> frozenset[Any]:

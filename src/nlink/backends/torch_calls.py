@@ -95,11 +95,11 @@ def operator(arrays: Sequence[Tensor], name: str) -> list[Tensor]:
     outputs = _outputs(arrays, name)
     kernel, _ = f.compiled(DTYPES[arrays[0].dtype])
     given = [x.detach().contiguous().numpy() for x in arrays]
-    results = tuple(x.numpy() for x in outputs)
+    results = [x.numpy() for x in outputs]
     # no more threads than PyTorch may have; in a worker of its own that is one
     most = torch.get_num_threads()
-    kernel(*given, out=results if len(results) > 1 else results[0],
-           **({} if most >= threads() else {"threads": most}))
+    kernel(*given, out=tuple(results) if len(results) > 1 else results[0],
+           threads=None if most >= threads() else most)
     return outputs
 
 
@@ -194,7 +194,7 @@ class _Call(torch.autograd.Function):
         return None, *_gradients(_applied, ctx.name, ctx.saved_tensors, weights)
 
     @staticmethod
-    def jvp(ctx: Any, _: None, *rates: Tensor | None) -> Any:
+    def jvp(ctx: Any, _: None, *rates: Tensor | None) -> Any:  # pyright: ignore
         f, arrays = _found(ctx.name), ctx.saved_tensors
         moved = [torch.zeros_like(x) if r is None else r
                  for x, r in zip(arrays, rates, strict=True)]
@@ -204,7 +204,7 @@ class _Call(torch.autograd.Function):
         return tuple(_applied([*arrays, *moved], f"{ctx.name}.jvp"))
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, name: str, *arrays: Tensor) -> Any:
+    def vmap(info: Any, in_dims: Any, name: str, *arrays: Tensor) -> Any:  # pyright: ignore
         found, dims = _batched(info, (in_dims[1:], None), arrays, name)
         return tuple(found), tuple(dims)
 

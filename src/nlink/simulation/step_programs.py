@@ -88,7 +88,7 @@ def _apart(values: Array, ports: Sequence[Port]) -> list[Array]:
             for a, b, port in zip(places[:-1], places[1:], ports, strict=True)]
 
 
-def _attempt(system: System, method: OneStep, h: float, t: Node, y: Sequence[Node],
+def _attempt(system: System, method: Method, h: float, t: Node, y: Sequence[Node],
              own: Sequence[Node]) -> Array:
     """The state after a step, by the method's text on an array of nodes."""
     def text(name: str, at: Any, y: Array) -> Array:
