@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nlink.algorithms.closures import Ends
 from nlink.algorithms.contact_points import Touch, TouchingDriver, contact_points
 from nlink.algorithms.forward_dynamics import (
     ArticulatedBody,
@@ -151,8 +150,8 @@ def _eliminated(mechanism: TouchingDriver, q: Column, qd: Column, tau: Column, f
     return steps, mechanism.outward(accelerate, Twist.zero(), steps)
 
 
-def _column(mechanism: TouchingDriver, steps: Sequence[EliminatedJoint], ends: Ends,
-            ) -> dict[int, Scalar]:
+def _column(mechanism: TouchingDriver, steps: Sequence[EliminatedJoint],
+            ends: Sequence[tuple[int, Wrench]]) -> dict[int, Scalar]:
     """A column of Y: what unit wrenches leave at the pivots of those joints that carry them."""
     number, found, arriving = rates(mechanism), dict[int, Scalar](), dict[int, Wrench]()
     for body, wrench in ends:
@@ -186,7 +185,7 @@ def _products(steps: Sequence[EliminatedJoint], columns: Sequence[dict[int, Scal
     return tuple(map(tuple, G))
 
 
-def _speed(moving: Sequence[Twist], ends: Ends) -> Scalar:
+def _speed(moving: Column, ends: Sequence[tuple[int, Wrench]]) -> Scalar:
     """The velocity along a direction: the power of its unit wrenches."""
     total: Scalar = 0.0
     for body, wrench in ends:

@@ -83,10 +83,10 @@ def read_world(table: Any) -> World:
         raise TypeError(f"world: a {type(table).__name__}, expected a table")
     try:
         check_keys(table, {"planes", *_SURFACE})
-        planes = table.get("planes")
-        if planes is not None:
-            rows = [_number("planes", row) for row in planes]
-            planes = [(row[:3], row[3]) for row in rows]
+        planes: Any = None
+        if "planes" in table:
+            rows = [_number("planes", row) for row in table["planes"]]
+            planes = tuple((row[:3], row[3]) for row in rows)
         return World(planes, **{key: _number(key, table[key]) for key in _SURFACE if key in table})
     except (ValueError, TypeError, IndexError, KeyError) as error:
         raise ValueError(f"world: {error}") from None

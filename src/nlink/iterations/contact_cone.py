@@ -111,14 +111,16 @@ class ContactBlock:
                        / maximum(-(mu * bn), LEAST), STEEPEST)
         low: Scalar = 0.0
         s = where(less_equal(0.0, slip) & less_equal(slip, high), slip, 0.0)
-        for k in range(SLIP_STEPS + 1):
+
+        def sliding(s: Scalar) -> tuple[Scalar, ...]:
             x, y = self.a11 + s, self.a22 + s
             over = divide(1.0, x * y - self.a12 * self.a12)
             l1, l2 = (self.a12 * t2 - y * t1) * over, (self.a12 * t1 - x * t2) * over
-            ln, size = normal(l1, l2), l1 * l1 + l2 * l2
-            root = sqrt(size)
-            if k == SLIP_STEPS:
-                break
+            size = l1 * l1 + l2 * l2
+            return x, y, over, l1, l2, normal(l1, l2), size, sqrt(size)
+
+        for _ in range(SLIP_STEPS):
+            x, y, over, l1, l2, ln, size, root = sliding(s)
             # f = mu lam_n / |lam_t| - 1 and its derivative by s, both times |lam_t|^3
             d1, d2 = (self.a12 * l2 - y * l1) * over, (self.a12 * l1 - x * l2) * over
             dn = -(self.k1 * d1 + self.k2 * d2)
@@ -127,6 +129,7 @@ class ContactBlock:
             low, high = where(below, s, low), where(below, high, s)
             new = s - divide(value, slope)
             s = where(less_equal(low, new) & less_equal(new, high), new, 0.5 * (low + high))
+        *_, l1, l2, ln, _, root = sliding(s)
         ln = maximum(ln, 0.0)
         share = where(less(0.0, root), mu * ln / maximum(root, LEAST), 0.0)  # on the cone
         smooth, opens = less_equal(mu, 0.0), less_equal(0.0, bn)

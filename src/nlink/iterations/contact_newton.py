@@ -151,7 +151,8 @@ def _near(x: Scalars, y: Scalars, eps: Scalar, *, slope: bool,
     half = (f2 - f1) * 0.5
     near = (u * half, v * half, (f1 + f2) * 0.5)
     if not slope:
-        return near, ((0, 0, 0),) * 3, (0, 0)
+        zero = (0, 0, 0)
+        return near, (zero, zero, zero), (0, 0)
     d1, d2 = (1.0 + low / q1) * 0.5, (1.0 + high / q2) * 0.5
     mean, skew = (d1 + d2) * 0.5, (d2 - d1) * 0.5
     across = where(less(1e-12, t), half * over, mean)

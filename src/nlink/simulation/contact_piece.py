@@ -17,7 +17,7 @@ from nlink.iterations.contact_cone import ContactBlock, cleared, sweep, worst
 from nlink.iterations.contact_newton import ScaledContacts, newton_step, unscaled
 from nlink.iterations.recording import Gives
 from nlink.model.names import did_you_mean
-from nlink.scalars.functions import Scalar, maximum
+from nlink.scalars.functions import Scalar, Scalars, maximum
 from nlink.scalars.graph import Node
 from nlink.simulation.control_scheme import StatePart
 from nlink.simulation.moment import Moment, SystemPiece, Text, Texts
@@ -87,8 +87,8 @@ class Contacts(SystemPiece):
         """The contact problem of a step whose size is a cell."""
         (h,), (tau, further), driver = at.cells, at.driven, _driver(at)
         mechanism = driver.mechanism
-        found = contact_rows(driver, *(mechanism.split(x, width) for x, width in (
-            (at.q, "nq"), (at.qd, "nv"), (tau, "nv"))), no_wrenches(driver), h)
+        found = contact_rows(driver, mechanism.split(at.q, "nq"), mechanism.split(at.qd, "nv"),
+                             mechanism.split(tau, "nv"), no_wrenches(driver), h)
         W = tuple(tuple(h * x for x in row) for row in found.G)
         blocks = tuple(ContactBlock.of([row[3 * i:3 * i + 3] for row in W[3 * i:3 * i + 3]], mu)
                        for i, mu in enumerate(found.friction))
@@ -121,7 +121,7 @@ class Contacts(SystemPiece):
         return self._judged(at, *cleared(own.blocks, own.W, own.rows.g, unscaled(
             scaled, at.parts[FORCE])))
 
-    def _judged(self, at: Moment, forces: list[Scalar], slips: list[Scalar]) -> list[Scalar]:
+    def _judged(self, at: Moment, forces: Scalars, slips: Scalars) -> list[Scalar]:
         """The state with these, their residual, and how many times it is what it should be."""
         own: StepRows = at.shared
         residual = worst(own.blocks, own.W, own.rows.g, forces)

@@ -148,9 +148,9 @@ class Run:
         >>> run.contacts, run.contacts["link3"].force.shape
         (<1 contacts: link3>, (21, 3))
         """
-        varying = self.variation
-        own = () if varying is None else (varying.varied, varying.values[..., None, :])
-        return ContactHistories(self.robot, self.q, self.qd, self.parts, *own)
+        states, varying = (self.robot, self.q, self.qd, self.parts), self.variation
+        return ContactHistories(*states) if varying is None else ContactHistories(
+            *states, varying.varied, varying.values[..., None, :])
 
     def sensitivity(self, name: str) -> Sensitivity:
         """How q, (..., times, n, numbers), qd and the state of the controller change with the
