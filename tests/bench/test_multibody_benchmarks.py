@@ -182,7 +182,8 @@ def test_markdown_has_every_problem_its_loops_and_the_source_of_its_reference():
     text = runs.markdown(solved(*PROBLEMS))
     for name in PROBLEMS:
         each = problem(name)
-        assert f"| {name} | {each.title} | {len(each.robot().description.loops)} |" in text
+        assert f"| {name} | {len(each.robot().description.loops)} |" in text
+        assert f"| {name}, {each.title} | {each.measured}, at" in text
         assert each.reference.source in text
 
 

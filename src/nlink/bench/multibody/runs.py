@@ -125,21 +125,21 @@ def markdown(bench: Benchmarks) -> str:
     used = ", ".join(f"{name} {version}" for name, version in bench.versions.items()
                      if name in ("python", "numpy", "llvmlite"))
     lines = [f"{bench.cpu}; {used}.", "",
-             "| problem | mechanism | loops | with compilation | "
-             + " | ".join(f"error at {x:.0e} | time" for x in TOLERANCES) + " |",
-             "|---|---|---:|---:|" + "---:|" * (2 * len(TOLERANCES))]
+             "| problem | loops | compiled | "
+             + " | ".join(f"at {x:.0e} | time" for x in TOLERANCES) + " |",
+             "|---|---:|---:|" + "---:|" * (2 * len(TOLERANCES))]
     for name in bench.names:
         each = problem(name)
         first = bench.first_calls.get(name)
         cells = [cell for x in bench.of(name, each.methods[0])
                  for cell in (f"{x.error:.1e}", short_time(x.seconds))]
         loops = len(each.robot().description.loops)
-        lines.append("| " + " | ".join([name, each.title, str(loops),
+        lines.append("| " + " | ".join([name, str(loops),
                                         "" if first is None else short_time(first), *cells]) + " |")
     lines += ["", "| problem | measured | reference | by |", "|---|---|---|---|"]
     for name in bench.names:
         each = problem(name)
-        lines.append(f"| {name} | {each.measured}, at {_times(each)} | {each.reference.kind} | "
+        lines.append(f"| {name}, {each.title} | {each.measured}, at {_times(each)} | {each.reference.kind} | "
                      f"{each.reference.source} |")
     return "\n".join([*lines, ""])
 
