@@ -139,8 +139,8 @@ def markdown(bench: Benchmarks) -> str:
     lines += ["", "| problem | measured | reference | by |", "|---|---|---|---|"]
     for name in bench.names:
         each = problem(name)
-        lines.append(f"| {name}, {each.title} | {each.measured}, at {_times(each)} | {each.reference.kind} | "
-                     f"{each.reference.source} |")
+        lines.append(f"| {name}, {each.title} | {each.measured}, at {_times(each)} | "
+                     f"{each.reference.kind} | {each.reference.source} |")
     return "\n".join([*lines, ""])
 
 
