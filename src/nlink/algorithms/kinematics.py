@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nlink.algorithms.inverse_dynamics import Motion, move, no_wrenches
-from nlink.algorithms.sweep import Column, Driver
+from nlink.algorithms.sweep import Column, Driver, PerJoint
 from nlink.model.mechanism import Attachment, MovingJoint
 from nlink.scalars.functions import Scalar, literal
 from nlink.spatial import Matrix, Twist, Vector, Wrench
@@ -262,7 +262,6 @@ def _on_one_body(mechanism: Driver, q: Column, link: Attachment, f: Sequence[Sca
 
     base = mechanism.base.R.T
     wrench = Wrench(base @ Vector(*f[:3]), base @ Vector(*f[3:]))
-    turned, found = mechanism.outward(outward, wrench, q), no_wrenches(mechanism)
-    if link.body:
-        found[link.body - 1] = mechanism.at(turned, link.body).shift(link.p)
-    return found
+    turned = mechanism.outward(outward, wrench, q)
+    return mechanism.from_links([link], lambda link, f, turned: turned.shift(link.p),
+                                Wrench.zero(), PerJoint([f]), turned)

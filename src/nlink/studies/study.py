@@ -169,7 +169,7 @@ class Study:
         return {name: kind.quantile(part) for (name, kind), part in zip(
             kinds.items(), np.split(u, np.cumsum(sizes)[:-1], axis=1), strict=True)}
 
-    def robot_of(self, chunk: int) -> tuple[str, Robot, Controller | None]:
+    def robot_of(self, chunk: int) -> tuple[str, Robot, Controller | Array | None]:
         """The robot of a chunk, by its name, and its controller."""
         index = self.region(chunk)[0].start if len(self.robots) > 1 else 0
         name = list(self.robots)[index]

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from nlink.reports.progress import bar
 from nlink.robot import Robot
-from nlink.simulation.setting import Physics, Solver, door, setting
+from nlink.simulation.setting import PHYSICS, SOLVER, door, setting
 from nlink.simulation.system import System
 from nlink.studies.asking_study import study_of
 from nlink.studies.chunks import ChunkTask
@@ -96,9 +96,11 @@ def sweep(robot: Robot | System | Mapping[str, Robot] | Sequence[Robot],
     >>> result.done, result.chunks, dict(result.open().q.sizes)
     (1, 1, {'payload': 2, 'viscous': 3, 'coordinate': 2})
     """
-    for name, kind in (("physics", Physics), ("solver", Solver)):
-        if (value := options.pop(name, None)) is not None:
-            options |= vars(setting(value, kind()))
+    physics, solver = options.pop("physics", None), options.pop("solver", None)
+    if physics is not None:
+        options |= vars(setting(physics, PHYSICS))
+    if solver is not None:
+        options |= vars(setting(solver, SOLVER))
     if isinstance(robot, System):
         robot, tau, events, f_ext, options = _parts_of(robot, options)
     study = study_of(robot, q0, qd0, t, tau, vary=vary, sample=sample, count=count, seed=seed,
