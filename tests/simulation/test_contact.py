@@ -13,6 +13,7 @@ import nlink
 from nlink.algorithms.contact_points import contact_points
 from nlink.algorithms.kinematics import forward_kinematics
 from nlink.algorithms.sweep import Unrolled
+from nlink.simulation import Sampled, simulator
 from nlink.simulation.step_programs import traced_step
 
 G, STEP = 9.81, 1e-3
@@ -289,3 +290,45 @@ def test_doors_without_contact_refuse_it():
     rough = nlink.load("planar3").with_friction(dry=0.1).with_contacts({"link3": nlink.Sphere(0.1)})
     with pytest.raises(ValueError, match="does not go with friction='dry', expected friction='sm"):
         nlink.System(rough)
+
+
+class Halt(Exception):
+    """What stops a run on its way."""
+
+
+def test_resumed_runs_have_the_bits_of_whole_ones(tmp_path, monkeypatch):
+    """Forces and slips, from which a step starts, are in the records of a run."""
+    ball = contact_cases.ball(0.1, world=nlink.World(friction=0.3))
+    start = [[0, 0, 0.1005, *FLAT], [0, 0, 0.2, *FLAT]], [0, 5.0, 0, 3.0, 0.5, 0]
+    whole = nlink.simulate(ball, *start, t=0.3, **EULER)
+    monkeypatch.setattr(simulator, "SLICE", 1e-9)
+    told = []
+
+    def halt(share):
+        told.append(share)
+        if share > 0.5:
+            raise Halt
+
+    with pytest.raises(Halt):
+        nlink.simulate(ball, *start, t=0.3, save=tmp_path / "run", progress=halt, **EULER)
+    assert len(told) > 10
+    resumed = nlink.simulate(ball, *start, t=0.3, save=tmp_path / "run", progress=False, **EULER)
+    assert np.asarray(resumed.q).tobytes() == whole.q.tobytes()
+    for name in whole.parts:
+        assert np.asarray(resumed.parts[name]).tobytes() == whole.parts[name].tobytes()
+    assert resumed.stats.contact.sweeps.tolist() == whole.stats.contact.sweeps.tolist()
+
+
+def test_events_and_samples_go_with_contact():
+    """A ball that passes a place while it slides, and one that a sampled controller pushes."""
+    ball = contact_cases.ball(0.1, world=nlink.World(friction=0.0))
+    q0 = [0, 0, 0.1, *FLAT]
+    run = nlink.simulate(ball, q0, [0, 0, 0, 2.0, 0, 0], t=1.0, events={
+        "there": nlink.Event(lambda t, q, qd: q[0] - 0.5, terminal=True)}, **EULER)
+    assert run.status == "event"
+    assert float(run.t_end) == pytest.approx(0.25, abs=1e-6)
+    assert run.events.q[0, 2] == pytest.approx(0.1, abs=1e-12)
+    pushed = nlink.simulate(ball, q0, t=0.5, tau=Sampled(
+        lambda t, q, qd: np.array([0, 0, 0, 1.0, 0, 0]), 0.01), **EULER)
+    assert pushed.qd[-1, 3] == pytest.approx(0.5)
+    assert pushed.contacts["body"].force[-1, 2] == pytest.approx(G)
