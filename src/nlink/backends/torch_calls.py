@@ -66,20 +66,26 @@ def call(f: Differentiable, given: Sequence[Any], present: Sequence[Any] = ()) -
             raise RuntimeError(f"{f.name}: {port.name} has shape {tuple(x.shape)}, expected "
                                f"(..., {', '.join(map(str, port.shape))})")
         leads.append(tuple(x.shape[:x.ndim - core]))
-    lead = torch.broadcast_shapes(*leads)
-    flat = [x.expand(lead + port.shape).reshape(-1, *port.shape) if own else x
+    whole = set(leads) - {()}
+    lead = torch.broadcast_shapes(*leads) if len(whole) > 1 else next(iter(whole), ())
+    plain = len(whole) <= 1 and len(lead) <= 1
+    flat = tensors if plain else [x.expand(lead + port.shape).reshape(-1, *port.shape) if own else x
             for port, x, own in zip(f.inputs, tensors, leads, strict=True)]
     if f.curved is not None:
         for k in f.curved.points:
+            flat = [*flat]
             (flat[k],) = _applied([flat[k]], f"{name}.normalize")
     found = _applied(flat, name)
-    return [x.reshape(lead + port.shape) for port, x in zip(f.outputs, found, strict=True)]
+    return [*found] if plain else [
+        x.reshape(lead + port.shape) for port, x in zip(f.outputs, found, strict=True)]
 
 
 def _of_one_type(f: Differentiable, given: Sequence[Any]) -> list[Tensor]:
     """Tensors of float64 or of float32, to which others are promoted as PyTorch does it."""
     tensors = [x if isinstance(x, Tensor) else torch.tensor(x) for x in given]
     dtype = tensors[0].dtype
+    if dtype in DTYPES and all(x.dtype is dtype for x in tensors):
+        return tensors
     for x in tensors[1:]:
         dtype = torch.promote_types(dtype, x.dtype)
     if not (dtype.is_floating_point or dtype.is_complex):
@@ -91,6 +97,11 @@ def _of_one_type(f: Differentiable, given: Sequence[Any]) -> list[Tensor]:
 
 @torch.library.custom_op("nlink::call", mutates_args=(), device_types="cpu")
 def operator(arrays: Sequence[Tensor], name: str) -> list[Tensor]:
+    return _computed(arrays, name)
+
+
+def _computed(arrays: Sequence[Tensor], name: str) -> list[Tensor]:
+    """The outputs of a function of tensors that hold numbers."""
     f = _found(name)
     outputs = _outputs(arrays, name)
     kernel, _ = f.compiled(DTYPES[arrays[0].dtype])
@@ -181,7 +192,8 @@ class _Call(torch.autograd.Function):
 
     @staticmethod
     def forward(name: str, *arrays: Tensor) -> Any:
-        return tuple(operator(arrays, name))
+        numbers = all(type(x) in (Tensor, torch.nn.Parameter) for x in arrays)
+        return tuple((_computed if numbers else operator)(arrays, name))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
