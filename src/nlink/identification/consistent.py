@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -137,11 +138,12 @@ def _roots(B: Array, bodies: Sequence[int], weight: float) -> Array:
 
 def _solved(A: Array, b: Array, prior: Array, B: Array, bodies: Sequence[int], free: Array,
             bounds: Sequence[Bound], weight: float) -> Array:
-    import clarabel
     from scipy import sparse
 
+    clarabel: Any = import_module("clarabel")
+
     n, root = B.shape[1], _roots(B, bodies, weight)
-    factor = np.linalg.qr(np.vstack([A, np.diag(root)]), mode="r")
+    factor = np.asarray(np.linalg.qr(np.vstack([A, np.diag(root)]), mode="r"))
     P = factor.T @ factor
     top = max(np.abs(P).max(initial=0.0), 1e-300)
     q = -(A.T @ b)

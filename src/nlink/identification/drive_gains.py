@@ -37,7 +37,7 @@ def estimated_gains(task: FitTask, rows: Sequence[FitRows]) -> Array:
     size = np.maximum(np.sqrt((X**2).mean(axis=(0, 1))), 1e-300)
     K, beta = _linear(X / size, known, i, use)
     g = 1.0 / K
-    sigma = np.ones(len(g))
+    sigma, J, norm = np.ones(len(g)), np.eye(len(beta) + len(g)), np.ones(1)
     for _ in range(ROUNDS):
         torque = (X / size) @ beta + known
         left = g * torque - i

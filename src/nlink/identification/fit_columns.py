@@ -202,7 +202,7 @@ def rows_of(columns: FitColumns, log: Log, torque: Array, motion: Any, how: Prep
             ) -> FitRows:
     """The rows of a log: filtered and thinned where it has times, as they are where not."""
     if log.t is None:
-        qd, qdd = log.qd, log.qdd
+        qd, qdd = np.asarray(log.qd), np.asarray(log.qdd)
         X = columns.rows(log.q, qd, qdd)
         one = np.ones(torque.shape)
         several = _candidates(columns, qd)

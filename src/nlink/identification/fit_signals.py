@@ -53,7 +53,8 @@ def all_rows(task: FitTask, others: Sequence[Log], cutoff: float | None, delay: 
          for log in timed if log.t is not None), default=0.0)
     lag = 0.0 if isinstance(delay, str) else float(delay)
     motions = {id(log): joint_motion(columns, log, fc, lag)[0] for log in timed}
-    rates = np.concatenate([motions[id(log)].qd if log.t is not None else log.qd for log in logs])
+    rates = np.concatenate([motions[id(log)].qd if log.t is not None else np.asarray(log.qd)
+                            for log in logs])
     top = np.quantile(np.abs(rates @ columns.A.T), 0.98, axis=0)
     columns = columns.at_rates(rates)
     dry = task.mode != "gravity" and any(each.kind in ("coulomb", "stribeck")

@@ -61,6 +61,8 @@ def base_fit(X: Array, y: Array, use: Array, size: Array, prior: Array, *,
     sigma = np.maximum(typical, least)
     weights = use.astype(float)
     scaled = X * size
+    values, left, V, kept = prior, y, np.eye(p), np.zeros(p, dtype=bool)
+    s = np.ones(p)
     for _ in range(ROUNDS + 5 * robust):
         root = np.sqrt(weights) / sigma
         rows, target = (scaled * root[..., None]).reshape(-1, p), ((y - X @ prior) * root).ravel()
@@ -92,12 +94,13 @@ def base_fit(X: Array, y: Array, use: Array, size: Array, prior: Array, *,
     wide = np.maximum(sigma * np.sqrt(inflation), LEAST_NOISE * typical + least)
     root = np.sqrt(weights) / wide
     R, c = _factor((X * root[..., None]).reshape(-1, p), (y * root).ravel())
-    return BaseFit(values, covariance, sigma, inflation, R, c, V, 1.0 / s, kept, weights)
+    return BaseFit(values, covariance, sigma, inflation, R, c, V, np.asarray(1.0 / s), kept,
+                   weights)
 
 
 def _factor(rows: Array, target: Array) -> tuple[Array, Array]:
     """R and c of least squares, by one QR."""
-    R = np.linalg.qr(np.column_stack([rows, target]), mode="r")
+    R = np.asarray(np.linalg.qr(np.column_stack([rows, target]), mode="r"))
     p = rows.shape[1]
     if len(R) < p:
         R = np.vstack([R, np.zeros((p - len(R), p + 1))])

@@ -7,6 +7,7 @@ import io
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +192,7 @@ def _read_mat(path: Path, robot: Robot) -> dict[str, Array]:
 
 def _read_parquet(path: Path, robot: Robot) -> dict[str, Array]:
     try:
-        import pyarrow.parquet as parquet
+        parquet: Any = import_module("pyarrow.parquet")
     except ImportError:
         raise ImportError("Parquet files need PyArrow: pip install pyarrow") from None
     try:

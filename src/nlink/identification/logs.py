@@ -140,7 +140,8 @@ def _checked(found: Mapping[str, Array], n: int, name: str, notes: tuple[str, ..
     if t is None:
         if not {"qd", "qdd"} <= set(found) and rows:
             raise ValueError(f"{name}: no column of time, expected t, or qd and qdd of every state")
-        return Log(None, name=name, notes=notes, **{k: found[k] for k in STATE_KINDS if k in found})
+        states: dict[str, Any] = {k: found[k] for k in STATE_KINDS if k in found}
+        return Log(None, name=name, notes=notes, **states)
     t, scaled = time_in_seconds(t)
     notes += scaled
     step = np.diff(t)
@@ -157,5 +158,5 @@ def _checked(found: Mapping[str, Array], n: int, name: str, notes: tuple[str, ..
         first = (np.flatnonzero(~keep)[:3] + 1).tolist()
         notes += (f"{(~keep).sum()} of {rows} rows have the time of the row before and were left "
                   f"out: rows {first_few([str(k) for k in first])}",)
-    own = {k: found[k][keep] for k in STATE_KINDS if k in found}
+    own: dict[str, Any] = {k: found[k][keep] for k in STATE_KINDS if k in found}
     return Log(t[keep], name=name, notes=notes, **own)

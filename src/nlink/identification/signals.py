@@ -102,7 +102,8 @@ def differentiated(t: Array, q: Array, cutoff: float, delay: float = 0.0) -> Smo
         raise ValueError(f"log: {t[-1] - t[0]:.3g} s with {len(t)} rows is too short, expected "
                          f"several times {2 * half:.3g} s")
     smooth = np.concatenate(parts, axis=1)
-    return SmoothMotion(t[np.concatenate(kept)], *smooth, tuple(pieces))
+    q, qd, qdd = smooth
+    return SmoothMotion(t[np.concatenate(kept)], q, qd, qdd, tuple(pieces))
 
 
 def _local_polynomials(t: Array, q: Array, at: Array, half: float) -> Array:

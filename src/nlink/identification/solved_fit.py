@@ -86,6 +86,7 @@ def _physical(task: FitTask, fit: BaseFit, M: Array, size: Array) -> tuple[Array
     bounds = _bounds(columns, free)
     R, c = fit.R @ M, fit.c
     said: list[str] = []
+    pi = prior
     try:
         pi = consistent_fit(R, c, prior, bodies, free, joint_size, bounds, weight)
         ok = True
