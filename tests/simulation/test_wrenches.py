@@ -206,10 +206,15 @@ def test_what_is_no_wrench_is_said(arm, f_ext, sentence):
         nlink.simulate(arm, t=0.1, f_ext=f_ext)
 
 
-def test_forces_of_loops_are_not_guessed_beside_wrenches(tmp_path):
+def test_forces_of_loops_know_the_wrenches(tmp_path):
     robot = nlink.load("four_bar")
-    run = nlink.simulate(robot, t=0.05, f_ext={robot.links[0].name: W})
+    link = robot.links[1].name
+    run = nlink.simulate(robot, t=0.05, f_ext=Wrenches({link: W}, "link"))
+    f_ext = np.zeros((len(run.q), len(robot.links), 6))
+    R = robot.pose(run.q, frame=link)[:, :3, :3]
+    f_ext[:, 1] = np.concatenate([R @ W[:3], R @ W[3:]], axis=-1)
+    there = robot.compute("closure_forces", run.q, run.qd, 0 * run.qd, f_ext=f_ext)
+    assert run.closure_forces == pytest.approx(there, abs=1e-12)
     run.save(tmp_path / "run.npz")
-    for each in (run, nlink.load_run(tmp_path / "run.npz")):
-        with pytest.raises(ValueError, match="closure_forces: a run with f_ext"):
-            _ = each.closure_forces
+    with pytest.raises(ValueError, match="closure_forces: a run from a file"):
+        _ = nlink.load_run(tmp_path / "run.npz").closure_forces
