@@ -40,7 +40,7 @@ ANGLES = np.array([0.0, 0.0, 0.0, 0.0, 0.4])
 @pytest.fixture(scope="module")
 def sliding() -> nlink.Run:
     """A block on three inclines, and with a speed on the flat in two directions; mu = 0.5."""
-    block = contact_cases.brick((0.2, 0.2, 0.1), world=nlink.World(friction=0.5))
+    block = contact_cases.table((0.2, 0.2, 0.1), world=nlink.World(friction=0.5))
     slope = np.arctan(SLOPES)
     gravity = G * np.stack([np.sin(slope), 0 * slope, -np.cos(slope)], axis=1)
     qd0 = np.zeros((5, 6))
@@ -98,7 +98,7 @@ def test_a_spinning_ball_lands(spin, v0, speed):
 def test_a_tall_block_topples_where_its_weight_leaves_its_base():
     slope = np.arctan([0.49, 0.51])
     gravity = G * np.stack([np.sin(slope), 0 * slope, -np.cos(slope)], axis=1)
-    block = contact_cases.brick((0.1, 0.1, 0.2), world=nlink.World(friction=5.0))
+    block = contact_cases.table((0.1, 0.1, 0.2), world=nlink.World(friction=5.0))
     run = nlink.simulate(block, [0, 0, 0.1, *FLAT], t=0.4, vary={"gravity": gravity}, **EULER)
     stands, topples = 2 * np.arccos(np.minimum(1.0, abs(run.q[:, -1, 3])))
     assert stands < 1e-7
