@@ -114,7 +114,7 @@ def live(
     floating: Floating = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a page that simulates a robot in the browser of whoever opens it."""
+    """Write a page that simulates a robot in any browser."""
     from nlink.formats.state_rows import read_numbers
     from nlink.simulation.controllers import PDGravity
 
