@@ -38,7 +38,7 @@ def test_products_are_those_of_differences():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 4])
+@pytest.mark.parametrize("seed", [1])
 def test_forces_do_to_closed_chains_what_a_dense_solve_says(seed):
     """B of a linear model has in its lower half the closed inverse mass P M^-1: symmetric, without
     opening the loops, and the derivative of the dense solve by forces."""
