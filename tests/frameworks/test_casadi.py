@@ -148,3 +148,15 @@ def test_what_does_not_fit_is_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "casadi", None)
     with pytest.raises(ImportError, match=r"pip install nlink\[casadi\]"):
         nlink.casadi.function(robot, "pose")
+
+
+def test_steps_with_a_motion_that_is_given_or_with_contacts():
+    robot = nlink.load("planar3")
+    name = robot.moving_joints[0]
+    system = nlink.System(robot, motion={
+        getattr(name, "name", name): lambda t: 0.5 * nlink.sin(3.0 * t)})
+    y = system.start([0.0, 0.2, 0.3], [1.5, 0.0, 0.0])
+    close(nlink.casadi.step(system, 0.01, "rk4")(y, np.zeros(3), 0.1), system.step(y, 0.01, t=0.1))
+    touching = robot.with_contacts({robot.links[-1].name: nlink.Sphere(0.02)}, nlink.World())
+    with pytest.raises(ValueError, match="step: not with contacts"):
+        nlink.casadi.step(touching, 0.01)
