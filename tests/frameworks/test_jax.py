@@ -65,6 +65,7 @@ def test_each_against_each():
     np.testing.assert_array_equal(found, robot.forward_dynamics(q, qd, tau[:, None]))
 
 
+@pytest.mark.slow
 def test_float32_is_the_robots_to_the_bit():
     robot, f = arm(), jax.jit(nlink.jax.function(arm(), "forward_dynamics"))
     given = [x.astype(np.float32) for x in arguments(robot, "forward_dynamics", lead=(33,))]
@@ -114,6 +115,7 @@ def test_derivatives_are_those_that_jax_checks(make):
     check_grads(f, given, order=2, modes=("fwd", "rev"), eps=1e-6, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_matrices_of_derivatives():
     robot, f = arm(), nlink.jax.function(arm(), "forward_dynamics")
     given = arguments(robot, "forward_dynamics", lead=(5,))
@@ -129,6 +131,7 @@ def test_matrices_of_derivatives():
                            [v, zero, zero])[0])
 
 
+@pytest.mark.slow
 def test_gradients_by_what_all_states_share():
     robot = arm()
     f = nlink.jax.function(robot, "forward_dynamics", vary=("inertia", "gravity"))
@@ -161,6 +164,7 @@ def test_quaternions_of_any_length():
     close(f(longer, qd, tau), f(q, qd, tau))
 
 
+@pytest.mark.slow
 def test_steps_and_rollouts_are_simulations():
     robot = arm()
     system = nlink.System(robot, lambda t, q, qd: nlink.sin(t) - 0.5 * qd)
@@ -180,6 +184,7 @@ def test_steps_and_rollouts_are_simulations():
     close(last, np.concatenate([free.q[-1], free.qd[-1]]), 1e-12)
 
 
+@pytest.mark.slow
 def test_gradient_of_a_rollout_is_the_adjoint():
     robot, (q, qd) = arm(), arm().random_state(4)
     run = nlink.jax.rollout(robot, 0.02, "rk4")
@@ -193,6 +198,7 @@ def test_gradient_of_a_rollout_is_the_adjoint():
         close(x, found.gradient[name], 1e-9)
 
 
+@pytest.mark.slow
 def test_what_varies_in_a_step_has_derivatives():
     robot = arm()
     system = nlink.System(robot, vary={"inertia": robot.inertias})
