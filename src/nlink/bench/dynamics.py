@@ -42,6 +42,7 @@ PLAIN = (
     ("mass_matrix", ("q",)),
     ("inverse_mass_matrix", ("q",)),
     ("coriolis_matrix", ("q", "qd")),
+    ("regressor", ("q", "qd", "qdd")),
 )
 
 

@@ -20,7 +20,8 @@ def bench_pinocchio(add: Callable[[str, float], None], model: Any, what: str,
     function = {
         "inverse_dynamics": pin.rnea, "forward_dynamics": pin.aba, "mass_matrix": pin.crba,
         "inverse_mass_matrix": pin.computeMinverse,
-        "coriolis_matrix": pin.computeCoriolisMatrix}[what]
+        "coriolis_matrix": pin.computeCoriolisMatrix,
+        "regressor": pin.computeJointTorqueRegressor}[what]
     few = [[model, data, *(x[k].copy() for x in inputs)] for k in range(64)]
     add("Pinocchio call", best_call(caller(function, few), len(few), seconds))
     parallel = {"inverse_dynamics": pin.rneaInParallel, "forward_dynamics": pin.abaInParallel}
