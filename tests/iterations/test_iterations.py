@@ -269,7 +269,8 @@ PROGRAMS = {name: Gives() for name in (
     "rates", "sample", "arrest", "propose", "slack", "touch", "impulses", "collide", "impact",
     "solve")} | {"close": Gives(cells=1), "watch": Gives(False, 2), "limited": Gives(False, 1),
                  "factor": Gives(shared=True), "contact_rows": Gives(shared=True),
-                 "contact_sweep": Gives(cells=2), "contact_move": Gives(cells=1)}
+                 "contact_sweep": Gives(cells=2), "contact_move": Gives(cells=1),
+                 "contact_newton": Gives(cells=1), "contact_clear": Gives(cells=2)}
 
 
 @pytest.mark.parametrize(("text", "way"), [

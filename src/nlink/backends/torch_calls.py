@@ -95,9 +95,11 @@ def _of_one_type(f: Differentiable, given: Sequence[Any]) -> list[Tensor]:
     return [x.to(dtype) for x in tensors]
 
 
-@torch.library.custom_op("nlink::call", mutates_args=(), device_types="cpu")
-def operator(arrays: Sequence[Tensor], name: str) -> list[Tensor]:
+def _called(arrays: Sequence[Tensor], name: str) -> list[Tensor]:
     return _computed(arrays, name)
+
+
+operator: Any = torch.library.custom_op("nlink::call", mutates_args=(), device_types="cpu")(_called)
 
 
 def _computed(arrays: Sequence[Tensor], name: str) -> list[Tensor]:

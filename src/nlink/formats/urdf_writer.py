@@ -207,9 +207,9 @@ def _joint(joint: Joint, parent: str, child: str, origin: Pose, axis: np.ndarray
     if friction != Friction() or joint.rotor_inertia:
         own = {"armature": joint.rotor_inertia, "breakaway": friction.breakaway,
                "stribeck": friction.stribeck}  # attributes of nlink's, which others pass over
-        SubElement(element, "dynamics", damping=written(friction.viscous),
-                   friction=written(friction.coulomb),
-                   **{name: written(x) for name, x in own.items() if x})
+        SubElement(element, "dynamics", {
+            "damping": written(friction.viscous), "friction": written(friction.coulomb),
+            **{name: written(x) for name, x in own.items() if x}})
     if kind in ("revolute", "prismatic") or (kind != "fixed" and joint.limits != Limits()):
         SubElement(element, "limit", _limits(joint.limits, kind))
     if mimic is not None:

@@ -66,7 +66,7 @@ class Ensemble:
                 table, (*lead, *rows)).reshape(-1, *rows))
         step, variation = solver.first_step(saving.every), numbers.variation
         own = np.empty((len(y0), 0)) if variation is None else variation.spread(
-            lead).values.reshape(len(y0), -1)
+            lead).values.reshape(len(y0), system.varied.width)
         y0, unclosed = placed(system, y0, own, float(times[0]))
         tell_of_start(robot, y0[:, :robot.nq], limited=system.limited)
         return Ensemble(system.under(method), method, lead, y0, unclosed, times, table,
