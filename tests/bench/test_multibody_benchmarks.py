@@ -146,6 +146,7 @@ def test_another_slider_crank_of_the_library_has_the_rods_moments_exchanged():
 
 # models, the table, the command
 
+@pytest.mark.slow
 def test_models_are_closed_and_without_objection():
     for name in PROBLEMS:
         robot = problem(name).robot()

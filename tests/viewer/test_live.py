@@ -184,6 +184,7 @@ def test_a_page_is_safe_and_says_what_goes_wrong(browser, tmp_path):
         assert watched.page.locator("#still").is_visible()
 
 
+@pytest.mark.slow
 def test_pages_are_small_and_made_of_the_same_bytes_again():
     panda = nlink.load("panda")
     law = nlink.simulation.PDGravity(panda, panda.neutral, 20.0, 0.1)
