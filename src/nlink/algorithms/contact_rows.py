@@ -26,18 +26,15 @@ from dataclasses import dataclass, replace
 
 from nlink.algorithms.contact_points import Touch, TouchingDriver, contact_points
 from nlink.algorithms.forward_dynamics import (
-    ArticulatedBody,
     EliminatedJoint,
     accelerate,
-    articulate,
+    eliminated,
 )
-from nlink.algorithms.inverse_dynamics import Body, Motion, base_motion, move
 from nlink.algorithms.kinematics import forward_kinematics, twists
 from nlink.algorithms.matrices import Dense, path, rates
 from nlink.algorithms.sweep import Column
 from nlink.model.contacts import Contact
 from nlink.model.joints import Coordinates
-from nlink.model.mechanism import MovingJoint
 from nlink.scalars.functions import Scalar, Scalars, less, less_equal, literal, maximum, sqrt, where
 from nlink.spatial import Twist, Wrench
 
@@ -77,7 +74,7 @@ def loaded(mechanism: TouchingDriver, contact: Contact) -> list[int]:
 def contact_rows(mechanism: TouchingDriver, q: Column, qd: Column, tau: Column, f_ext: Column,
                  h: Scalar) -> ContactRows:
     """The rows of all contacts for a step of size h."""
-    steps, qdd = _eliminated(mechanism, q, qd, tau, f_ext)
+    steps, qdd = eliminated(mechanism, q, qd, tau, f_ext)
     # rates along axes that turn change without any acceleration: that is the business of the step
     turning = mechanism.each(lambda joint, q, qd: joint.type.space.turning(q, qd), q, qd)
     free = tuple(tuple(x + h * (a - b) for x, a, b in zip(*three, strict=True))
@@ -130,24 +127,6 @@ def respond(mechanism: TouchingDriver, rows: ContactRows, lam: Scalars) -> list[
     change = mechanism.outward(accelerate, Twist.zero(), steps)
     return [tuple(a + b for a, b in zip(*pair, strict=True))
             for pair in zip(rows.free, change, strict=True)]
-
-
-def _eliminated(mechanism: TouchingDriver, q: Column, qd: Column, tau: Column, f_ext: Column,
-                ) -> tuple[Sequence[EliminatedJoint], Column]:
-    """Forward dynamics, and the elimination that it makes."""
-
-    def outward(joint: MovingJoint, parent: Motion, q, qd, f_ext):
-        X = joint.transform(q)
-        motion = move(joint, X, parent, q, qd, (0,) * joint.type.nv)
-        return motion, Body(X, joint.inertia.newton_euler(motion.E, motion.a) - f_ext)
-
-    def inward(joint: MovingJoint, carried: ArticulatedBody, body: Body, q, qd, tau):
-        drive = tuple(t - r for t, r in zip(tau, joint.friction(qd), strict=True))
-        return articulate(joint, body.X, carried, body.f, q, drive)
-
-    bodies = mechanism.outward(outward, base_motion(mechanism.gravity), q, qd, f_ext)
-    steps, _ = mechanism.inward(inward, ArticulatedBody.zero(), bodies, q, qd, tau)
-    return steps, mechanism.outward(accelerate, Twist.zero(), steps)
 
 
 def _column(mechanism: TouchingDriver, steps: Sequence[EliminatedJoint],

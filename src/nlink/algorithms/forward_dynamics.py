@@ -80,6 +80,13 @@ def forward_dynamics(mechanism: Driver, q: Column, qd: Column, tau: Column, f_ex
     the joints below must bear. Outward: what the joints' yielding adds to the motion; as the
     bias motion is already known, no velocity appears in the last two.
     """
+    _, qdd = eliminated(mechanism, q, qd, tau, f_ext)
+    return qdd
+
+
+def eliminated(mechanism: Driver, q: Column, qd: Column, tau: Column, f_ext: Column,
+               ) -> tuple[Column, Column]:
+    """The elimination that these sweeps make, an `EliminatedJoint` each, and their result."""
 
     def outward(joint: MovingJoint, parent: Motion, q, qd, f_ext):
         X = joint.transform(q)
@@ -92,7 +99,7 @@ def forward_dynamics(mechanism: Driver, q: Column, qd: Column, tau: Column, f_ex
 
     bodies = mechanism.outward(outward, base_motion(mechanism.gravity), q, qd, f_ext)
     steps, _ = mechanism.inward(inward, ArticulatedBody.zero(), bodies, q, qd, tau)
-    return mechanism.outward(accelerate, Twist.zero(), steps)
+    return steps, mechanism.outward(accelerate, Twist.zero(), steps)
 
 
 def solve(mechanism: Driver, q: Column, phi: Column) -> Column:
