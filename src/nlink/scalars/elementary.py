@@ -44,10 +44,11 @@ TWO_OVER_PI = (
 """floor(2**1280 * 2/pi)."""
 
 
-def leading_parts(fraction: int, scale: int, bits: int) -> tuple[float, float, float]:
-    """fraction / 2**scale as a sum of three doubles, the first two of so many bits."""
+def leading_parts(fraction: int, scale: int, bits: int, last: int = 53,
+                  ) -> tuple[float, float, float]:
+    """fraction / 2**scale as a sum of three numbers: two of so many bits, and the last one."""
     parts = []
-    for width in (bits, bits, 53):
+    for width in (bits, bits, last):
         drop = fraction.bit_length() - width
         parts.append(math.ldexp(fraction >> drop, drop - scale))
         fraction &= (1 << drop) - 1

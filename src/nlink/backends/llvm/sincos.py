@@ -18,36 +18,23 @@ from dataclasses import dataclass
 
 from nlink.backends.llvm.ir import Function, Lanes, number
 from nlink.backends.llvm.precision import FLOAT32, FLOAT64
+from nlink.scalars import elementary
 
 LIMIT = 1e5
 
 SINE = {
-    FLOAT64: (-1.66666666666666324348e-01, 8.33333333332248946124e-03, -1.98412698298579493134e-04,
-              2.75573137070700676789e-06, -2.50507602534068634195e-08, 1.58969099521155010221e-10),
+    FLOAT64: elementary.SINE,
     FLOAT32: (-1.6666653752326965e-01, 8.33212397992611e-03, -1.9510177662596107e-04)}
 """(sin(y) / y - 1) / y^2, from the lowest power of y^2 up."""
 COSINE = {
-    FLOAT64: (4.16666666666666019037e-02, -1.38888888888741095749e-03, 2.48015872894767294178e-05,
-              -2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.13596475577881948265e-11),
+    FLOAT64: elementary.COSINE,
     FLOAT32: (4.166664555668831e-02, -1.3887266395613551e-03, 2.442732329654973e-05)}
 """(cos(y) - 1 + y^2/2) / y^4."""
-
-PI_HALVES = 0x3243F6A8885A308D313198A2E03707344A4093822299F31D0082EFA98EC4E6C89452821E638D0137
-"""pi * 2**316: more digits of pi than three doubles hold."""
-_PI_BITS = 316
 
 
 def _parts(bits: int, last: int = 53) -> tuple[float, float, float]:
     """pi/2 as a sum of three numbers, the first two of so many bits."""
-    first, rest = _split(PI_HALVES, bits)
-    second, rest = _split(rest, bits)
-    return first, second, _split(rest, last)[0]
-
-
-def _split(fraction: int, bits: int) -> tuple[float, int]:
-    """The leading bits of an integer, as a number scaled to pi/2, and the rest."""
-    drop = fraction.bit_length() - bits
-    return math.ldexp(fraction >> drop, drop - _PI_BITS - 1), fraction & ((1 << drop) - 1)
+    return elementary.leading_parts(elementary.PI_HALVES, elementary.PI_BITS + 1, bits, last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +146,6 @@ def _polynomial(lanes: Lanes, z: str, coefficients: tuple[float, ...]) -> str:
 
 LARGE_TYPE = "{ double, i64 }"
 
-_TWO_OVER_PI = (
-    0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561B7246E3A424DD2E0
-    << 960 | 0x06492EEA09D1921CFE1DEB1CB129A73EE88235F52EBB4484E99C7026B45F7E413991D639835339F4
-    << 640 | 0x9C845F8BBDF9283B1FF897FFDE05980FEF2F118B5A0A6D1F6D367ECF27CB09B74F463F669E5FEA2D
-    << 320 | 0x7527BAC7EBE5F17B3D0739F78A5292EA6BFB5FB11F8D5D0856033046FC7B6BABF0CFBC209AF4361D)
-"""floor(2**1280 * 2/pi)."""
 _WORDS = 21
 """One word of zeros, then the 1280 bits of 2/pi, most significant word first."""
 
@@ -218,7 +199,7 @@ def large_reduction(*, fma: bool) -> str:
     y = lanes.select(lanes.compare("oeq", "%size", number(math.inf)), number(math.nan), y)
     pair = let(f"insertvalue {LARGE_TYPE} poison, double {y}, 0")
     f.do(f"ret {LARGE_TYPE} {let(f'insertvalue {LARGE_TYPE} {pair}, i64 {j}, 1')}")
-    words = ", ".join(f"i64 {_TWO_OVER_PI >> 64 * k & (1 << 64) - 1}"
+    words = ", ".join(f"i64 {elementary.TWO_OVER_PI >> 64 * k & (1 << 64) - 1}"
                       for k in reversed(range(_WORDS - 1)))
     table = f"@two_over_pi = internal constant [{_WORDS} x i64] [i64 0, {words}]\n"
     return table + f.define(f"internal {LARGE_TYPE} @reduce_large(double %size) cold noinline")
