@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nlink.derivatives.differentiable import Differentiable, DifferentiableProgram, differentiable
+from nlink.derivatives.differentiable import (
+    Differentiable,
+    DifferentiableProgram,
+    as_function,
+    differentiable,
+)
 from nlink.robot import Robot
 from nlink.simulation.setting import Physics
 from nlink.simulation.step_programs import traced_step
@@ -98,15 +103,4 @@ def _function(f: Differentiable, present: Sequence[Any] = ()) -> Callable[..., A
             raise
         raise ImportError("functions of PyTorch need torch: pip install nlink[torch]") from None
     registered(f)
-
-    def function(*arguments: Any) -> Any:
-        missing = len(f.inputs) - len(arguments)
-        if not 0 <= missing <= len(present):
-            names = ", ".join(port.name for port in f.inputs)
-            raise TypeError(f"{f.name}: {len(arguments)} arguments, expected {len(f.inputs)} "
-                            f"({names})")
-        found = call(f, arguments, present[len(present) - missing:])
-        return found[0] if len(found) == 1 else tuple(found)
-
-    function.__name__ = function.__qualname__ = f.name
-    return function
+    return as_function(f, call, present)

@@ -27,6 +27,7 @@ from jax.interpreters import ad, batching, mlir
 
 from nlink.backends.llvm.threads import MAKING
 from nlink.backends.llvm.xla_handler import XlaHandler, expect_known_api
+from nlink.backends.mapped_calls import one_batch
 
 if TYPE_CHECKING:
     from nlink.derivatives.differentiable import Differentiable
@@ -155,23 +156,9 @@ mlir.register_lowering(CALL, mlir.lower_fun(_computed, multiple_results=True), p
 def _batched(arrays: Arrays, dims: Sequence[int | None], *, f: Differentiable,
              of: Differentiable | None) -> tuple[list[Any], list[int]]:
     size = next(x.shape[d] for x, d in zip(arrays, dims, strict=True) if d is not None)
-    moved = [x if d is None else jax.numpy.moveaxis(x, d, 0)
-             for x, d in zip(arrays, dims, strict=True)]
-    several = [x.ndim - (d is not None) > len(port.shape)
-               for port, x, d in zip(f.inputs, moved, dims, strict=True)]
-    states = next((x.shape[d is not None] for x, d, many in zip(
-        moved, dims, several, strict=True) if many), None)
-    flat = []
-    for port, x, d, many in zip(f.inputs, moved, dims, several, strict=True):
-        if states is not None and (d is not None or many):
-            x = x if d is not None else x[None]
-            x = x if many else x[:, None]
-            x = jax.numpy.broadcast_to(x, (size, states, *port.shape))
-            x = x.reshape(size * states, *port.shape)
-        flat.append(x)
-    found = _bind(f, *flat, of=of)
-    if states is not None:
-        found = [x.reshape(size, states, *x.shape[1:]) for x in found]
+    flat, shaped = one_batch(f.inputs, arrays, dims, size,
+                             lambda x, d: jax.numpy.moveaxis(x, d, 0), jax.numpy.broadcast_to)
+    found = [shaped(x) for x in _bind(f, *flat, of=of)]
     return found, [0] * len(found)
 
 

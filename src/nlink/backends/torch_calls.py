@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from nlink.backends.llvm.threads import threads
+from nlink.backends.mapped_calls import one_batch
 
 if TYPE_CHECKING:
     from nlink.derivatives.differentiable import Differentiable
@@ -167,22 +168,9 @@ def _gradients(apply: Any, name: str, arrays: Sequence[Tensor],
 
 def _batched(info: Any, in_dims: Any, arrays: Sequence[Tensor], name: str) -> tuple[Any, Any]:
     f, dims = _found(name), in_dims[0]
-    moved = [x if d is None else x.movedim(d, 0) for x, d in zip(arrays, dims, strict=True)]
-    several = [x.ndim - (d is not None) > len(port.shape)
-               for port, x, d in zip(f.inputs, moved, dims, strict=True)]
-    states = next((x.shape[d is not None] for x, d, many in zip(
-        moved, dims, several, strict=True) if many), None)
-    flat = []
-    for port, x, d, many in zip(f.inputs, moved, dims, several, strict=True):
-        if states is not None and (d is not None or many):
-            x = x if d is not None else x[None]
-            x = x if many else x[:, None]
-            x = x.expand(info.batch_size, states, *port.shape)
-            x = x.reshape(info.batch_size * states, *port.shape)
-        flat.append(x)
-    found = _applied(flat, name)
-    if states is not None:
-        found = [x.reshape(info.batch_size, states, *x.shape[1:]) for x in found]
+    flat, shaped = one_batch(f.inputs, arrays, dims, info.batch_size,
+                             lambda x, d: x.movedim(d, 0), lambda x, shape: x.expand(shape))
+    found = [shaped(x) for x in _applied(flat, name)]
     return found, [0] * len(found)
 
 

@@ -14,7 +14,7 @@ becomes R(q)^T times that, one by q.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +90,24 @@ class Differentiable(ABC):
             program = self.program
             self._compiled[dtype] = machine_code(program, dtype), key(program)
         return self._compiled[dtype]
+
+
+def as_function(f: Differentiable, call: Callable[..., list[Any]], present: Sequence[Any],
+                ) -> Callable[..., Any]:
+    """What a framework's user calls: `call(f, arguments, values)` with the arguments that are
+    given, and of `present`, values of the last ones, those that stand for the others."""
+
+    def function(*arguments: Any) -> Any:
+        missing = len(f.inputs) - len(arguments)
+        if not 0 <= missing <= len(present):
+            names = ", ".join(port.name for port in f.inputs)
+            raise TypeError(f"{f.name}: {len(arguments)} arguments, expected {len(f.inputs)} "
+                            f"({names})")
+        found = call(f, arguments, present[len(present) - missing:])
+        return found[0] if len(found) == 1 else tuple(found)
+
+    function.__name__ = function.__qualname__ = f.name
+    return function
 
 
 class DifferentiableProgram(Differentiable):
