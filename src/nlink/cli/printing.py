@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -288,94 +288,72 @@ def run_simulation_bench(robots: Sequence[str] | None, save: Path | None, *,
     """Measure integration and print the table."""
     from nlink.bench import integration_bench as measure
 
-    name = robots[0] if robots else "puma560"
-    with console(stderr=True).status("measuring") as status:
-        result = measure.run_simulation_bench(
-            name, progress=lambda what: status.update(label(f"measuring {what}")))
+    result = _measured(measure.run_simulation_bench, robots[0] if robots else "puma560")
     if save is not None:
         write_text(save, measure.markdown(result))
-    if as_json:
-        print(result.to_json())
-        return
-    table = grid(*measure.HEADINGS, text=("what", "beside", "errors at 2 s"))
-    for row in measure.rows(result):
-        table.add_row(*row)
-    console().print(table)
+    _print_bench(measure, result, ("what", "beside", "errors at 2 s"), as_json=as_json)
 
 
 def run_ik_bench(robots: Sequence[str] | None, *, as_json: bool) -> None:
     """Measure inverse kinematics and print the table."""
     from nlink.bench import ik_bench as measure
 
-    with console(stderr=True).status("measuring") as status:
-        result = measure.run_ik_bench(
-            tuple(robots) if robots else measure.ROBOTS,
-            progress=lambda what: status.update(label(f"measuring {what}")))
-    if as_json:
-        print(result.to_json())
-        return
-    table = grid(*measure.HEADINGS, text=("what",))
-    for row in measure.rows(result):
-        table.add_row(*row)
-    console().print(table)
-    if result.missing:
-        console().print(f"not installed: {', '.join(result.missing)}")
+    result = _measured(measure.run_ik_bench, tuple(robots) if robots else measure.ROBOTS)
+    _print_bench(measure, result, ("what",), _not_installed(result), as_json=as_json)
 
 
 def run_loops_bench(robots: Sequence[str] | None, seconds: float, *, as_json: bool) -> None:
     """Measure mechanisms with many loops and print the table."""
     from nlink.bench import loops_bench as measure
 
-    with console(stderr=True).status("measuring") as status:
-        result = measure.run_loops_bench(
-            tuple(robots or ()), seconds=seconds,
-            progress=lambda what: status.update(label(f"measuring {what}")))
-    if as_json:
-        print(result.to_json())
-        return
-    table = grid(*measure.HEADINGS, text=("mechanism",))
-    for row in measure.rows(result):
-        table.add_row(*row)
-    console().print(table)
+    result = _measured(measure.run_loops_bench, tuple(robots or ()), seconds=seconds)
+    _print_bench(measure, result, ("mechanism",), as_json=as_json)
 
 
 def run_bridges_bench(names: Sequence[str] | None, seconds: float, *, as_json: bool) -> None:
     """Measure computations inside other frameworks and print the table."""
     from nlink.bench import bridges_bench as measure
 
-    with console(stderr=True).status("measuring") as status:
-        result = measure.run_bridges_bench(
-            tuple(names or ()), seconds=seconds,
-            progress=lambda what: status.update(label(f"measuring {what}")))
-    if as_json:
-        print(result.to_json())
-        return
-    table = grid(*measure.HEADINGS, text=("what", "bridge", "peer or remark"))
-    for row in measure.rows(result):
-        table.add_row(*row)
-    console().print(f"{result.cpu}, {result.peak / 1e9:.0f} GFLOP/s in float64, one thread")
-    console().print(table)
-    if result.missing:
-        console().print(f"not installed: {', '.join(result.missing)}")
+    result = _measured(measure.run_bridges_bench, tuple(names or ()), seconds=seconds)
+    if not as_json:
+        console().print(f"{result.cpu}, {result.peak / 1e9:.0f} GFLOP/s in float64, one thread")
+    _print_bench(measure, result, ("what", "bridge", "peer or remark"), _not_installed(result),
+                 as_json=as_json)
 
 
 def run_contact_bench(seconds: float, *, as_json: bool) -> None:
     """Measure a quadruped that stands and print the table."""
     from nlink.bench import contact_bench as measure
 
+    result = _measured(measure.run_contact_bench, seconds=max(1.0, seconds))
+    _print_bench(measure, result, ("what",), f"first call {result.first_call:.1f} s, residual "
+                 f"{result.residual:.1e} m/s, depth {result.depth:.1e} m; {result.cpu}",
+                 as_json=as_json)
+
+
+def _measured(run: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """What a bench has measured, naming what it is at."""
     with console(stderr=True).status("measuring") as status:
-        result = measure.run_contact_bench(
-            seconds=max(1.0, seconds),
-            progress=lambda what: status.update(label(f"measuring {what}")))
+        return run(*arguments, **options,
+                   progress=lambda what: status.update(label(f"measuring {what}")))
+
+
+def _print_bench(measure: Any, result: Any, text: Sequence[str], below: str = "", *,
+                 as_json: bool) -> None:
+    """The table of a bench, its columns of `text` to the left, and a line below it."""
     if as_json:
         print(result.to_json())
         return
-    table = grid(*measure.HEADINGS, text=("what",))
+    table = grid(*measure.HEADINGS, text=tuple(text))
     for row in measure.rows(result):
         table.add_row(*row)
     console().print(table)
-    console().print(f"first call {result.first_call:.1f} s, residual {result.residual:.1e} m/s, "
-                    f"depth {result.depth:.1e} m; {result.cpu}")
+    if below:
+        console().print(below)
+
+
+def _not_installed(result: Any) -> str:
+    return f"not installed: {', '.join(result.missing)}" if result.missing else ""
 
 
 def print_all_tables() -> None:
