@@ -14,9 +14,6 @@ import numpy as np
 from nlink.model.pose import Pose
 from nlink.scalars.arrays import single
 
-MOST_VERTICES = 16
-"""A hull with more vertices is thinned to so many."""
-
 
 def _positive(who: str, name: str, value: float) -> None:
     if not (isinstance(value, int | float | np.number) and math.isfinite(value) and value > 0):

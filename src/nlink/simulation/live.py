@@ -25,7 +25,7 @@ from nlink.model.names import did_you_mean, visible
 from nlink.robot import Robot, expect_robot
 from nlink.scalars.misuse import tell
 from nlink.simulation.ensemble import Ensemble
-from nlink.simulation.live_module import LiveModule, column_places
+from nlink.simulation.live_module import LiveModule
 from nlink.simulation.setting import Physics, Saving, Solver, door, setting
 from nlink.simulation.simulator import simulated
 from nlink.simulation.system import System
@@ -224,9 +224,9 @@ def _number(slider: Slider) -> int:
 
 def _level(robot: Robot, slider: Slider, system: System, own: Array) -> _Level:
     """Where a slider begins, and its weights."""
-    begin = dict(column_places(system))[slider.column]
+    column = system.varied.split(range(system.varied.width))[slider.column]
     kind = slider.part[0]
-    indices = [begin + k for k in _within(robot, slider, dict(system.varied.columns))]
+    indices = [int(column[k]) for k in _within(robot, slider, len(column))]
     base = own[indices]
     if kind == "mass" and not base[0]:
         raise ValueError(f"sliders: {slider.name!r}, but that link has no mass, expected one that "
@@ -245,10 +245,10 @@ def _level(robot: Robot, slider: Slider, system: System, own: Array) -> _Level:
                              f"{', '.join(f'{x:g}' for x in base)}: expected relative=True, a "
                              "joint in brackets, or value=")
     value = float(np.clip(value if slider.value is None else slider.value, slider.low, slider.high))
-    return _Level(value, [(int(i), float(w)) for i, w in zip(indices, weights, strict=True)])
+    return _Level(value, [(i, float(w)) for i, w in zip(indices, weights, strict=True)])
 
 
-def _within(robot: Robot, slider: Slider, widths: Mapping[str, int]) -> Sequence[int]:
+def _within(robot: Robot, slider: Slider, width: int) -> Sequence[int]:
     """Which numbers of its column a slider changes."""
     kind, part = slider.part
     if kind == PARAMETERS:
@@ -261,7 +261,7 @@ def _within(robot: Robot, slider: Slider, widths: Mapping[str, int]) -> Sequence
         return [_named(slider, part, names)]
     if part is not None:
         raise ValueError(f"sliders: {slider.name!r}, expected {kind!r} without brackets")
-    return range(widths[slider.column])
+    return range(width)
 
 
 def _named(slider: Slider, part: str | None, names: Sequence[str]) -> int:

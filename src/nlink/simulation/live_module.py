@@ -80,21 +80,12 @@ def _expect_computable(system: System, method: Any) -> None:
 
 def _head(system: System, marks: tuple[str, ...], places: Places, look: dict[str, int],
           ) -> dict[str, Any]:
-    columns = dict(column_places(system))
+    numbers = system.varied.split(range(system.varied.width))
     return {"cells": dict(places.cells), "given": dict(places.given), "y": places.columns["y"],
             "inputs": places.inputs, "own": places.inputs + 8 * system.shape.timed,
             "size": system.shape.size, "nq": system.robot.nq, "n": system.robot.n,
-            "marks": marks, "links": len(system.robot.links), "wrenches": columns["f_ext"],
+            "marks": marks, "links": len(system.robot.links), "wrenches": numbers["f_ext"][0],
             "look": look}
-
-
-def column_places(system: System) -> list[tuple[str, int]]:
-    """Names of what varies, and where each begins."""
-    found, at = [], 0
-    for name, width in system.varied.columns:
-        found.append((name, at))
-        at += width
-    return found
 
 
 def _look(system: System) -> Program:

@@ -39,8 +39,6 @@ class Places:
     """What programs are given besides time and state."""
     row: int
     """The column that is an output."""
-    end: int
-    """Behind all of these."""
 
 
 def write_machine(module: Module, iteration: RecordedIteration, programs: Mapping[str, Program],
@@ -73,7 +71,7 @@ def write_machine(module: Module, iteration: RecordedIteration, programs: Mappin
         module.exports["until"] = "until"
     return Places(cells, {name: base + memory.columns[name] for name in iteration.layout.columns},
                   given, base + memory.inputs,
-                  base + memory.columns[iteration.row] if iteration.row else base, module.used)
+                  base + memory.columns[iteration.row] if iteration.row else base)
 
 
 def _until(cells: Mapping[str, int], due: int) -> StackFunction:

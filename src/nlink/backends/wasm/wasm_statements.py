@@ -34,7 +34,6 @@ class LocalValue:
     """A cell that has been computed, and is in a local."""
 
     local: int
-    is_truth: bool
 
 
 class ProcessWriter:
@@ -113,7 +112,7 @@ class ProcessWriter:
         return local
 
     def _set(self, node: Node, local: int) -> None:
-        self.values[node.index] = LocalValue(local, node.is_truth)
+        self.values[node.index] = LocalValue(local)
 
     def _forget(self, held: int) -> None:
         """Release the locals of values but for the first ones."""
