@@ -60,3 +60,11 @@ def test_identify_writes_a_robot_and_a_page(run, tmp_path):
     status, _, err = run("identify", tmp_path / "no.csv", "--robot", "double_pendulum")
     assert status == 2
     assert "cannot be read" in err
+
+
+def test_a_delay_that_is_no_number_is_named(run, tmp_path):
+    (tmp_path / "log.csv").write_text("t,q1,q2,tau1,tau2\n", "utf-8")
+    status, _, err = run("identify", tmp_path / "log.csv", "--robot", "double_pendulum",
+                         "--delay", "soon")
+    assert status != 0
+    assert "--delay: 'soon', expected" in err

@@ -50,7 +50,7 @@ def identify(
     how: dict[str, Any] = {} if not friction else {"friction": tuple(friction)}
     fit = nlink.identify(
         model, list(logs), armature=armature, transmission=_matrix(transmission, model.n),
-        gains=_gains(gains), cutoff=cutoff, delay=delay if delay == "estimate" else float(delay),
+        gains=_gains(gains), cutoff=cutoff, delay=_delay(delay),
         mode=mode, fixed=tuple(fixed or ()),  # type: ignore[arg-type]
         validate=_validation(validate), robust=robust, **how)
     lost = fit.robot.save(out) if out else []
@@ -117,6 +117,12 @@ def _gains(text: str | None) -> Any:
         return None
     values = read_numbers("--gains", text, text.count(",") + 1)
     return values if len(values) > 1 else float(values[0])
+
+
+def _delay(text: str) -> Any:
+    from nlink.formats.state_rows import read_numbers
+
+    return text if text == "estimate" else float(read_numbers("--delay", text, 1)[0])
 
 
 def _validation(given: list[str] | None) -> Any:
