@@ -76,8 +76,12 @@ class SensitiveSystem(System):
         return cls._made(by=by, **{each.name: getattr(system, each.name)
                                    for each in fields(System)})
 
-    @lazy
+    @property
     def plain(self) -> System:
+        return self._plain
+
+    @lazy
+    def _plain(self) -> System:
         """The same without derivatives."""
         return System._made(**{each.name: getattr(self, each.name) for each in fields(System)})
 

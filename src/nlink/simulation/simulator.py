@@ -217,7 +217,7 @@ def forces_of(ensemble: Ensemble) -> Any:
     """What `Run.tau` is computed from."""
     system = ensemble.system
     if system.motion is not None:
-        return ForcesOfStates(system.plain if isinstance(system, SensitiveSystem) else system)
+        return ForcesOfStates(system.plain)
     return system.drive.forces(ensemble)
 
 
@@ -262,8 +262,7 @@ def _compiled(ensemble: Ensemble, limits: dict[str, Any], threads: int,
                 part.name == "held" for part in system.parts)),
             "vary": None if ensemble.variation is None else ensemble.variation.head(),
             "events": system.event_names}
-    plain = system.plain if isinstance(system, SensitiveSystem) else system
-    loops = LoopsOfStates.of(plain)
+    loops = LoopsOfStates.of(system.plain)
     if system.wrenches is not None or (loops is not None and system.modes is not None):
         head["wrenches"] = True
     if system.motion is not None and system.motion.loops:

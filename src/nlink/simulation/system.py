@@ -244,6 +244,11 @@ class System:
         """The options that it was made with."""
         return self.arguments["physics"]
 
+    @property
+    def plain(self) -> System:
+        """The system whose states are those of the robot: without derivatives, if it has any."""
+        return self
+
     @lazy
     def pieces(self) -> tuple[SystemPiece, ...]:
         """What adds to the state and to the texts."""
