@@ -25,6 +25,7 @@ from nlink.simulation.moment import Moment, SystemPiece, Text, Texts
 if TYPE_CHECKING:
     from nlink.iterations.integration import Method
     from nlink.robot import Robot
+    from nlink.simulation.assembled_system import AssembledSystem
     from nlink.simulation.modes import Modes
     from nlink.simulation.setting import Physics
     from nlink.simulation.system import System
@@ -70,7 +71,7 @@ class Contacts(SystemPiece):
             raise ValueError(f"contact: 'rigid' does not go with {given}, expected "
                              "method='semi_implicit' with velocity='qd', or contact='ignore'")
 
-    def parts(self, system: System) -> tuple[StatePart, ...]:
+    def parts(self, system: AssembledSystem) -> tuple[StatePart, ...]:
         count = len(self.names)
         return (StatePart(FORCE, 3 * count, discrete=True), StatePart(SLIP, count, discrete=True))
 

@@ -22,6 +22,7 @@ from nlink.simulation.control_scheme import ControlScheme, StatePart
 from nlink.simulation.moment import Moment, SystemPiece, Text, Texts
 
 if TYPE_CHECKING:
+    from nlink.simulation.assembled_system import AssembledSystem
     from nlink.simulation.ensemble import Ensemble
     from nlink.simulation.system import System
 
@@ -127,7 +128,7 @@ class Controlled(Drive):
     def scheme(self) -> ControlScheme:
         return self.traced
 
-    def parts(self, system: System) -> tuple[StatePart, ...]:
+    def parts(self, system: AssembledSystem) -> tuple[StatePart, ...]:
         return self.scheme.parts
 
     def start(self, system: System, initial: Array) -> dict[str, Array]:
@@ -191,7 +192,7 @@ class DriveAround(Drive):
     def controlled(self) -> Controlled | None:
         return self.drive.controlled
 
-    def parts(self, system: System) -> tuple[StatePart, ...]:
+    def parts(self, system: AssembledSystem) -> tuple[StatePart, ...]:
         return self.drive.parts(system)
 
     def start(self, system: System, initial: Array) -> dict[str, Array]:
@@ -258,7 +259,7 @@ class Pushed(DriveAround):
 
     period: float
 
-    def parts(self, system: System) -> tuple[StatePart, ...]:
+    def parts(self, system: AssembledSystem) -> tuple[StatePart, ...]:
         return *self.drive.parts(system), StatePart("held", system.robot.n, discrete=True)
 
     @property

@@ -12,13 +12,13 @@ import numpy as np
 from nlink.engines.engines import kernel
 from nlink.iterations.driver import drive
 from nlink.iterations.integration import STATUS
-from nlink.scalars.functions import Scalars
+from nlink.scalars.functions import Scalar, Scalars
 from nlink.simulation.asking import asked
 from nlink.simulation.contact_reports import ContactStats
 from nlink.simulation.drives import Untraced
 from nlink.simulation.events import Events, spread_switches
 from nlink.simulation.implicit import solving_in_python
-from nlink.simulation.moment import PUSHED, WRENCHED, Change, Moment
+from nlink.simulation.moment import PUSHED, WRENCHED, Change, Moment, Text
 from nlink.simulation.prescribed_motion import ForcesOfStates
 from nlink.simulation.run import Run, Stats
 from nlink.simulation.scipy_methods import SciPyMethod
@@ -68,8 +68,8 @@ def _trajectory(ensemble: Ensemble, k: int, bounds: dict[str, Any]) -> dict[str,
             return end | {"out": _only(y, times), "status": STATUS["limit reached"],
                           "log": [(times[0], number, y)]}
     which = np.array([k])
-    found = system.on_floats(
-        (lambda t: ensemble.inputs(which, np.array([t]))[0]) if table is not None else (
+    found = _on_floats(
+        system, (lambda t: ensemble.inputs(which, np.array([t]))[0]) if table is not None else (
             lambda t: own), _compiled(system, ensemble.own[k]))
     if system.sampling is not None and isinstance(system.drive, Untraced):
         found["sample"] = _asked_sample(system, own)
@@ -90,6 +90,27 @@ def _trajectory(ensemble: Ensemble, k: int, bounds: dict[str, Any]) -> dict[str,
     return {"out": done.out, "status": done.status, "log": done.log, "evaluations": f.count} | {
         name: done.state[name] for name in done.state
         if name in ("t", "steps", "rejects") or name.startswith("contact_")}
+
+
+def _on_floats(system: System, inputs: Callable[[float], Scalars],
+               kernel: Callable[[str, Change], Callable[..., list[Scalar]] | None],
+               ) -> dict[str, Callable[..., Any]]:
+    """All that an iteration calls, on floats; `inputs` gives u without cells at a time."""
+    def bound(text: Text) -> Callable[..., Any]:
+        def call(t: float, y: Array, cells: Sequence[Any] = (), shared: Any = None) -> Any:
+            u = [*inputs(float(t)), *map(float, cells)]
+            found = text.function(Moment(system, float(t), y.tolist(), u, kernel, shared))
+            if text.gives.shared:
+                return found
+            if not text.gives.column:
+                return [np.float64(x) for x in found]
+            column = np.array(found[:len(y)], dtype=float)
+            cells = [np.float64(x) for x in found[len(y):]]
+            return (column, cells) if text.gives.cells else column
+
+        return call
+
+    return {name: bound(text) for name, text in system.texts.items()}
 
 
 def _compiled(system: System, own: Array) -> Callable[..., Callable[..., list[float]] | None]:

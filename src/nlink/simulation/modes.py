@@ -43,6 +43,7 @@ from nlink.simulation.moment import Moment, SystemPiece, Text, Texts, weightless
 if TYPE_CHECKING:
     from nlink.model.mechanism import Mechanism
     from nlink.robot import Robot
+    from nlink.simulation.assembled_system import AssembledSystem
     from nlink.simulation.system import System
 
 Array = np.ndarray
@@ -163,7 +164,7 @@ class Modes(SystemPiece):
         """What an integration does about them between its steps."""
         return Switching(impacts=self.holds)
 
-    def parts(self, system: System) -> tuple[StatePart, ...]:
+    def parts(self, system: AssembledSystem) -> tuple[StatePart, ...]:
         return (StatePart("holding", len(self.rates)),
                 StatePart("mode", len(self.rates), discrete=True))
 

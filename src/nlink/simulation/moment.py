@@ -23,6 +23,7 @@ from nlink.scalars.misuse import explained
 from nlink.spatial import Vector
 
 if TYPE_CHECKING:
+    from nlink.simulation.assembled_system import AssembledSystem
     from nlink.simulation.control_scheme import StatePart
     from nlink.simulation.prescribed_motion import KnownMotion
     from nlink.simulation.system import System
@@ -210,7 +211,7 @@ class SystemPiece:
        those it leaves out are zeros.
     """
 
-    def parts(self, system: System) -> tuple[StatePart, ...]:
+    def parts(self, system: AssembledSystem) -> tuple[StatePart, ...]:
         return ()
 
     def texts(self, system: System) -> Texts:

@@ -5,29 +5,25 @@ The state is y = (q, v, parts), v being qd, momenta for the symplectic method, o
 
 A system is one value with one text of its rates. On nodes a text becomes a program, in which the
 controller shares sines and poses with the dynamics (`program`); on floats it is called as it is
-(`on_floats`), around compiled algorithms. A program is of t, y and u, the latter (t0, t1, row0,
+(`interpreted`), around compiled algorithms. A program is of t, y and u, the latter (t0, t1, row0,
 row1) if there is a table, then what varies, and then cells of the iteration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nlink.algorithms.closed_chains import ASKEW
 from nlink.backends.llvm.rates import RolledRates
 from nlink.engines.kernels import kept
 from nlink.iterations.event_handling import EventHandling
 from nlink.iterations.integration import Integration, Method
-from nlink.iterations.iteration import Shape
 from nlink.iterations.recording import Gives, RecordedIteration, record
-from nlink.iterations.sampling import Sampling
-from nlink.programs.keys import key
 from nlink.programs.program import Port, Program
 from nlink.programs.rolled_program import RolledProgram
 from nlink.programs.shared import PORT, CarriedValue
@@ -38,42 +34,30 @@ from nlink.scalars.functions import Scalar, Scalars
 from nlink.scalars.graph import Graph
 from nlink.scalars.lazy import lazy
 from nlink.scalars.misuse import explained
+from nlink.simulation.assembled_system import AssembledSystem
 from nlink.simulation.closing import Closing, check_closing
-from nlink.simulation.contact_piece import Contacts, contacts_in
-from nlink.simulation.control_scheme import Controller, ControlScheme, StatePart
-from nlink.simulation.drives import FREE, Asked, Constant, Controlled, Drive, Tabled, Untraced
-from nlink.simulation.events import Watched, Watching, watched
+from nlink.simulation.contact_piece import contacts_in
+from nlink.simulation.control_scheme import Controller, ControlScheme
+from nlink.simulation.drives import FREE, Constant, Controlled, Drive, Tabled, Untraced
+from nlink.simulation.events import Watching, watched
 from nlink.simulation.integration_kernels import one_step
-from nlink.simulation.modes import Modes, SteppedModes, expect_modes, friction_of, smooth_friction
-from nlink.simulation.moment import (
-    PUSHED,
-    WRENCHED,
-    Change,
-    Moment,
-    SystemPiece,
-    Text,
-    weightless,
-    without_dry_friction,
-)
-from nlink.simulation.numbers import Numbers, given_numbers
-from nlink.simulation.prescribed_motion import PrescribedMotion, prescribed_motion
+from nlink.simulation.modes import friction_of, smooth_friction
+from nlink.simulation.moment import PUSHED, WRENCHED, Moment, Text, weightless
+from nlink.simulation.numbers import given_numbers
+from nlink.simulation.prescribed_motion import prescribed_motion
+from nlink.simulation.recipes import recipe_of
 from nlink.simulation.setting import PHYSICS, Physics, Solver, door, setting
-from nlink.simulation.state_layout import StateLayout
-from nlink.simulation.variation import Varied
-from nlink.simulation.velocities import VELOCITIES, JointRates, velocity_of
-from nlink.simulation.wrenches import AppliedWrenches
+from nlink.simulation.velocities import velocity_of
 
 if TYPE_CHECKING:
-    from nlink.engines.engines import Request
     from nlink.model.mechanism import Mechanism
-    from nlink.model.spaces import Space
     from nlink.simulation.run import Run
 
 Array = np.ndarray
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class System:
+class System(AssembledSystem):
     """What `simulate`, `Stepper`, `linearize`, `adjoint` and `sweep` integrate: a robot and all
     that acts on it.
 
@@ -90,33 +74,6 @@ class System:
     >>> nlink.simulate(system, [0.1, 0.2, 0.3], t=0.1).status
     'done'
     """
-
-    robot: Robot
-    drive: Drive
-    """What moves the joints."""
-    wrenches: AppliedWrenches | None
-    """Wrenches on links from outside."""
-    modes: Modes | None
-    """The rates that rub, or that limits hold, if there are any."""
-    contacts: Contacts | None
-    """What touches the world, or other links, if anything may."""
-    width: float | None
-    """The rate at which smooth friction is almost what dry friction is."""
-    watching: Watching
-    """Functions whose zeros are events, limits among them."""
-    motion: PrescribedMotion | None
-    """The joints that move as functions of time say."""
-    closing: Closing
-    """How loops are kept closed."""
-    varied: Varied
-    """What each trajectory has of its own: the last elements of u."""
-    velocity: JointRates
-    """What the state holds besides q."""
-    algorithm: str | None
-    arguments: Mapping[str, Any] = field(compare=False)
-    """What it was made with, physics among it."""
-    numbers: Numbers = field(compare=False)
-    """The values of tables and of what varies: no program depends on them."""
 
     @door(controller="tau", q0="nlink.simulate(system, q0)", method="it in nlink.simulate")
     def __init__(self, robot: Robot, tau: ArrayLike | Controller | None = None, *,
@@ -175,190 +132,15 @@ class System:
             if wrong:
                 raise ValueError(f"motion: not with {why}, expected {other}")
 
-    def _set(self, **values: Any) -> None:
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-
-    def but(self, **changes: Any) -> Self:
-        """The same with other pieces."""
-        return self._made(**{each.name: getattr(self, each.name)
-                             for each in fields(self)} | changes)
-
-    @classmethod
-    def _made(cls, **values: Any) -> Self:
-        system = object.__new__(cls)
-        system._set(**values)
-        return system
-
-    def under(self, method: Method) -> Self:
-        """The system as a method integrates it: momenta in place of rates where it wants them,
-        modes decided in its steps if it decides them, and Python asked at samples if it is
-        compiled and the controller is not."""
-        known = vars(self).setdefault("_under", {})
-        if known.get(method.name, (None,))[0] is not method:
-            known[method.name] = method, self._formed(method)
-        return known[method.name][1]
-
-    def _formed(self, method: Method) -> Self:
-        velocity, modes, watching, drive = self.velocity, self.modes, self.watching, self.drive
-        compiled, momenta = "python" not in method.needs, "momenta" in method.needs
-        closes = compiled and not momenta
-        if momenta:
-            if not self.space.flat:
-                raise ValueError(f"method: {method.name!r} needs as many coordinates as rates, and "
-                                 f"{self.robot.name} has {self.robot.nq} and {self.robot.n}")
-            velocity = VELOCITIES["p"] if velocity.name == "qd" else velocity
-        expect_modes(modes, velocity.name)
-        if self.contacts is not None:
-            self.contacts.expect(method, velocity.name)
-        if self.motion is not None and velocity.name != "qd":
-            raise ValueError(f"motion: not with method={method.name!r}, expected one that "
-                             "integrates qd")
-        traced = not isinstance(drive, Untraced)
-        if velocity.velocities is not None and not (
-                closes and traced and self.algorithm is None):
-            raise ValueError(
-                f"velocity: {velocity.name!r} does not go with method={method.name!r}, "
-                f"traced={traced}, algorithm={self.algorithm!r}, expected a traced controller, a "
-                "Runge-Kutta method or abm, and no algorithm")
-        if self.robot.mechanism.closures and (velocity.name != "qd" or not closes):
-            raise ValueError(f"method: {method.name!r} with velocity={velocity.name!r} does not "
-                             "keep loops closed, expected a Runge-Kutta method or abm, and "
-                             "velocity='qd'")
-        if modes is not None and method.decides_modes:
-            modes, watching = (SteppedModes(modes.rates, modes.restitution),
-                               watching.without_holding())
-        if isinstance(drive, Untraced) and compiled and drive.sampling is not None:
-            drive = Asked(drive.drive)
-        return self.but(velocity=velocity, modes=modes, watching=watching, drive=drive)
-
     def __repr__(self) -> str:
         drive = "free fall" if self.drive == FREE else f"{type(self.drive).__name__} drive"
         return (f"<System of {self.robot.name}: {drive}, state of {self.shape.size}, "
                 f"{', '.join(self.texts)}>")
 
-    # what it consists of
-
-    @property
-    def physics(self) -> Physics:
-        """The options that it was made with."""
-        return self.arguments["physics"]
-
     @property
     def plain(self) -> System:
         """The system whose states are those of the robot: without derivatives, if it has any."""
         return self
-
-    @lazy
-    def pieces(self) -> tuple[SystemPiece, ...]:
-        """What adds to the state and to the texts."""
-        return (self.drive, self.watching, *((self.modes,) if self.modes else ()),
-                *((self.contacts,) if self.contacts else ()))
-
-    @lazy
-    def shape(self) -> Shape:
-        robot, layout = self.robot, self.layout
-        return Shape(layout.size, 2 * self.columns, self.varied.width, robot.nq, layout.discrete)
-
-    @property
-    def columns(self) -> int:
-        """Columns of the table on the output times: joint forces, then wrenches."""
-        wrenches = 0 if self.wrenches is None else self.wrenches.columns
-        return wrenches + (self.robot.n if self.drive.tabled else 0)
-
-    @property
-    def watched(self) -> tuple[Watched, ...]:
-        """Functions whose zeros are events, limits last."""
-        return self.watching.functions
-
-    @property
-    def event_names(self) -> list[str]:
-        """What a log of events has numbers for: functions watched, and changes of modes."""
-        return [*(each.name for each in self.watched),
-                *(self.modes.event_names if self.modes else ())]
-
-    @property
-    def sampling(self) -> Sampling | None:
-        """When the drive acts; None if always."""
-        return self.drive.sampling
-
-    @lazy
-    def parts(self) -> tuple[StatePart, ...]:
-        """What the state has behind q and the velocities: what moves, then what only jumps."""
-        found = [part for piece in self.pieces for part in piece.parts(self)]
-        return tuple(sorted(found, key=lambda part: part.discrete))
-
-    @lazy
-    def layout(self) -> StateLayout:
-        """Where a state has what."""
-        return StateLayout(self.robot.nq, self.robot.n, self.parts)
-
-    @property
-    def remembered(self) -> slice:
-        """Where a state has the parts of the drive."""
-        return self.layout.place([part.name for part in self.drive.parts(self)])
-
-    @lazy
-    def space(self) -> Space:
-        return self.robot.mechanism.space
-
-    @property
-    def holds(self) -> bool:
-        """Whether limits hold, between the steps of a method."""
-        return any(each.trigger.action == "hold" for each in self.watched)
-
-    @property
-    def restores(self) -> bool:
-        """Whether steps leave the spaces of coordinates, and are brought back."""
-        return not (self.projects or (self.space.flat and self.motion is None))
-
-    @property
-    def projects(self) -> bool:
-        """Whether steps are projected onto closed loops."""
-        return bool(self.robot.mechanism.closures) and self.closing == "project"
-
-    @lazy
-    def held(self) -> list[float]:
-        """1 for rates whose motion is given, else 0."""
-        nothing = [0.0] * self.robot.n
-        return nothing if self.motion is None else self.motion.held(self.robot.n)
-
-    def bare(self, mechanism: Mechanism) -> Mechanism:
-        """What algorithms see: friction as it is, or viscous alone where dry friction is the
-        business of the system."""
-        return mechanism if self.width is None else without_dry_friction(mechanism)
-
-    def less_friction(self, at: Moment, tau: list[Scalar]) -> list[Scalar]:
-        """Joint forces less smooth friction."""
-        if self.width is None:
-            return tau
-        return [a - b for a, b in zip(tau, smooth_friction(at.mechanism, at.qd, self.width),
-                                      strict=True)]
-
-    def request(self, name: str | None = None) -> Request:
-        """The request of an algorithm; of the one that makes the state change, if none is named."""
-        motion = self.velocity.motion
-        if name == WRENCHED:
-            return self._in_axes(self.robot.request("inverse_dynamics", wrenches=True))
-        if name not in (None, motion, PUSHED, "hybrid_dynamics"):
-            return self.robot.request(name)
-        request = self.robot.request(motion if name in (None, PUSHED) else name,
-                                     algorithm=self.algorithm, wrenches=name == PUSHED)
-        request = self._in_axes(request) if name == PUSHED else request
-        if not self.robot.mechanism.closures:
-            return request
-        stiffness = self.closing if isinstance(self.closing, float) else 0.0
-        return replace(request, stiffness=stiffness, closeness=ASKEW)
-
-    def _in_axes(self, request: Request) -> Request:
-        """A request whose wrenches are in the axes that they are given in."""
-        assert self.wrenches is not None
-        return replace(request, axes=self.wrenches.axes)
-
-    @property
-    def limited(self) -> bool:
-        """Whether limits of joints matter."""
-        return bool(self.watching.bounded) or (self.modes is not None and self.modes.holds)
 
     # what users call
 
@@ -470,6 +252,13 @@ class System:
         for piece in self.pieces:
             known |= piece.texts(self)
         return known
+
+    def less_friction(self, at: Moment, tau: list[Scalar]) -> list[Scalar]:
+        """Joint forces less smooth friction."""
+        if self.width is None:
+            return tau
+        return [a - b for a, b in zip(tau, smooth_friction(at.mechanism, at.qd, self.width),
+                                      strict=True)]
 
     def push(self, at: Moment) -> Scalars:
         """The joint forces J^T f of all wrenches on links: what inverse dynamics needs less at
@@ -600,56 +389,12 @@ class System:
 
     @lazy
     def _recipe(self) -> str:
-        watch = key(self.program("watch")) if self.watched else None
-        limits = [(each.g, each.rate) for each in self.watched if each.trigger.bounds]
-        pushed = None if self.wrenches is None else (
-            replace(self.wrenches, functions=()), self.columns, self._push_key())
-        here = repr((type(self), self.drive.recipe(self), self.parts, pushed, self.velocity,
-                     self.algorithm, self.closing, self.varied, self.modes, self.contacts,
-                     self.width, self.watching.triggers, watch, limits, self.watching.restitution,
-                     None if self.motion is None else self.motion.recipe(self)))
-        return kept(self.robot, ("recipe of a system", here),
-                    lambda: key(self.shape, self.programs))
-
-    def _push_key(self) -> str | None:
-        """A digest of the functions that wrenches come from: they are traced alone."""
-        assert self.wrenches is not None
-        if not self.wrenches.functions:
-            return None
-        _, at = self.moment()
-        none = [0.0] * (6 * len(self.robot.links))
-        with explained():
-            values = self.wrenches.on_links(len(self.robot.links), none, none, at.t, *at.state,
-                                            *self.varied.parameters(at.own))
-        return key([link for link, _ in self.wrenches.functions],
-                   [at.t.graph.lift(x) for x in values])
+        return recipe_of(self)
 
     def recipe(self) -> str:
         """A digest of all programs that are integrated; only what users wrote is traced for it if
         an equal system has been integrated before."""
         return self._recipe
-
-    # its texts on floats
-
-    def on_floats(self, inputs: Callable[[float], Scalars],
-                  kernel: Callable[[str, Change], Callable[..., list[Scalar]] | None],
-                  ) -> dict[str, Callable[..., Any]]:
-        """All that an iteration calls, on floats; `inputs` gives u without cells at a time."""
-        def bound(text: Text) -> Callable[..., Any]:
-            def call(t: float, y: Array, cells: Sequence[Any] = (), shared: Any = None) -> Any:
-                u = [*inputs(float(t)), *map(float, cells)]
-                found = text.function(Moment(self, float(t), y.tolist(), u, kernel, shared))
-                if text.gives.shared:
-                    return found
-                if not text.gives.column:
-                    return [np.float64(x) for x in found]
-                column = np.array(found[:len(y)], dtype=float)
-                cells = [np.float64(x) for x in found[len(y):]]
-                return (column, cells) if text.gives.cells else column
-
-            return call
-
-        return {name: bound(text) for name, text in self.texts.items()}
 
     # how it is integrated
 
