@@ -15,11 +15,14 @@ from nlink.bench.bench_robots import HUMANOID, bench_robot
 from nlink.bench.bridges_bench import BridgeLine
 from nlink.bench.timing import best
 from nlink.robot import Robot
+from nlink.simulation import simulate
 
 BATCH = 4096
 SHORT = {"forward_dynamics": "FD", "inverse_dynamics": "ID"}
 STEPS = 2000
 """Calls in a compiled loop that is timed as one."""
+SIMULATED, STEP = 50, 1e-3
+"""Steps of a simulation that is timed, and their size in seconds."""
 
 
 def _states(robot: Robot, count: int) -> list[np.ndarray]:
@@ -48,6 +51,21 @@ def float32_lines(seconds: float) -> Iterator[BridgeLine]:
                                for x in (method(*narrow), rounded))
             yield BridgeLine("float32", f"{name} {SHORT[what]}, {count} states", alone, through,
                              f"error {error:.1e}, {error / rounding:.1f}x of rounding")
+        yield from _simulated_lines(name, robot, count // 4, seconds)
+
+
+def _simulated_lines(name: str, robot: Robot, count: int, seconds: float) -> Iterator[BridgeLine]:
+    """Simulations with fixed steps from states of float64, and of float32."""
+    q, qd, _ = _states(robot, count)
+    steps = {"t": SIMULATED * STEP, "every": SIMULATED * STEP, "step": STEP, "method": "rk4",
+             "friction": "smooth"}
+    given = [x.astype(np.float32) for x in (q, 0.1 * qd)]
+    wide = [x.astype(float) for x in given]
+    alone, through = (min(best(partial(simulate, robot, *x, **steps), seconds / 2)
+                          for _ in range(2)) / count / SIMULATED for x in (wide, given))
+    apart = np.abs(simulate(robot, *given, **steps).q - simulate(robot, *wide, **steps).q)
+    yield BridgeLine("float32", f"{name} a step of rk4, {count} robots", alone, through,
+                     f"q differs by {np.median(apart[:, -1].max(axis=1)):.1e}")
 
 
 def numba_lines(seconds: float) -> Iterator[BridgeLine]:

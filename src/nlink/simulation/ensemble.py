@@ -9,10 +9,11 @@ from numpy.typing import ArrayLike
 
 from nlink.iterations.integration import Method
 from nlink.robot import Robot
-from nlink.scalars.arrays import batch
+from nlink.scalars.arrays import batch, common_type
 from nlink.scalars.lazy import lazy
 from nlink.simulation.closing import closed_start
 from nlink.simulation.doubts import tell_of_start
+from nlink.simulation.drives import Untraced
 from nlink.simulation.prescribed_loops import closed_around
 from nlink.simulation.setting import Saving, Solver, output_times
 from nlink.simulation.system import System
@@ -40,13 +41,15 @@ class Ensemble:
     """Values of (*lead, width)."""
     step: float
     """The size of steps, or of the first; 0 if it is to be found."""
+    dtype: str = "float64"
+    """What rates are computed in, and states are given back in."""
 
     @staticmethod
     def of(system: System, q0: ArrayLike | None, qd0: ArrayLike | None, solver: Solver,
            saving: Saving) -> Ensemble:
         """The trajectories of a system from some states, checked."""
         robot, numbers, method = system.robot, system.numbers, solver.integrator
-        times = output_times(saving.t, saving.every)
+        times, dtype = output_times(saving.t, saving.every), _dtype(system, method, q0, qd0)
         q = batch("q0", robot.neutral if q0 is None else q0, (robot.nq,))
         qd = batch("qd0", np.zeros(robot.n) if qd0 is None else qd0, (robot.n,))
         table = numbers.table(len(times))
@@ -70,7 +73,7 @@ class Ensemble:
         y0, unclosed = placed(system, y0, own, float(times[0]))
         tell_of_start(robot, y0[:, :robot.nq], limited=system.limited)
         return Ensemble(system.under(method), method, lead, y0, unclosed, times, table,
-                        None if variation is None else variation.spread(lead), step)
+                        None if variation is None else variation.spread(lead), step, dtype)
 
     @property
     def robot(self) -> Robot:
@@ -109,6 +112,18 @@ class Ensemble:
         row = trajectory if len(self.table) > 1 else np.zeros_like(trajectory)
         return np.concatenate([self.times[k, None], self.times[k + 1, None], self.table[row, k],
                                self.table[row, k + 1], own], axis=1)
+
+
+def _dtype(system: System, method: Method, *states: ArrayLike | None) -> str:
+    """What rates are computed in: float32 for states of float32 and steps that no error chooses.
+
+    Tables stand at times, whose differences seven digits do not tell, and forces of contacts are
+    solved for to more of them.
+    """
+    double = (method.adaptive or method.needs or system.columns or system.contacts is not None
+              or isinstance(system.drive, Untraced))
+    given = [x for x in states if x is not None]
+    return "float64" if double else common_type(given).name
 
 
 def placed(system: System, y: Array, own: Array, begin: float) -> tuple[Array, Array]:

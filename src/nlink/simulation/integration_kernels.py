@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nlink.backends.llvm.precision import PRECISIONS
 from nlink.backends.llvm.threads import threads
 from nlink.engines.kernels import kept
 from nlink.iterations.integration import STATUS, Method
@@ -22,16 +23,18 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 
-def kernel_of(system: System, method: Method, count: int) -> ProcessKernel:
-    """The integration kernel of so many trajectories: at hand, from the cache, or compiled now."""
+def kernel_of(system: System, method: Method, count: int, dtype: str = "float64",
+              ) -> ProcessKernel:
+    """The integration kernel of so many trajectories, with rates of the dtype: at hand, from the
+    cache, or compiled now."""
     from nlink.backends.llvm.host import host
 
-    width = host().target.width if count > 2 else 2
+    width = host().target.computing(PRECISIONS[dtype]).width if count > 2 else 2
 
     # what happens at events is a part of the iteration, not of the programs it calls
     wanted = ("integration", system.recipe(), system.watching.triggers, method, width,
-              system.sampling, host())
-    return kept(system.robot, wanted, lambda: _load(system, method, width))
+              dtype, system.sampling, host())
+    return kept(system.robot, wanted, lambda: _load(system, method, width, dtype))
 
 
 def one_step(system: System, method: Method, y: Array, own: Array, t: float, h: float) -> Array:
@@ -47,7 +50,7 @@ def one_step(system: System, method: Method, y: Array, own: Array, t: float, h: 
     return np.where((records["status"] == STATUS["done"])[:, None], records["y"], np.nan)
 
 
-def _load(system: System, method: Method, width: int) -> ProcessKernel:
+def _load(system: System, method: Method, width: int, dtype: str) -> ProcessKernel:
     from nlink.backends.llvm.loading import load_compiled
     from nlink.backends.llvm.process_kernel import ProcessKernel
 
@@ -60,7 +63,8 @@ def _load(system: System, method: Method, width: int) -> ProcessKernel:
         if "derivatives" in method.needs:
             programs |= solving_programs(system)
         return compile_iteration(recorded, programs, system.shape, width, dense=iteration.dense,
-                                 evaluations=method.cost.evaluations + method.cost.stages)
+                                 evaluations=method.cost.evaluations + method.cost.stages,
+                                 narrow="rates" if dtype == "float32" else None)
 
-    whole = key("iteration", width, iteration.dense, recorded.parts(), system.recipe())
+    whole = key("iteration", width, dtype, iteration.dense, recorded.parts(), system.recipe())
     return load_compiled(whole, compile_now, ProcessKernel)

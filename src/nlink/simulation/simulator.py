@@ -127,7 +127,9 @@ def simulate(robot: Robot | System, q0: ArrayLike | None = None, qd0: ArrayLike 
     `method` is "rkf45", "dopri5", "verner65", "dop853", "rkf78" or "abm" (error control by rtol and
     atol, `step` being the first step), "rodas5p" (the same for stiff motions), "rk4", "symplectic"
     or "semi_implicit" (fixed `step`, `every` if not given, shortened at outputs), "lsoda" or
-    "radau" (by SciPy), or a method of your own (docs/adding-an-integrator.md). "dopri5", "dop853",
+    "radau" (by SciPy), or a method of your own (docs/adding-an-integrator.md). States q0 and qd0
+    of float32 have their rates computed in float32 by "rk4" and "semi_implicit"; all else stays in
+    float64 (docs/back-ends.md). "dopri5", "dop853",
     "abm", "rodas5p" and SciPy's interpolate outputs within a step; the others stop at every output;
     with forces in a table all but SciPy's do.
 
@@ -195,7 +197,8 @@ def simulated(ensemble: Ensemble, solver: Solver, sensitivities: str | Sequence[
     bounds = solver.bounds(float(np.abs(ensemble.times).max()))
     traced = not isinstance(system.drive, Untraced)
     if sensitivities:
-        ensemble = replace(ensemble, system=sensitive(system, sensitivities, method))
+        ensemble = replace(ensemble, system=sensitive(system, sensitivities, method),
+                           dtype="float64")
     if "derivatives" in method.needs:
         expect_derivatives_of_control(system, method)
     compiled = "python" not in method.needs
@@ -250,7 +253,7 @@ def _compiled(ensemble: Ensemble, limits: dict[str, Any], threads: int,
 
     system, method, robot = ensemble.system, ensemble.method, ensemble.robot
     records, count = new_records_of(ensemble), len(ensemble.y0)
-    kernel = kernel_of(system, method, count)
+    kernel = kernel_of(system, method, count, ensemble.dtype)
     forces = forces_of(ensemble)
     head = {"method": method.name, "lead": ensemble.lead, "t": ensemble.times,
             "velocity": system.velocity.name, "closing": system.closing,
@@ -286,6 +289,9 @@ def _compiled(ensemble: Ensemble, limits: dict[str, Any], threads: int,
         asking = Asking(ensemble, limits["least"]) if isinstance(system.drive, Asked) else None
         _advance(kernel, store, ensemble, limits, threads, progress, forces, asking)
         run = replace(run_of(store, robot, forces), target=followed, loops=loops)
+        if place is None and ensemble.dtype == "float32":
+            run = replace(run, **{name: np.float32(getattr(run, name)) for name in ("q", "rates")},
+                          parts={name: np.float32(x) for name, x in run.parts.items()})
         if isinstance(system, SensitiveSystem) and run.log is not None:
             rows = store.log.in_order()
             run = replace(run, log=replace(run.log, sensitivities=system.at_events(
@@ -316,7 +322,8 @@ def _digest(ensemble: Ensemble, limits: dict[str, Any]) -> str:
     system = ensemble.system
     method = key(system.recorded(ensemble.method).parts())
     digest = sha256(repr((system.recipe(), system.event_names, host().identity, method,
-                          ensemble.step, ensemble.lead, sorted(limits.items()))).encode())
+                          ensemble.step, ensemble.dtype, ensemble.lead,
+                          sorted(limits.items()))).encode())
     for array in (ensemble.y0, ensemble.times, ensemble.table, ensemble.own):
         if array is not None:
             digest.update(array.tobytes())

@@ -52,6 +52,9 @@ class Stepper:
     reset. The first failure after the start or a reset is a warning with its time and likely
     reason; `strict=True` raises ArithmeticError.
 
+    From states of float32 the steps of "rk4" and "semi_implicit" compute rates in float32, and
+    `q` and `qd` are of float32 (docs/back-ends.md).
+
     Wrenches that are numbers can be given anew at each step: `step(tau, f_ext={"link": wrench})`,
     for the links that `f_ext` named at the beginning.
 
@@ -99,7 +102,7 @@ class Stepper:
 
         count, size, sampling = len(ensemble.y0), system.shape.size, system.sampling
         assert sampling is not None
-        self._kernel = kernel_of(system, method, count)
+        self._kernel = kernel_of(system, method, count, ensemble.dtype)
         self._threads = allowed() if threads is None else whole_number("threads", threads)
         self._blank = new_records(1, system.iteration(method).layout, size, system.varied.width)
         self._blank["next"], self._blank["h"] = 1, ensemble.step
@@ -255,13 +258,17 @@ class Stepper:
     @property
     def q(self) -> Array:
         """Coordinates, (..., nq)."""
-        return self._y[:, :self.robot.nq].reshape(*self.lead, self.robot.nq)
+        return self._shown(slice(self.robot.nq))
 
     @property
     def qd(self) -> Array:
         """Rates, (..., n)."""
-        nq, n = self.robot.nq, self.robot.n
-        return self._y[:, nq:nq + n].reshape(*self.lead, n)
+        return self._shown(slice(self.robot.nq, self.robot.nq + self.robot.n))
+
+    def _shown(self, part: slice) -> Array:
+        """Elements of the states, in the dtype that they were given in."""
+        values = self._y[:, part].astype(self._ensemble.dtype, copy=False)
+        return values.reshape(*self.lead, values.shape[1])
 
     @property
     def status(self) -> Any:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from nlink.backends.llvm.ir import MODULE_BREAK, MODULE_TAIL, Function, Target, number, repeat
 from nlink.backends.llvm.kernel import Compiled
 from nlink.backends.llvm.process_kernel import ENTRY, POINTERS, WORDS
-from nlink.backends.llvm.rates import Rates, RolledRates, emit_rates
+from nlink.backends.llvm.rates import Rates, RolledRates, emit_narrow_rates, emit_rates
 from nlink.backends.llvm.sincos import large_reduction
 from nlink.backends.llvm.statements import Memory, StatementWriter
 from nlink.iterations.iteration import RECORD_HEAD, Shape
@@ -32,13 +32,14 @@ KNOWN = ("due", "stop", "begin", "final", "share", "continuous", "coordinates")
 
 def compile_iteration(iteration: RecordedIteration,
                       programs: Mapping[str, Program | RolledRates], shape: Shape, width: int, *,
-                      evaluations: int, dense: bool = False) -> Compiled:
+                      evaluations: int, dense: bool = False, narrow: str | None = None) -> Compiled:
     """Machine code for the host that runs an iteration, `width` processes at a time.
 
     `programs` are called by their names with a time, a column, the inputs, and further columns
     and shared numbers; the first may be a rolled one. A step evaluates it about so many times.
     `dense` says that outputs lie within steps, else steps stop at each. All other numbers that
-    the text reads are those of a call, the inputs of what is compiled.
+    the text reads are those of a call, the inputs of what is compiled. The program that `narrow`
+    names is computed in float32, all else in float64.
     """
     from nlink.backends.llvm.host import compile_object, host
 
@@ -48,7 +49,8 @@ def compile_iteration(iteration: RecordedIteration,
     machine = Machine(iteration, shape, target, blocks, dense=dense)
     called, data = list[Rates](), b""
     for program in programs.values():
-        called.append(emit_rates(program, target, len(data)))
+        emitted = emit_narrow_rates if program.name == narrow else emit_rates
+        called.append(emitted(program, target, len(data)))
         data += called[-1].data
         data = data.ljust(-(-len(data) // 64) * 64, b"\0")
     reduction = large_reduction(fma=target.fma)

@@ -16,12 +16,13 @@ from dataclasses import dataclass, replace
 
 from nlink.backends.llvm.code import lower
 from nlink.backends.llvm.emit import emit, split_name
-from nlink.backends.llvm.ir import Function, Lanes, Target
+from nlink.backends.llvm.ir import Function, Lanes, Target, repeat
 from nlink.backends.llvm.memory import copy_vectors
 from nlink.backends.llvm.passes import interleave, optimize
+from nlink.backends.llvm.precision import FLOAT32
 from nlink.backends.llvm.rolled import emit_in_columns
 from nlink.backends.llvm.step_calls import emit_steps_in_columns
-from nlink.programs.program import Program
+from nlink.programs.program import Port, Program
 from nlink.programs.rolled_program import RolledProgram
 from nlink.programs.stepped import SteppedProgram, in_steps
 
@@ -44,6 +45,16 @@ class RolledRates:
     further: Program | None = None
     """The rates of what the state has besides q and qd."""
     name: str = "rates"
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """t, y and u."""
+        return self.forces.inputs
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """As many rates as the state has elements."""
+        return (Port("ydot", self.forces.inputs[1].shape),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +85,43 @@ def emit_rates(program: Program | RolledRates, target: Target, at: int = 0) -> R
         if steps.length() < operations / 2:
             return _emit_steps(steps, target, at)
     return Rates(straight(program, program.name, target), operations)
+
+
+def emit_narrow_rates(program: Program | RolledRates, target: Target, at: int = 0) -> Rates:
+    """The same function on columns of float64 whose inside is computed in float32: what is
+    integrated, and time, keep their digits, and the rates, which cost most, take half a vector."""
+    name, narrow = f"narrow_{program.name}", replace(target, precision=FLOAT32)
+    inner = emit_rates(replace(program, name=name), narrow, at)
+    ports = (*program.inputs, *program.outputs)
+    pointers = ("%t", "%y", "%u", *(f"%{port.name}" for port in program.inputs[3:]), "%ydot")
+    f, place = Function(), -(-inner.room // 64) * 64
+    wide, single = (replace(Lanes.on(each), function=f) for each in (target, narrow))
+
+    # columns of float32 lie behind what the function itself needs
+    columns = list[str]()
+    for port in ports:
+        columns.append(f.offset("%room", place))
+        place += port.size * narrow.vector
+
+    def converted(size: int, op: str, source: tuple[Lanes, str], to: tuple[Lanes, str]) -> None:
+        def one(k: str, _: list[str]) -> list[str]:
+            (before, a), (after, b) = source, to
+            value = f.load(before.real, f.offset(a, f.let(f"mul i64 {k}, {before.pitch}")))
+            f.store(after.real, f.let(f"{op} {before.real} {value} to {after.real}"),
+                    f.offset(b, f.let(f"mul i64 {k}, {after.pitch}")))
+            return []
+
+        repeat(f, size, [], one)
+
+    for port, pointer, column in list(zip(ports, pointers, columns, strict=True))[:-1]:
+        converted(port.size, "fptrunc", (wide, pointer), (single, column))
+    arguments = ", ".join(f"ptr {x}" for x in (*columns[:3], columns[-1], *columns[3:-1]))
+    f.do(f"call void @{name}({arguments}, ptr %data, ptr %room)")
+    converted(ports[-1].size, "fpext", (single, columns[-1]), (wide, "%ydot"))
+    f.do("ret void")
+    parameters = ", ".join(f"ptr noalias {p}" for p in (*pointers[:3], "%ydot", *pointers[3:-1]))
+    text = f.define(f"internal void @{program.name}({parameters}, {MEMORY})")
+    return replace(inner, text=f"{inner.text}\n{text}", room=place)
 
 
 def _emit_steps(program: SteppedProgram, target: Target, at: int) -> Rates:
@@ -173,6 +221,6 @@ def _emit_rolled(program: RolledRates, target: Target, at: int) -> Rates:
         f.do(f"call void @further(ptr %t, ptr %y, ptr %u, ptr {f.offset('%ydot', (nq + n) * row)}, "
              "ptr %data, ptr %room)")
     f.do("ret void")
-    parts.append(f.define(f"internal void @rates({PARAMETERS}, {MEMORY})"))
+    parts.append(f.define(f"internal void @{program.name}({PARAMETERS}, {MEMORY})"))
     return Rates("\n".join(parts), _operations(program.forces) + rolled.operations,
                  n * row + rolled.scratch, rolled.data)
