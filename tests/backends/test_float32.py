@@ -26,6 +26,7 @@ from nlink.backends.llvm.kernel import Compiled, Kernel
 from nlink.backends.llvm.precision import FLOAT32
 from nlink.backends.llvm.translate import compile_program, module
 from nlink.bench.bench_robots import random_arm
+from nlink.bench.own_bridges import with_rounded_numbers
 from nlink.programs.program import Port, Program
 from nlink.programs.stepped import trace_stepped
 from nlink.scalars.graph import Graph
@@ -343,15 +344,21 @@ SHARP = 24 * EPS
 """Of the largest element of a result: what matrices of ill-conditioned mechanisms may lose."""
 
 
-def accuracy(robot, entry, x):
+def accuracy(robot, entry, x, *, own_numbers=False):
     """Median errors of float32, and of float64 for arrays rounded to float32, state by state; and
     of the largest element, the same."""
     request = robot.request(entry.name, algorithm=entry.formulation)
     wide, single = (nlink.engines.engines.kernel(request, dtype)
                     for dtype in ("float64", "float32"))
     given = x.arguments(entry)
+    if own_numbers:  # the robot's, too, are rounded by what computes in float32
+        other = with_rounded_numbers(robot).request(entry.name, algorithm=entry.formulation)
+        rounding = nlink.engines.engines.kernel(other, "float64")
+    else:
+        rounding = wide
     exact, rounded, found = map(listed, (
-        wide(*given), wide(*(y.astype(float) for y in narrow(given))), single(*narrow(given))))
+        wide(*given), rounding(*(y.astype(float) for y in narrow(given))),
+        single(*narrow(given))))
     for a, b, c in zip(exact, rounded, found, strict=True):
         assert c.dtype == np.float32
         assert (np.isnan(a) == np.isnan(c)).all()
@@ -393,6 +400,18 @@ def test_dynamics_are_as_right_as_their_arguments(name):
         entry = nlink.programs.products.find(which)
         for error, rounding, _ in accuracy(robot, entry, x):
             assert error <= 3 * rounding
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_dynamics_of_large_trees_are_as_right_as_their_numbers(seed):
+    """Gravity and masses are inputs as well: a heavy tree feels the rounding of 9.81 more than
+    that of its state."""
+    robot = random_robot(seed, 20, types=("revolute",), friction=False)
+    x = samples(robot, 3, 200)
+    entry = nlink.programs.products.find("inverse_dynamics")
+    for error, rounding, _ in accuracy(robot, entry, x, own_numbers=True):
+        assert error <= 3 * rounding
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -31,9 +32,23 @@ def _states(robot: Robot, count: int) -> list[np.ndarray]:
     return [*robot.random_state(rng, (count,)), rng.normal(size=(count, robot.n))]
 
 
+def with_rounded_numbers(robot: Robot) -> Robot:
+    """The robot whose gravity and inertias are the nearest numbers that float32 has."""
+    model = robot.description
+    inertias = [replace(link, mass=rounded(link.mass), com=rounded(link.com),
+                        inertia=rounded(link.inertia)) for link in model.links]
+    return Robot(replace(model, links=tuple(inertias), gravity=rounded(model.gravity)))
+
+
+def rounded(x: Any) -> Any:
+    """A number, or tuples of them, nearest in float32."""
+    return tuple(map(rounded, x)) if isinstance(x, tuple) else float(np.float32(x))
+
+
 def float32_lines(seconds: float) -> Iterator[BridgeLine]:
     """Whole calls with arrays of float64, and with arrays of float32. The error is the largest of a
-    state, in the median over the states, beside what rounding the arguments alone costs."""
+    state, in the median over the states, beside what rounding the arguments alone costs, and what
+    rounding them and the robot's own numbers costs."""
     for name in ("panda", "ur5", "random7", HUMANOID):
         robot = bench_robot(name)
         if robot is None:
@@ -46,11 +61,14 @@ def float32_lines(seconds: float) -> Iterator[BridgeLine]:
             narrow = [x.astype(np.float32) for x in wide]
             alone, through = (min(best(partial(method, *given), seconds / 2) for _ in range(2))
                               / count for given in (wide, narrow))
-            rounded, exact = method(*(x.astype(float) for x in narrow)), method(*wide)
-            error, rounding = (float(np.median(np.abs(x - exact).max(axis=1)))
-                               for x in (method(*narrow), rounded))
+            exact, rounded = method(*wide), [x.astype(float) for x in narrow]
+            error, arguments, numbers = (
+                float(np.median(np.abs(x - exact).max(axis=1))) for x in (
+                    method(*narrow), method(*rounded),
+                    getattr(with_rounded_numbers(robot), what)(*rounded)))
             yield BridgeLine("float32", f"{name} {SHORT[what]}, {count} states", alone, through,
-                             f"error {error:.1e}, {error / rounding:.1f}x of rounding")
+                             f"error {error:.1e}, {error / arguments:.1f}x of rounding arguments, "
+                             f"{error / numbers:.1f}x of rounding the robot's numbers as well")
         yield from _simulated_lines(name, robot, count // 4, seconds)
 
 
@@ -61,8 +79,9 @@ def _simulated_lines(name: str, robot: Robot, count: int, seconds: float) -> Ite
              "friction": "smooth"}
     given = [x.astype(np.float32) for x in (q, 0.1 * qd)]
     wide = [x.astype(float) for x in given]
-    alone, through = (min(best(partial(simulate, robot, *x, **steps), seconds / 2)
-                          for _ in range(2)) / count / SIMULATED for x in (wide, given))
+    alone, through = (min(times) / count / SIMULATED for times in zip(*(
+        [best(partial(simulate, robot, *x, **steps), seconds / 4) for x in (wide, given)]
+        for _ in range(4)), strict=True))
     apart = np.abs(simulate(robot, *given, **steps).q - simulate(robot, *wide, **steps).q)
     yield BridgeLine("float32", f"{name} a step of rk4, {count} robots", alone, through,
                      f"q differs by {np.median(apart[:, -1].max(axis=1)):.1e}")
