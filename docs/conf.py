@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 from live_gallery import write_gallery  # noqa: E402
-from notebooks import write_notebooks  # noqa: E402
+from notebooks import FOLDERS, write_notebooks  # noqa: E402
 from reference import write_reference  # noqa: E402
 
 import nlink  # noqa: E402
@@ -22,7 +22,7 @@ author = "nlink contributors"
 version = release = nlink.__version__
 project_copyright = author
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "typeset"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["README.md", "_build"]
 nitpicky = False
@@ -39,6 +39,7 @@ python_maximum_signature_line_length = 88
 toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
+html_math_renderer = "mathml"
 html_title = f"nlink {release}"
 html_show_sphinx = False
 html_copy_source = False
@@ -76,9 +77,9 @@ def list_the_rest(app: Any, docname: str, source: list[str]) -> None:
 
 
 def offer_notebook(app: Any, docname: str, source: list[str]) -> None:
-    """Below its title a tutorial has a link to the notebook that is made from it."""
+    """Below its title a page has a link to the notebook that is made from it."""
     folder, _, name = docname.partition("/")
-    if folder == "tutorials":
+    if folder in {each.name for each in FOLDERS}:
         title, rest = source[0].split("\n", 1)
         source[0] = (f"{title}\n\n{{download}}`This page as a Jupyter notebook "
                      f"<../notebooks/{name}.ipynb>`\n{rest}")

@@ -1,4 +1,4 @@
-"""The tutorials as Jupyter notebooks, made from their Markdown pages.
+"""Tutorials and lessons of the course as Jupyter notebooks, made from their Markdown pages.
 
 `./run docs` writes them beside the site, and `python docs/notebooks.py DIR` into any directory.
 A Python block becomes a cell, with the text that the page prints below it as its output; a file
@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-TUTORIALS = Path(__file__).parent / "tutorials"
+FOLDERS = tuple(Path(__file__).parent / name for name in ("tutorials", "course"))
 BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 PICTURE = re.compile(r"^!\[.*\]\(.*\)\n", re.MULTILINE)
+SITE = re.compile(r"^```\{raw\} html\n.*?^```\n", re.MULTILINE | re.DOTALL)
 SUMMARY = re.compile(r"<details><summary>(.*?)</summary>")
 LINK = re.compile(r"\[([^]]+)\]\(([^):]+)\)")
 SHOWN = {".png": "Image", ".html": "IFrame"}
@@ -36,11 +37,16 @@ def notebook(page: Path) -> dict[str, Any]:
         "language_info": {"name": "python"}}}
 
 
+def pages() -> list[Path]:
+    """The pages that are notebooks, too."""
+    return [page for folder in FOLDERS for page in sorted(folder.glob("*.md"))]
+
+
 def write_notebooks(directory: Path) -> list[Path]:
-    """Every tutorial; notebooks that have not changed keep their dates."""
+    """Every page; notebooks that have not changed keep their dates."""
     directory.mkdir(parents=True, exist_ok=True)
     written = []
-    for page in sorted(TUTORIALS.glob("*.md")):
+    for page in pages():
         path = directory / f"{page.stem}.ipynb"
         text = json.dumps(notebook(page), ensure_ascii=False, indent=1) + "\n"
         if not path.exists() or path.read_text("utf-8") != text:
@@ -64,18 +70,19 @@ def _cells(text: str) -> Iterator[Cell]:
 
 
 def _prose(text: str) -> Iterator[Cell]:
-    text = SUMMARY.sub(r"### \1", PICTURE.sub("", text)).replace("</details>", "")
+    text = SUMMARY.sub(r"### \1", SITE.sub("", PICTURE.sub("", text))).replace("</details>", "")
     text = LINK.sub(_link, text).strip()
     if text:
         yield {"cell_type": "markdown", "metadata": {}, "source": text.splitlines(keepends=True)}
 
 
 def _link(found: re.Match[str]) -> str:
-    """Links among the tutorials lead to notebooks; other pages stay behind, with their names."""
+    """Links among these pages lead to notebooks; other pages stay behind, with their names."""
     words, target = found.groups()
-    page = target.partition("#")[0]
-    return f"[{words}]({Path(page).stem}.ipynb)" if (TUTORIALS / page).is_file() and (
-        "/" not in page) else words
+    *above, name = target.partition("#")[0].split("/")
+    known = any((folder / name).is_file() and above in ([], ["..", folder.name])
+                for folder in FOLDERS)
+    return f"[{words}]({Path(name).stem}.ipynb)" if known else words
 
 
 def _code(source: str, printed: str | None) -> Cell:

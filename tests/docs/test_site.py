@@ -112,4 +112,5 @@ def test_every_link_of_the_site_leads_somewhere(site):
                 broken.append(f"{page.relative_to(site)}: {link}")
     assert broken == []
     assert len([link for found in pages.values() for link in found.links
-                if link.endswith(".ipynb")]) == len(list((DOCS / "tutorials").glob("*.md")))
+                if link.endswith(".ipynb")]) == sum(
+                    len(list((DOCS / folder).glob("*.md"))) for folder in ("tutorials", "course"))
