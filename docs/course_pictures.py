@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ def two_passes() -> Figure:
         axes = panel(figure, place)
         rods(axes, points)
         axes.set_title(title, color=colour)
-        for i, (tail, head) in enumerate(zip(points[:-1], points[1:], strict=True)):
+        for i, (tail, head) in enumerate(pairwise(points)):
             along = head - tail
             across = 0.16 * np.array([-along[1], along[0]])
             if inward:
