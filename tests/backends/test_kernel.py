@@ -199,6 +199,31 @@ def test_pieces_have_the_bits_of_the_whole(program, kernel, many_outputs, monkey
                          [np.asarray(x) for x in whole(*(x[40] for x in arrays))])
 
 
+def test_kernels_have_their_calls_in_common(monkeypatch):
+    """Of a second kernel whose ports have the shapes of the first, only the mathematics is
+    compiled; all of it without the cache gives the same bytes."""
+    from nlink.backends.llvm import host
+
+    def compiled(seed: int) -> tuple[bytes, int]:
+        count = len(texts)
+        code = compile_program(random_program(seed, size=20, shapes=((3,),), outs=((2,),))).code
+        return code, len(texts) - count
+
+    texts = list[str]()
+    alone = host._compile_module
+    monkeypatch.setattr(host, "_compile_module",
+                        lambda text, opt: [alone(text, opt), texts.append(text)][0])
+    monkeypatch.setattr(host, "_common", {})
+    monkeypatch.setenv("NLINK_CACHE", "off")
+    (_, first), (second, few) = compiled(1), compiled(2)
+    assert first > few == 1
+    host._common.clear()
+    assert compiled(2) == (second, first)
+    monkeypatch.setattr(host, "MOST_COMMON", 0)
+    compiled(1)
+    assert not host._common
+
+
 @pytest.mark.slow
 def test_compiled_code_survives_as_bytes(program, kernel):
     compiled = compile_program(program)

@@ -51,6 +51,7 @@ def compiling_for(triple: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(host, "host", lambda: there)
         patch.setattr(host, "_compile_module", compiled)
+        patch.setattr(host, "_common_object", lambda text: compiled(text, 2))
         yield
 
 

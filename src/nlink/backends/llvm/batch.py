@@ -32,7 +32,11 @@ _PARAMETERS = "ptr %ports, ptr %strides, i64 %count, ptr %data, ptr %scratch"
 def emit_batch(ports: Sequence[Port], target: Target, vectors: int | None = None) -> str:
     """The exported entry points of a kernel whose `block` takes so many vectors at most, or one
     and no number of them."""
-    return "\n".join([_states(ports, target, vectors), *_entries(ports, target, vectors)])
+    rows, more = "ptr, i64, " * len(ports), "" if vectors is None else ", i64, i64, i1"
+    block = f"declare hidden i1 @block({rows}ptr, ptr{more}) nounwind"
+    one = f"declare hidden void @one({'ptr, ' * len(ports)}ptr, ptr) nounwind"
+    return "\n".join([block, one, _states(ports, target, vectors),
+                      *_entries(ports, target, vectors)])
 
 
 def _entries(ports: Sequence[Port], target: Target, vectors: int | None) -> list[str]:

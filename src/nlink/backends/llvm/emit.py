@@ -149,6 +149,7 @@ def finish(lanes: Lanes, signature: str, large: Sequence[str], prefix: str = "",
            linkage: str = "internal") -> str:
     """The definition of `block` or `one`, from its body; `prefix` comes before these names."""
     f = lanes.function
+    linkage = linkage if prefix else "hidden"  # the calls of these are in modules of their own
     if lanes.width == 1:
         f.do("ret void")
         return f.define(f"{linkage} void @{prefix}one({signature})")
@@ -241,7 +242,7 @@ def _one_in_lanes(program: Program | StagedProgram) -> str:
     rows = "".join(f"ptr %p{k}, i64 0, " for k in range(len(ports)))
     f.let(f"call i1 @block({rows}ptr %data, ptr %scratch, i64 1, i64 0, i1 false)")
     f.do("ret void")
-    return f.define(f"internal void @one({parameters(ports, width=1)})")
+    return f.define(f"hidden void @one({parameters(ports, width=1)})")
 
 
 def cache_lines(ports: Sequence[Port], lanes: Lanes, vectors: int) -> list[tuple[int, int]]:

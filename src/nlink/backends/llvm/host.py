@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import hashlib
 import struct
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +20,8 @@ from typing import ClassVar, ParamSpec, TypeVar
 import llvmlite
 import llvmlite.binding as llvm
 
-from nlink.backends.llvm.ir import LIBRARY, MODULE_BREAK, Target, once
+from nlink.backends.llvm import cache
+from nlink.backends.llvm.ir import COMMON, LIBRARY, MODULE_BREAK, Target, once
 from nlink.backends.llvm.threads import FORK_WAITS_FOR, MAKING, InterruptKeptBack
 from nlink.scalars.primitives import PRIMITIVES
 
@@ -121,11 +123,12 @@ def compile_object(ir: str) -> bytes:
 
     The passes have left nothing for LLVM's own optimizer to do; instruction selection,
     scheduling and register allocation are what it is used for. Between modules Ctrl-C is heard.
-    The modules behind the first are pieces of large code, for which scheduling once is enough:
+    Most modules behind the first are pieces of large code, for which scheduling once is enough:
     a second time would take a quarter more, and on a humanoid no gain could be measured.
     """
-    first, *pieces = ir.split(MODULE_BREAK)
-    objects = [_compile_module(first, 2), *(_compile_module(text, 1) for text in pieces)]
+    texts = ir.split(MODULE_BREAK)
+    objects = [_common_object(text) if text.startswith(COMMON) else
+               _compile_module(text, 1 if k else 2) for k, text in enumerate(texts)]
     sizes = struct.pack(f"<{1 + len(objects)}Q", len(objects), *map(len, objects))
     return sizes + b"".join(objects)
 
@@ -135,6 +138,26 @@ def _compile_module(ir: str, opt: int) -> bytes:
     module = llvm.parse_assembly(once(ir))
     module.verify()
     return _machine(opt).emit_object(module)
+
+
+MOST_COMMON = 256
+"""Objects of modules that kernels have in common, kept in this process."""
+
+_common: dict[str, bytes] = {}
+
+
+def _common_object(ir: str) -> bytes:
+    """The object code of a module that many kernels share: what their calls, batches and
+    integrators differ in is a few sizes. Its text is its name, in this process and on disk."""
+    name = f"common {host().identity} {hashlib.sha256(ir.encode()).hexdigest()}"
+    found = _common.pop(name, None) or cache.read(name)
+    if found is None:
+        found = _compile_module(ir, 2)
+        cache.write(name, found)
+    _common[name] = found  # the last one used is the last to go
+    while len(_common) > MOST_COMMON:
+        del _common[next(iter(_common))]
+    return found
 
 
 def _objects(code: bytes) -> Iterator[bytes]:

@@ -120,6 +120,9 @@ def once(ir: str) -> str:
 MODULE_BREAK = "\n; the next module\n"
 """Between modules in one text that are compiled one after the other, and loaded together."""
 
+COMMON = "; kernels have this module in common\n"
+"""How a module begins that many kernels share: it is compiled once and kept."""
+
 MODULE_TAIL = '!0 = !{!"branch_weights", i32 1, i32 100000}\n!1 = !{i32 1}\n'
 """The metadata that `Function.branch` and stores past the caches refer to."""
 

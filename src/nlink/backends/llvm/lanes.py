@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from nlink.backends.llvm.ir import MODULE_BREAK, MODULE_TAIL, Function, Target, number, repeat
+from nlink.backends.llvm.ir import COMMON, MODULE_TAIL, Function, Target, number, repeat
 from nlink.backends.llvm.kernel import Compiled
 from nlink.backends.llvm.process_kernel import ENTRY, POINTERS, WORDS
 from nlink.backends.llvm.rates import Rates, RolledRates, emit_narrow_rates, emit_rates
-from nlink.backends.llvm.sincos import large_reduction
+from nlink.backends.llvm.sincos import with_reduction
 from nlink.backends.llvm.statements import Memory, StatementWriter
 from nlink.iterations.iteration import RECORD_HEAD, Shape
 from nlink.iterations.recording import RecordedIteration
@@ -53,10 +53,10 @@ def compile_iteration(iteration: RecordedIteration,
         called.append(emitted(program, target, len(data)))
         data += called[-1].data
         data = data.ljust(-(-len(data) // 64) * 64, b"\0")
-    reduction = large_reduction(fma=target.fma)
-    modules = ["\n".join([reduction, *(each.text for each in called), machine.function()]),
-               *("\n".join([reduction, text]) for each in called for text in each.modules)]
-    text = MODULE_BREAK.join(f"{each}\n{MODULE_TAIL}" for each in modules)
+    # the machine knows programs by their names: systems of one size have it in common
+    modules = ["\n".join(each.text for each in called),
+               *(text for each in called for text in each.modules), COMMON + machine.function()]
+    text = with_reduction([f"{each}\n{MODULE_TAIL}" for each in modules], target)
     split = -(-machine.scratch // 64) * 64
     given = tuple(Port(name, ()) for name in machine.given)
     outputs = () if iteration.output is None else (Port("out", (shape.size,)),)

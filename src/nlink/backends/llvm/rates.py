@@ -120,7 +120,7 @@ def emit_narrow_rates(program: Program | RolledRates, target: Target, at: int = 
     converted(ports[-1].size, "fpext", (single, columns[-1]), (wide, "%ydot"))
     f.do("ret void")
     parameters = ", ".join(f"ptr noalias {p}" for p in (*pointers[:3], "%ydot", *pointers[3:-1]))
-    text = f.define(f"internal void @{program.name}({parameters}, {MEMORY})")
+    text = f.define(f"hidden void @{program.name}({parameters}, {MEMORY})")
     return replace(inner, text=f"{inner.text}\n{text}", room=place)
 
 
@@ -134,7 +134,7 @@ def _emit_steps(program: SteppedProgram, target: Target, at: int) -> Rates:
     f.do("ret void")
     parameters = ", ".join(f"ptr noalias {p}" for p in pointers)
     return Rates("\n".join([code.text, f.define(
-        f"internal void @{program.name}({parameters}, {MEMORY})")]), program.operations(),
+        f"hidden void @{program.name}({parameters}, {MEMORY})")]), program.operations(),
         code.scratch, code.data, code.apart)
 
 
@@ -193,7 +193,7 @@ def straight(program: Program, name: str, target: Target) -> str:
         f.go("end")
         f.begin("end")
     f.do("ret void")
-    return "\n".join([*functions, f.define(f"internal void @{name}({parameters}, {MEMORY})")])
+    return "\n".join([*functions, f.define(f"hidden void @{name}({parameters}, {MEMORY})")])
 
 
 def _emit_rolled(program: RolledRates, target: Target, at: int) -> Rates:
@@ -221,6 +221,6 @@ def _emit_rolled(program: RolledRates, target: Target, at: int) -> Rates:
         f.do(f"call void @further(ptr %t, ptr %y, ptr %u, ptr {f.offset('%ydot', (nq + n) * row)}, "
              "ptr %data, ptr %room)")
     f.do("ret void")
-    parts.append(f.define(f"internal void @{program.name}({PARAMETERS}, {MEMORY})"))
+    parts.append(f.define(f"hidden void @{program.name}({PARAMETERS}, {MEMORY})"))
     return Rates("\n".join(parts), _operations(program.forces) + rolled.operations,
                  n * row + rolled.scratch, rolled.data)

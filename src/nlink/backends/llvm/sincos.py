@@ -13,10 +13,20 @@ again lane by lane.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nlink.backends.llvm.ir import Function, Lanes, number
+from nlink.backends.llvm.ir import (
+    COMMON,
+    MODULE_BREAK,
+    MODULE_TAIL,
+    Function,
+    Lanes,
+    Target,
+    number,
+)
 from nlink.backends.llvm.precision import FLOAT32, FLOAT64
 from nlink.scalars import elementary
 
@@ -75,6 +85,8 @@ def _reduce_large(lanes: Lanes, size: str, beyond: str, y: str, j: str) -> tuple
         """The same for one lane: what doubles give, rounded."""
         if precision == FLOAT32:
             each = f.let(f"fpext float {each} to double")
+        f.constants["reduce_large"] = (
+            f"declare hidden {LARGE_TYPE} @reduce_large(double) cold nounwind")
         slow = f.let(f"call {LARGE_TYPE} @reduce_large(double {each})")
         y, j = (f.let(f"extractvalue {LARGE_TYPE} {slow}, {k}") for k in range(2))
         if precision == FLOAT32:
@@ -150,8 +162,16 @@ _WORDS = 21
 """One word of zeros, then the 1280 bits of 2/pi, most significant word first."""
 
 
+def with_reduction(modules: Sequence[str], target: Target) -> str:
+    """Modules as one text, with `reduce_large` if any of them calls it."""
+    if any("@reduce_large" in text for text in modules):
+        modules = [*modules, large_reduction(fma=target.fma)]
+    return MODULE_BREAK.join(modules)
+
+
+@functools.cache
 def large_reduction(*, fma: bool) -> str:
-    """The function `reduce_large`: y and j for any |x| > LIMIT; nan for infinity.
+    """The module of the function `reduce_large`: y and j for any |x| > LIMIT; nan for infinity.
 
     x = m 2**e, m an integer of 53 bits. Bits of 2/pi whose product with x is a multiple
     of 4 do not matter, so 192 bits from there on, times m, modulo 2**192, are
@@ -202,4 +222,5 @@ def large_reduction(*, fma: bool) -> str:
     words = ", ".join(f"i64 {elementary.TWO_OVER_PI >> 64 * k & (1 << 64) - 1}"
                       for k in reversed(range(_WORDS - 1)))
     table = f"@two_over_pi = internal constant [{_WORDS} x i64] [i64 0, {words}]\n"
-    return table + f.define(f"internal {LARGE_TYPE} @reduce_large(double %size) cold noinline")
+    return "".join([COMMON, table, f.define(
+        f"hidden {LARGE_TYPE} @reduce_large(double %size) cold noinline"), MODULE_TAIL])

@@ -230,6 +230,8 @@ class StatementWriter:
         to = self._place(call.results[0])
         places = (memory.time, first, memory.inputs, to, *more)
         arguments = ", ".join(f"ptr {f.offset('%scratch', at)}" for at in places)
+        f.constants[call.name] = "declare hidden void @{}({}) nounwind".format(
+            call.name, ", ".join(["ptr"] * (len(places) + 2)))
         f.do(f"call void @{call.name}({arguments}, ptr %data, ptr %room)")
         if to == memory.results:
             behind, cells = to, call.results

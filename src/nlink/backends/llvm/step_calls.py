@@ -102,7 +102,7 @@ def emit_stepped(program: SteppedProgram, target: Target) -> StraightCode:
     arguments = "".join(f"ptr %p{k}, i64 0, " for k in range(len(ports)))
     one.let(f"call i1 @block({arguments}ptr %data, ptr %scratch)")
     one.do("ret void")
-    text = "\n".join([block, one.define(f"internal void @one({parameters(ports, width=1)})")])
+    text = "\n".join([block, one.define(f"hidden void @one({parameters(ports, width=1)})")])
     return StraightCode(text, steps.modules, program.size * steps.pitch, None, steps.data)
 
 
@@ -125,7 +125,7 @@ def emit_steps_in_columns(program: SteppedProgram, target: Target, name: str) ->
     f.do("ret void")
     pointers = ", ".join(f"ptr noalias %p{k}" for k in range(
         len(program.inputs) + len(program.outputs)))
-    text = f.define(f"internal void @{name}({pointers}, ptr noalias %data, ptr noalias %scratch)")
+    text = f.define(f"hidden void @{name}({pointers}, ptr noalias %data, ptr noalias %scratch)")
     return StraightCode(text, steps.modules, program.size * pitch, None, steps.data)
 
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import functools
+
 from nlink.backends.llvm import native
 from nlink.backends.llvm.bare import emit_bare
 from nlink.backends.llvm.batch import emit_batch
 from nlink.backends.llvm.emit import emit_program
-from nlink.backends.llvm.ir import MODULE_BREAK, MODULE_TAIL, Target
+from nlink.backends.llvm.ir import COMMON, MODULE_TAIL, Target
 from nlink.backends.llvm.kernel import Compiled
 from nlink.backends.llvm.precision import PRECISIONS
 from nlink.backends.llvm.rolled import emit_rolled
-from nlink.backends.llvm.sincos import large_reduction
+from nlink.backends.llvm.sincos import with_reduction
 from nlink.backends.llvm.step_calls import emit_stepped
-from nlink.programs.program import Program
+from nlink.programs.program import Port, Program
 from nlink.programs.rolled_program import RolledProgram
 from nlink.programs.staged import StagedProgram
 from nlink.programs.stepped import SteppedProgram
 from nlink.scalars.graph import uncollected
 
+Shapes = tuple[tuple[int, ...], ...]
 AnyProgram = Program | StagedProgram | SteppedProgram | RolledProgram
 
 
@@ -35,15 +38,20 @@ def module(program: AnyProgram, target: Target,
         code = emit_rolled(program, target)
         body, operations, scratch, data = code.text, code.operations, code.scratch, code.data
         vectors = None
-    reduction = large_reduction(fma=target.fma)
-    parts = [reduction, body,
-             emit_batch((*program.inputs, *program.outputs), target, vectors)]
+    modules = ["\n".join([text, MODULE_TAIL]) for text in (body, *apart)]
+    modules.append(_calls(tuple(port.shape for port in program.inputs),
+                          tuple(port.shape for port in program.outputs), target, vectors))
+    return with_reduction(modules, target), operations, scratch, data
+
+
+@functools.lru_cache(maxsize=64)
+def _calls(inputs: Shapes, outputs: Shapes, target: Target, vectors: int | None) -> str:
+    """The module of the ways to call a kernel: all that depends on is the shapes of its ports."""
+    takes, gives = (tuple(Port("", shape) for shape in each) for each in (inputs, outputs))
+    parts = [emit_batch((*takes, *gives), target, vectors)]
     if native.supported():
-        parts.append(emit_bare(program.inputs, program.outputs, target.precision))
-    modules = ["\n".join([*parts, MODULE_TAIL])]
-    modules += ["\n".join([reduction if "@reduce_large" in text else "", text, MODULE_TAIL])
-                for text in apart]
-    return MODULE_BREAK.join(modules), operations, scratch, data
+        parts.append(emit_bare(takes, gives, target.precision))
+    return "\n".join([COMMON, *parts, MODULE_TAIL])
 
 
 def compile_program(program: AnyProgram, dtype: str = "float64") -> Compiled:
