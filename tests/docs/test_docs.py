@@ -31,7 +31,7 @@ ANCHOR = re.compile(r"\]\(([^)#:]*)#([^)]+)\)")
 TEST = re.compile(r"(tests/[\w/]+\.py)(?:::(\w+))?")
 OUTSIDE = re.compile(r"\]\((https?:[^)]*)\)")
 SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-COMMANDS = {"pip", "pytest", "dask", "cc", ".ci/run", ".ci/minimum"}
+COMMANDS = {"pip", "pytest", "dask", "cc", ".ci/run", ".ci/minimum", ".ci/package"}
 """What shell blocks call besides nlink, Python and `./run`."""
 KINDS = {"python", "sh", "text", "toml"}
 SOURCE = re.compile(r"`(?:nlink/)?([a-z]\w*/[\w/]+\.py)`")

@@ -7,8 +7,10 @@ rounds more often, or where another C library computes exp, log, tanh, atan2 and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -171,3 +173,13 @@ def test_arm_simulates_what_this_machine_does(tmp_path, monkeypatch):
     q = out[..., :3]
     assert q.shape == run.q.shape
     assert_close(q[:, 1:], run.q[:, 1:], 1 if host().target.fma else 1e4)
+
+
+def test_workflow_calls_what_the_project_has():
+    """Public servers call scripts of this repository, by names that exist, and nothing else."""
+    root = Path(__file__).parents[2]
+    text = (root / ".github/workflows/ci.yml").read_text("utf-8")
+    commands = re.findall(r"^ *(?:- )?run: (.+)$", text, re.MULTILINE)
+    scripts = [words[1] if words[0] == "python" else words[0] for words in map(str.split, commands)]
+    assert {".ci/run", ".ci/minimum", ".ci/package", "run"} == set(scripts)
+    assert all((root / script).is_file() for script in scripts)
