@@ -27,14 +27,15 @@ _HOMES = {
     "nlink.model.rotations": (
         "exp3", "exp6", "log3", "log6", "matrix_from_quaternion", "matrix_from_rpy",
         "quaternion_from_matrix", "rpy_from_matrix"),
-    "nlink.model.shapes": ("Box", "Capsule", "Sphere"),
-    "nlink.model.world": ("World",),
+    "nlink.model.shapes": ("Box", "Capsule", "Cylinder", "Ellipsoid", "Hull", "Sphere"),
+    "nlink.model.world": ("HeightField", "World"),
     "nlink.programs.applying": ("solve",),
     "nlink.engines.complexity": ("count",),
     "nlink.derivatives.differentials": ("hvp", "jvp", "vjp"),
     "nlink.derivatives.parameter_derivatives": ("parameter_derivatives",),
     "nlink.derivatives.traced_functions": ("function",),
     "nlink.engines.exports": ("export_c", "export_wasm", "symbolic"),
+    "nlink.engines.several": ("free_body", "together"),
     "nlink.identification.base_parameters": ("base_parameters",),
     "nlink.identification.excitation": ("excite",),
     "nlink.identification.identify": ("identify",),
@@ -80,6 +81,8 @@ if TYPE_CHECKING:
     from nlink.engines.exports import export_c as export_c
     from nlink.engines.exports import export_wasm as export_wasm
     from nlink.engines.exports import symbolic as symbolic
+    from nlink.engines.several import free_body as free_body
+    from nlink.engines.several import together as together
     from nlink.formats.load import robots as robots
     from nlink.identification.base_parameters import base_parameters as base_parameters
     from nlink.identification.excitation import excite as excite
@@ -129,7 +132,11 @@ if TYPE_CHECKING:
     from nlink.model.rotations import rpy_from_matrix as rpy_from_matrix
     from nlink.model.shapes import Box as Box
     from nlink.model.shapes import Capsule as Capsule
+    from nlink.model.shapes import Cylinder as Cylinder
+    from nlink.model.shapes import Ellipsoid as Ellipsoid
+    from nlink.model.shapes import Hull as Hull
     from nlink.model.shapes import Sphere as Sphere
+    from nlink.model.world import HeightField as HeightField
     from nlink.model.world import World as World
     from nlink.programs.applying import solve as solve
     from nlink.robot import Robot as Robot

@@ -105,9 +105,34 @@ def test_own_friction_goes_before_the_worlds():
     (lambda r: nlink.World(planes=[1]), r"world: plane 0: 1, expected \(normal, offset\)"),
     (lambda r: nlink.World(planes=[((0, 0, 0), 1)]), "world: plane 0: normal .* not zero"),
     (lambda r: nlink.World(planes=3), "world: planes is a int, expected a list"),
+    (lambda r: nlink.World(boxes=[nlink.Sphere(1)]), "world: box 0: a Sphere, expected a nlink.B"),
+    (lambda r: nlink.World(height_field=[[0, 1]]), "world: height_field is a list, expected a nl"),
+    (lambda r: nlink.HeightField([[0, 1]], (0, 1), (0, 1)), r"heights of shape \(1, 2\), expec"),
+    (lambda r: nlink.HeightField(np.zeros((2, 2)), (1, 0), (0, 1)), r"x \(1, 0\), expected \(lo"),
+    (lambda r: nlink.Cylinder(0, 1), "cylinder: radius 0, expected a finite number > 0"),
+    (lambda r: nlink.Ellipsoid((1, 1, 0)), "ellipsoid: half axis 0.0, expected a finite number"),
+    (lambda r: nlink.Hull(np.zeros((17, 3))), "hull: 17 points, expected 1 to 16; nlink.Hull.aro"),
+    (lambda r: r.with_contacts({"link3": nlink.Box((1, 1, 1))}, nlink.World(
+        boxes=[nlink.Box((1, 1, 1))])).mechanism,
+     "contact of 'link3', a box, with the world's box: expected a sphere or capsule against"),
+    (lambda r: r.with_contacts({"link3": nlink.Hull(np.eye(3)), "link2": nlink.Hull(np.eye(3))},
+                               pairs=[("link2", "link3")]).mechanism,
+     "contact of 'link2', a hull, with 'link3', a hull: expected a sphere or capsule against"),
+    (lambda r: r.with_contacts({"link3": nlink.Box((1, 1, 1)), "link2": nlink.Box((1, 1, 1))},
+                               pairs=[("link2", "link3")]).mechanism,
+     "contact of 'link2', a box, with 'link3', a box: expected a sphere or capsule against"),
+    (lambda r: r.with_contacts({"link3": nlink.Sphere(1), "link2": nlink.Cylinder(1, 1)},
+                               pairs=[("link2", "link3")]).mechanism,
+     "contact of 'link3', a sphere, with 'link2', a cylinder: expected a sphere or capsule"),
+    (lambda r: r.with_contacts({"link3": nlink.Sphere(1)}, pairs=[("link2", "link3")]).mechanism,
+     "pairs: 'link2' has no shape, expected links with shapes"),
+    (lambda r: r.with_contacts({"link3": nlink.Sphere(1)}, pairs=[("link3", "link3")]).mechanism,
+     "pairs: 'link3' and 'link3' are fixed in one body, expected two bodies that move"),
+    (lambda r: r.with_contacts({"link3": nlink.Sphere(1)}, pairs=["link3"]),
+     "pairs: 'link3', expected two names of links"),
     (lambda r: r.with_contacts(), "shapes: none, expected shapes by the names of links"),
     (lambda r: r.with_contacts(collisions="file"), "collisions: 'file', but planar3 has no shap"),
-    (lambda r: r.with_contacts(collisions="fil"), "collisions: 'fil', expected 'file' or None"),
+    (lambda r: r.with_contacts(collisions="fil"), "collisions: 'fil', expected 'file', names of links"),
     (lambda r: r.with_contacts([1]), "shapes: a list, expected shapes by the names of links"),
     (lambda r: r.with_contacts({"link1": [3]}), "shapes: of 'link1', a int, expected a shape"),
     (lambda r: r.with_contacts({"link4": nlink.Sphere(1)}),
@@ -119,17 +144,38 @@ def test_what_is_refused_is_named(make, message):
         make(nlink.load("planar3"))
 
 
-def test_files_keep_shapes_and_the_world(rng):
+def test_files_keep_shapes_pairs_and_the_world(rng):
     """Written and read back, the same things touch in the same places."""
-    world = nlink.World(planes=[((0.1, 0.2, 1.0), 0.3), ((0, 0, 1), 0)], friction=0.4)
+    field = nlink.HeightField(rng.normal(size=(3, 4)), (0, 1), (-1, 1), restitution=0.1)
+    world = nlink.World(planes=[((0.1, 0.2, 1.0), 0.3), ((0, 0, 1), 0)], friction=0.4,
+                        height_field=field)
     robot = nlink.load("planar3").with_contacts({
-        "link1": nlink.Box((0.1, 0.2, 0.3), pose=skewed(rng), friction=0.9),
-        "link2": [nlink.Sphere(0.1), nlink.Capsule(0.1, 0.2, restitution=0.5)]}, world)
+        "link1": [nlink.Box((0.1, 0.2, 0.3), pose=skewed(rng), friction=0.9),
+                  nlink.Ellipsoid((0.1, 0.2, 0.3)), nlink.Cylinder(0.1, 0.2),
+                  nlink.Hull([(0, 0, 0), (1, 2, 3.5)])]}, world)
+    again = nlink.Robot(parse_toml(robot.to_toml()))
+    assert again.description.world == world
+    assert again.description.collisions == robot.description.collisions
+    assert repr(again.mechanism.contacts) == repr(robot.mechanism.contacts)
+    assert len(again.mechanism.contacts) == 3 * (8 + 1 + 4 + 2)
+    world = nlink.World(boxes=[nlink.Box((1, 2, 3), pose=skewed(rng), friction=0.2)])
+    robot = nlink.load("planar3").with_contacts({
+        "link1": nlink.Box((0.1, 0.2, 0.3)), "link3": nlink.Capsule(0.1, 0.2, restitution=0.5),
+        "link2": nlink.Sphere(0.1)}, nlink.World(friction=0.3),
+        pairs=[("link1", "link3"), ("link2", "link3")])
     again = nlink.Robot(parse_toml(robot.to_toml()))
     assert again.description.collisions == robot.description.collisions
-    assert again.description.world == world
+    assert again.description.pairs == robot.description.pairs
     assert repr(again.mechanism.contacts) == repr(robot.mechanism.contacts)
-    assert len(again.mechanism.contacts) == 2 * (8 + 1 + 2)
+    names = [x.name for x in again.mechanism.contacts]
+    assert len(names) == len(set(names)) == 8 + 2 + 1 + 4 + 1
+    assert names[-5:] == ["link3-link1.1", "link3-link1.2", "link3-link1.3", "link3-link1.4",
+                          "link2-link3"]
+    robot = nlink.load("planar3").with_contacts({"link3": nlink.Sphere(0.1)}, world)
+    again = nlink.Robot(parse_toml(robot.to_toml()))
+    assert again.description.world == world
+    assert [x.name for x in again.mechanism.contacts] == ["link3-plane", "link3-box"]
+    assert [x.friction for x in again.mechanism.contacts] == [0.8, 0.2]
 
 
 @pytest.mark.parametrize(("table", "message"), [
@@ -159,9 +205,39 @@ URDF = """<robot name="x"><link name="a"><inertial><mass value="1"/>
 def test_shapes_of_a_urdf_file():
     robot = nlink.Robot(parse_urdf(URDF))
     assert robot.mechanism.contacts == ()
-    assert any("collision not read (cylinder, expected a sphere, box" in x for x in robot.report)
     assert any("collision not read (sphere: radius 0.0, expected" in x for x in robot.report)
     there = robot.with_base(floating=True).with_contacts(collisions="file")
-    assert [x.name for x in there.mechanism.contacts] == ["heel", *(f"a.{k}" for k in range(1, 9))]
-    gaps = there.contact_problem([0, 0, 1, 1, 0, 0, 0], np.zeros(6), np.zeros(6)).gap
-    assert sorted(gaps) == pytest.approx([0.88, *[0.95] * 4, *[1.05] * 4])
+    assert [x.name for x in there.mechanism.contacts] == [
+        "heel", *(f"a.{k}" for k in range(1, 9)), *(f"a_2.{k}" for k in range(1, 5))]
+    gaps = [touch.gap for touch in touches(there, [0, 0, 1, 1, 0, 0, 0])]
+    assert sorted(gaps[:9]) == pytest.approx([0.88, *[0.95] * 4, *[1.05] * 4])
+    assert gaps[9:] == pytest.approx([0.5, 1.5, 0.5, 0.5])
+
+
+TETRAHEDRON = """solid x
+""" + "".join("facet normal 0 0 0\nouter loop\n" + "".join(
+    f"vertex {x} {y} {z}\n" for x, y, z in face) + "endloop\nendfacet\n" for face in (
+        ((0, 0, 0), (0, 1, 0), (1, 0, 0)), ((0, 0, 0), (1, 0, 0), (0, 0, 1)),
+        ((0, 0, 0), (0, 0, 1), (0, 1, 0)), ((1, 0, 0), (0, 1, 0), (0, 0, 1)))) + "endsolid x\n"
+
+
+@pytest.mark.slow
+def test_meshes_of_a_urdf_file_are_read_when_they_are_asked_for(tmp_path):
+    pytest.importorskip("trimesh")
+    text = URDF.replace('<cylinder radius="0.1" length="1"/>',
+                        '<mesh filename="part.stl" scale="0.1 0.1 0.2"/>')
+    (tmp_path / "x.urdf").write_text(text)
+    robot = nlink.load(tmp_path / "x.urdf", floating=True)
+    with pytest.raises(ValueError, match="collisions: mesh of 'a': part.stl: not found beside"):
+        robot.with_contacts(collisions="file")
+    (tmp_path / "part.stl").write_text(TETRAHEDRON)
+    there = robot.with_contacts(collisions=["a"])
+    gaps = [touch.gap for touch in touches(there, [0, 0, 1, 1, 0, 0, 0])]
+    assert sorted(gaps[9:]) == pytest.approx([1, 1, 1, 1.2])
+    assert "mesh of 'a' taken as a hull of 4 points, about 0 mm inside of it at most" in (
+        there.report)
+    with pytest.raises(ValueError, match="collisions: 'b', expected links with shapes in the fi"):
+        robot.with_contacts(collisions=["b"])
+    # a file that names its mesh keeps it, unread
+    again = nlink.Robot(parse_toml(robot.to_toml()))
+    assert again.description.collisions == robot.description.collisions

@@ -1,19 +1,21 @@
 """Where bodies may touch: gap, normal and point of every contact, on any scalar.
 
+How two features meet is in `feature_pairs`.
+
 The gap g is the distance of two features, negative where they overlap, and the normal n is its
 gradient by the place of the first body: moving that body by v changes the gap at the rate n . v.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from nlink.algorithms.closures import Ends
+from nlink.algorithms.feature_pairs import meeting
 from nlink.algorithms.kinematics import HERE, Place
 from nlink.algorithms.sweep import Column, Driver
-from nlink.model.contacts import Contact, HalfSpace, RoundPoint
+from nlink.model.contacts import Contact
 from nlink.scalars.functions import Scalar, divide, less, where
 from nlink.spatial import Matrix, Vector, Wrench
 
@@ -79,8 +81,7 @@ def contact_points(mechanism: TouchingDriver, places: Column, origin: Vector = H
     for contact in mechanism.contacts:
         one, two = (mechanism.at(places, body) if body else world
                     for body in (contact.body, contact.other))
-        meet = MEETINGS[type(contact.one), type(contact.two)]
-        gap, normal, arm = meet(contact.one, one, contact.two, two)
+        gap, normal, arm = meeting(contact.one, one, contact.two, two)
         touches.append(Touch(contact, gap, normal, arm, one, two))
     return touches
 
@@ -95,21 +96,3 @@ def tangents(n: Vector) -> tuple[Vector, Vector]:
     b = n.x * n.y * a
     return (Vector(1.0 + s * n.x * n.x * a, s * b, -(s * n.x)),
             Vector(b, s + n.y * n.y * a, -n.y))
-
-
-Meeting = tuple[Scalar, Vector, Vector]
-"""Gap, normal, and the arm of the point in the axes of the first body."""
-
-
-def _round_on_plane(one: RoundPoint, place: Place, two: HalfSpace, other: Place) -> Meeting:
-    """A ball above a plane: its lowest point is a radius from the centre, against the normal."""
-    n = other.R @ two.normal
-    centre = place.p + place.R @ one.centre
-    gap = n.dot(centre - other.p) - two.offset - one.radius
-    return gap, n, one.centre - (place.R.T @ n) * one.radius
-
-
-MEETINGS: dict[tuple[type, type], Callable[[Any, Place, Any, Place], Meeting]] = {
-    (RoundPoint, HalfSpace): _round_on_plane,
-}
-"""How two features meet, by their types."""

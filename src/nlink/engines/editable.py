@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +16,8 @@ from nlink.model.coordinates import LimitArrays
 from nlink.model.description import Joint
 from nlink.model.editing import PerJoint
 from nlink.model.pose import Pose
-from nlink.model.touching import ShapesByLink, with_contacts
+from nlink.model.shapes import MeshShape
+from nlink.model.touching import FileShapes, Pairs, ShapesByLink, with_contacts
 from nlink.model.world import World
 from nlink.scalars.arrays import single
 from nlink.scalars.lazy import lazy
@@ -145,19 +147,29 @@ class Editable(Computations):
         return type(self)(editing.edited(self.description, gravity=(x, y, z)))
 
     def with_contacts(self, shapes: ShapesByLink | None = None, world: World | None = None, *,
-                      collisions: Literal["file"] | None = None) -> Self:
+                      collisions: FileShapes = None, pairs: Pairs = (),
+                      packages: Sequence[str | Path] = ()) -> Self:
         """The same mechanism with shapes of its links that touch a world.
 
         `shapes` are shapes, or lists of them, by the names of links or frames;
-        `collisions="file"` takes those of the robot's file, too. `world` is the ground z = 0 if not
-        given. What touches has forces in `nlink.simulate(..., contact="rigid")`.
+        `collisions="file"` takes those of the robot's file, too, and a list of names those of
+        these links; of a mesh it takes the hull of at most 16 vertices, and `packages` are
+        directories where package:// names are searched. `world` is that of the file, or the
+        ground z = 0, if not given. `pairs` names links, or shapes, two by two, that touch each
+        other: spheres and capsules touch spheres, capsules and boxes. What touches has forces in
+        `nlink.simulate(..., contact="rigid")`.
 
         >>> import nlink
         >>> robot = nlink.load("planar3").with_contacts({"link3": nlink.Sphere(0.1)})
         >>> [contact.name for contact in robot.mechanism.contacts]
         ['link3']
         """
-        return type(self)(with_contacts(self.description, shapes, world, collisions))
+        description = with_contacts(self.description, shapes, world, collisions, pairs)
+        if any(isinstance(each.shape, MeshShape) for each in description.collisions):
+            from nlink.viewer.mesh_hulls import with_hulls
+
+            description = with_hulls(description, [Path(x) for x in packages])
+        return type(self)(description)
 
     def with_base(self, pose: Pose | ArrayLike | None = None, *,
                   floating: bool | None = None) -> Self:

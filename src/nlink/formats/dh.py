@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from nlink.formats.actuator_tables import read_actuators
-from nlink.formats.collision_tables import read_collisions, read_world
+from nlink.formats.collision_tables import read_collisions, read_pairs, read_world
 from nlink.formats.files import LARGEST
 from nlink.formats.rows import (
     DH_KEYS,
@@ -50,7 +50,7 @@ MAX_DEPTH = 32
 MAX_ROWS = 50_000
 """Links and frames of a file."""
 _TOP_KEYS = {"name", "convention", "gravity", "source", "link", "frame", "loop", "home",
-             "actuator", "collision", "world"}
+             "actuator", "collision", "world", "pairs"}
 
 
 def from_rows(rows: Sequence[Mapping[str, Any]], *, convention: Convention = "standard",
@@ -313,9 +313,11 @@ def parse_toml(text: str, *, origin: str = "<toml>", physical: Physical = "warn"
             home=_number_list("home", data.get("home", [])),
             actuators=read_actuators(data.get("actuator", []),
                                      {row["joint_name"] for row in links}))
-        world = read_world(data["world"]) if "world" in data else None
+        world = read_world(data["world"], _pose) if "world" in data else None
         shapes = read_collisions(data.get("collision", []), _pose)
-        return replace(found, collisions=tuple(shapes), world=world) if shapes or world else found
+        pairs = read_pairs(data.get("pairs", []))
+        return replace(found, collisions=tuple(shapes), world=world, pairs=pairs) if (
+            shapes or world or pairs) else found
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{origin}: {error}") from None
 

@@ -31,6 +31,8 @@ def to_toml(description: Description) -> str:
         top["source"] = description.source
     if description.home:
         top["home"] = _floats(description.home)
+    if description.pairs:
+        top["pairs"] = list(map(list, description.pairs))
     tables = [
         *(("[[link]]", _write_row(number, link, joint, names)) for number, (link, joint)
           in enumerate(zip(description.links, description.joints, strict=True), 1)),
@@ -41,7 +43,8 @@ def to_toml(description: Description) -> str:
           if any(each.joint == joint.name for joint in description.joints)),
         *(("[[collision]]", collision_table(each, _write_pose(each.shape.pose)))
           for each in description.collisions),
-        *([("[world]", world_table(description.world))] if description.world else [])]
+        *([("[world]", world_table(description.world, _write_pose))]
+          if description.world else [])]
     return _lines(top) + "".join(f"\n{head}\n{_lines(table)}" for head, table in tables)
 
 
@@ -135,6 +138,9 @@ def _line(key: str, value: Any) -> str:
 
     if isinstance(value, dict):
         return f"{key} = {{ {', '.join(map(_line, value, value.values()))} }}"
+    if isinstance(value, list) and value and all(isinstance(x, dict) for x in value):
+        rows = (_line(key, row).removeprefix(f"{key} = ") for row in value)
+        return f"{key} = [{', '.join(rows)}]"
     lines = isinstance(value, str) and "\r\n" not in value  # which would come back as \n
     text = tomli_w.dumps({key: value}, multiline_strings=lines, indent=0).rstrip("\n")
     if isinstance(value, list):  # of numbers: these ends of lines are only layout

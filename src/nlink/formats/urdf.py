@@ -17,13 +17,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import get_args
 from xml.etree.ElementTree import Element
 
 import numpy as np
 
 from nlink.formats.files import read_text
 from nlink.formats.safe_xml import Notes, XmlNode, parse_xml
+from nlink.formats.urdf_collisions import SHAPES, read_collisions, shape_size
 from nlink.model.canonical import align
 from nlink.model.constraints import CONSTRAINTS
 from nlink.model.description import (
@@ -40,11 +40,7 @@ from nlink.model.joints import Fixed, Free, JointType, Planar, Prismatic, Revolu
 from nlink.model.mimics import Mimic
 from nlink.model.names import base_name, fresh
 from nlink.model.pose import Mount, Pose
-from nlink.model.shapes import Box, Capsule, Sphere
 from nlink.model.visuals import Colour, ShapeName, Visual
-from nlink.model.world import Collision
-
-_SHAPES = {"box", "sphere", "cylinder", "capsule", "mesh"} & {*get_args(ShapeName)}
 
 
 def read_visuals(robot: XmlNode, origin: str, place: Callable[[XmlNode], Pose],
@@ -70,10 +66,10 @@ def _visual(node: XmlNode, link: str, origin: str, materials: dict[str, Colour],
             place: Callable[[XmlNode], Pose]) -> Visual:
     node.used({"origin", "geometry", "material"}, {"name"}, "visual")
     geometry = node.needed("geometry")
-    shapes = [child for child in geometry.element if child.tag in _SHAPES]
+    shapes = [child for child in geometry.element if child.tag in SHAPES]
     if len(shapes) != 1:
         raise ValueError(f"{node.path}: {len(shapes)} shapes, expected one of "
-                         f"{', '.join(sorted(_SHAPES))}")
+                         f"{', '.join(sorted(SHAPES))}")
     shape = XmlNode(shapes[0], node.path, link, node.notes)
     colour, unknown = None, ""
     material = node.child("material")
@@ -82,46 +78,9 @@ def _visual(node: XmlNode, link: str, origin: str, materials: dict[str, Colour],
         colour = _colour(material) or materials.get(name)
         # a texture is not drawn, and a name that is defined nowhere is said when it is drawn
         unknown = name if colour is None and not material.children("texture") else ""
-    kind: ShapeName = shapes[0].tag  # type: ignore[assignment]  # one of _SHAPES
-    return Visual(link, kind, _size(kind, shape), place(node), colour, unknown,
+    kind: ShapeName = shapes[0].tag  # type: ignore[assignment]  # one of SHAPES
+    return Visual(link, kind, shape_size(kind, shape), place(node), colour, unknown,
                   shape.text("filename").strip() if kind == "mesh" else "", origin)
-
-
-def read_collisions(robot: XmlNode, place: Callable[[XmlNode], Pose]) -> Iterator[Collision]:
-    """The shapes of links that touch: balls, boxes and capsules; others are in the notes."""
-    for element in robot.children("link"):
-        link = element.get("name") or ""
-        for child in element.findall("collision"):
-            node = XmlNode(child, f"link {link!r}: collision", link, robot.notes)
-            try:
-                yield _collision(node, link, place)
-            except ValueError as error:
-                reason = str(error).removeprefix(f"{node.path}: ")
-                robot.notes.add(f"collision not read ({reason})", link)
-
-
-def _collision(node: XmlNode, link: str, place: Callable[[XmlNode], Pose]) -> Collision:
-    node.used({"origin", "geometry"}, {"name"}, "collision")
-    shapes = [child for child in node.needed("geometry").element if child.tag in _SHAPES]
-    kinds = [shape.tag for shape in shapes]
-    if kinds not in (["sphere"], ["box"], ["capsule"]):
-        raise ValueError(f"{' and '.join(kinds) or 'no shape'}, expected a sphere, box or capsule")
-    numbers = _size(kinds[0], XmlNode(shapes[0], node.path, link, node.notes))
-    pose = place(node)
-    shape = (Sphere(*numbers, pose=pose) if kinds[0] == "sphere" else
-             Capsule(*numbers, pose=pose) if kinds[0] == "capsule" else
-             Box((numbers[0], numbers[1], numbers[2]), pose=pose))
-    return Collision(link, shape, node.element.get("name") or "")
-
-
-def _size(kind: str, shape: XmlNode) -> tuple[float, ...]:
-    if kind == "mesh":
-        return shape.vector("scale", (1.0, 1.0, 1.0))
-    if kind == "box":
-        shape.text("size")
-        return shape.vector("size", (1.0, 1.0, 1.0))
-    names = ("radius",) if kind == "sphere" else ("radius", "length")
-    return tuple(shape.number(name) for name in names)
 
 
 def _colour(node: XmlNode) -> Colour | None:
@@ -191,7 +150,7 @@ def _read_robot(element: Element, origin: str, physical: Physical, notes: Notes)
     numbers = {root: 1} | {edge.child: number for number, edge in enumerate(order, 2)}
     by_name = {link.name: link for link in links}
     visuals = tuple(read_visuals(robot, origin, _origin))
-    collisions = tuple(read_collisions(robot, _origin))
+    collisions = tuple(read_collisions(robot, origin, _origin))
     return Description(
         name=element.get("name") or stem,
         links=tuple(by_name[name] for name in numbers),

@@ -94,7 +94,8 @@ def canonical(description: Description) -> Mechanism:
         base=_attachment(0, base),
         links=tuple(_attachment(k, pose.seen_from(bodies[k].slide)) for k, pose in places),
         closures=tuple(_closure(bodies, places, max(sizes), loop) for loop in description.loops),
-        contacts=contacts_of(description.collisions, description.world, attached),
+        contacts=contacts_of(description.collisions, description.pairs, description.world,
+                             attached),
     )
 
 

@@ -192,6 +192,10 @@ class Description:
     """The shapes of links that touch others where there is a world."""
     world: World | None = None
     """What stands still around the mechanism; without it, nothing touches."""
+    pairs: tuple[tuple[str, str], ...] = ()
+    """Links that touch each other, by their names or those of their shapes."""
+    surroundings: World | None = field(default=None, compare=False, repr=False)
+    """What stands around the mechanism in its file; it is the world where collisions are "file"."""
 
     def __post_init__(self) -> None:
         if self.physical not in ("warn", "error", "ignore"):

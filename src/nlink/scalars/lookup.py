@@ -42,6 +42,15 @@ class LookupTable:
         self.name = PREFIX + sha256(self.values.tobytes()).hexdigest()[:32]
         self.c = f"nlink_{self.name}({{}})"
 
+    def __repr__(self) -> str:
+        return f"<table of {len(self.values)} values {self.name[len(PREFIX):][:8]}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LookupTable) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     def apply(self, x: Scalar) -> Scalar:
         """The value on any scalar."""
         table = getattr(x, "table", None)

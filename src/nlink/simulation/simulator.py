@@ -119,7 +119,7 @@ def simulate(robot: Robot | System, q0: ArrayLike | None = None, qd0: ArrayLike 
     "payload" (point masses in the last frame, or a `nlink.simulation.Payload`), "viscous",
     "coulomb" and "armature" of the joints, "gravity" (..., 3), "inertia" (..., links, 10) and
     "placement" (..., joints, 6) as `nlink.parameter_derivatives` has them, "contact_friction" of
-    all contacts and "ground", by which planes are raised, "kp", "ki" and "kd" of
+    all contacts and "ground", by which the world is raised, "kp", "ki" and "kd" of
     the bundled controllers, "tau" and "f_ext" that never change, and "p", which your own controller
     receives as controller(t, q, qd, p), and functions in `f_ext` likewise. One kernel serves all
     trajectories.

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.model.changes import CHANGES
-from nlink.model.contacts import Contact, HalfSpace
+from nlink.model.contacts import Contact, WorldFeature
 from nlink.model.joints import Free, Spherical
 from nlink.model.mechanism import Mechanism, MovingJoint
 from nlink.programs.program import Port
@@ -42,7 +42,7 @@ MODEL = ("gravity", "inertia", "placement")
 """Parameters of the model as `parameter_derivatives` knows them. The inertias of links, and that of
 a payload, which has six numbers, have one name."""
 SURFACE = ("contact_friction", "ground")
-"""Coulomb's coefficient of all contacts, and by how much all planes are raised along z."""
+"""Coulomb's coefficient of all contacts, and by how much the world is raised along z."""
 GAINS = ("kp", "ki", "kd")
 PARAMETERS = "p"
 APPLIED = ("tau", "f_ext")
@@ -187,10 +187,8 @@ def _on_surface(contact: Contact, own: Mapping[str, Sequence[Scalar]]) -> Contac
     """A contact with the friction and the ground of a trajectory."""
     if "contact_friction" in own:
         contact = replace(contact, friction=own["contact_friction"][0])
-    if "ground" in own and isinstance(contact.two, HalfSpace):
-        plane = contact.two
-        contact = replace(contact, two=replace(
-            plane, offset=plane.offset + own["ground"][0] * plane.normal.z))
+    if "ground" in own and isinstance(contact.two, WorldFeature) and not contact.other:
+        contact = replace(contact, two=contact.two.raised(own["ground"][0]))
     return contact
 
 
