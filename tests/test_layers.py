@@ -31,7 +31,8 @@ MAY_IMPORT = {
     # what users hold
     "formats": "model",
     "viewer": "formats model scalars spatial",
-    "engines": "algorithms backends closed_forms formats model programs robot scalars spatial",
+    "engines": "algorithms backends closed_forms formats model programs robot scalars spatial "
+               "viewer",
     "derivatives": "algorithms backends engines model programs robot scalars spatial",
     "robot": "engines formats kinematics loops model papers programs scalars viewer",
     "reports": "formats model robot",
@@ -79,6 +80,7 @@ MAY_WAIT = (
     ("simulation.system", "simulation.step_programs"),  # which are of systems
     ("robot", "formats.convert"),  # writers are loaded when something is written
     ("engines.exports", "backends.c"),
+    ("engines.editable", "viewer.mesh_hulls"),  # meshes are read when they are asked for
     ("identification.fit", "identification.fit_report"),  # a page, when it is written
     ("formats.load", "formats.mjcf"),
     ("formats.load", "formats.urdf"),

@@ -121,7 +121,7 @@ def surface(shape, rng: np.random.Generator) -> np.ndarray:
         return u / np.linalg.norm(u, axis=1)[:, None] * shape.half_axes
     turn = np.linspace(0, 2 * np.pi, 5_000)
     rim = np.stack([shape.radius * np.cos(turn), shape.radius * np.sin(turn), 0 * turn], axis=1)
-    return np.vstack([rim + [0, 0, z * shape.length] for z in (-0.5, 0.5)])
+    return np.vstack([rim + np.array([0, 0, z * shape.length]) for z in (-0.5, 0.5)])
 
 
 @pytest.mark.parametrize("shape", [
@@ -137,7 +137,7 @@ def test_lowest_points_on_planes(shape):
         at = place(rng)
         found = [meeting(a, at, b, world) for a, b in against_world(shape_on(1, shape), part)]
         points = surface(shape, rng) @ matrix(at).T + numbers(at.p)
-        gap, normal, arm = min(found, key=lambda each: each[0])
+        gap, normal, _ = min(found, key=lambda each: each[0])
         assert gap == pytest.approx((points @ n).min() - offset, abs=5e-4)
         assert numbers(normal) == pytest.approx(n)
         for each in found:  # the gap is that of the point where it acts

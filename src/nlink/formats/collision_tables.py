@@ -22,8 +22,8 @@ from nlink.model.shapes import (
 )
 from nlink.model.world import Collision, HeightField, World
 
-SHAPES: dict[str, type[SolidShape]] = {
-    "mesh" if kind is MeshShape else kind.__name__.lower(): kind for kind in (Sphere, Capsule, Box, Cylinder, Ellipsoid, Hull, MeshShape)}
+KINDS: tuple[type[SolidShape], ...] = (Sphere, Capsule, Box, Cylinder, Ellipsoid, Hull, MeshShape)
+SHAPES = {"mesh" if kind is MeshShape else kind.__name__.lower(): kind for kind in KINDS}
 _SURFACE = ("friction", "restitution")
 _PLACE = ("xyz", "rotation")
 MOST_SHAPES = 10_000

@@ -131,24 +131,22 @@ def _note_softness(model: Any, number: int, notes: Notes) -> None:
 
 
 def _solid(model: Any, number: int, pose: Place, friction: float, notes: Notes) -> SolidShape:
-    kind = SHAPES.get(int(model.geom_type[number]), "none")
-    size = _size(kind, model.geom_size[number].tolist()) if kind != "none" else ()
+    kind = SHAPES.get(int(model.geom_type[number]))
+    if kind is None or kind == "plane":
+        raise ValueError(f"geom type {int(model.geom_type[number])}, expected a solid")
     surface: dict[str, Any] = {
         "pose": pose(model.geom_pos[number], model.geom_quat[number]), "friction": friction}
-    if kind == "sphere":
-        return Sphere(*size, **surface)
-    if kind in ("capsule", "cylinder"):
-        return (Capsule if kind == "capsule" else Cylinder)(*size, **surface)
-    if kind == "box":
-        return Box((size[0], size[1], size[2]), **surface)
-    if kind == "ellipsoid":
-        return Ellipsoid((size[0], size[1], size[2]), **surface)
     if kind == "mesh":
         corners, lack = thinned(_mesh(model, int(model.geom_dataid[number]))[0])
         notes.add(f"mesh taken as a hull of at most 16 points, about {1e3 * lack:.2g} mm inside "
                   "of it at most", _name(model, number))
         return Hull(corners, **surface)
-    raise ValueError(f"geom type {int(model.geom_type[number])}, expected a solid")
+    x, *rest = _size(kind, model.geom_size[number].tolist())
+    if kind == "sphere":
+        return Sphere(x, **surface)
+    if kind in ("capsule", "cylinder"):
+        return (Capsule if kind == "capsule" else Cylinder)(x, rest[0], **surface)
+    return (Box if kind == "box" else Ellipsoid)((x, rest[0], rest[1]), **surface)
 
 
 def surroundings(model: Any, pose: Place, notes: Notes) -> World | None:

@@ -199,7 +199,7 @@ class Slide(Constraint):
 
 
 @dataclass(frozen=True, slots=True)
-class Cylinder(Constraint):
+class Sleeve(Constraint):
     """Rotation about z and translation along it."""
 
     name = "cylindrical"
@@ -317,6 +317,6 @@ class Rows(Constraint):
 
 
 CONSTRAINTS: dict[str, type[Constraint]] = {
-    kind.name: kind for kind in (Rigid, Pin, Slide, Screw, Cylinder, Cross, Plane, Ball,
+    kind.name: kind for kind in (Rigid, Pin, Slide, Screw, Sleeve, Cross, Plane, Ball,
                                  SoftFinger, Rows)}
 """By the names files use; those of joints that have one."""

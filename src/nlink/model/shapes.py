@@ -236,7 +236,8 @@ def thinned(points: ArrayLike) -> tuple[tuple[tuple[float, float, float], ...], 
 def moments(shape: SolidShape, mass: float) -> tuple[float, float, float]:
     """The moments of inertia of a homogeneous body of a shape, about its centre, in its axes."""
     if isinstance(shape, Sphere):
-        return (0.4 * mass * shape.radius ** 2,) * 3
+        all_around = 0.4 * mass * shape.radius ** 2
+        return all_around, all_around, all_around
     if isinstance(shape, Box):
         x, y, z = (edge * edge for edge in shape.edges)
         return mass / 12 * (y + z), mass / 12 * (x + z), mass / 12 * (x + y)

@@ -71,4 +71,3 @@ def _pair(given: Any) -> tuple[str, str]:
             isinstance(given[0], str) and isinstance(given[1], str)):
         return given[0], given[1]
     raise ValueError(f"pairs: {given!r:.80}, expected two names of links")
-

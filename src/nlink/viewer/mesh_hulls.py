@@ -13,11 +13,13 @@ from nlink.model.editing import edited
 from nlink.model.shapes import Hull, MeshShape, thinned
 from nlink.viewer.mesh_files import find_mesh, read_mesh
 
+Points = tuple[tuple[float, float, float], ...]
+
 
 def with_hulls(description: Description, packages: Sequence[Path]) -> Description:
     """The mechanism with the hull of at most 16 vertices of each mesh, and a line in its report
     about how much smaller it is."""
-    read: dict[tuple[str, tuple[float, ...]], tuple[np.ndarray, float]] = {}
+    read: dict[tuple[str, tuple[float, ...]], tuple[Points, float]] = {}
     collisions, lines = [], []
     for each in description.collisions:
         shape = each.shape
@@ -29,8 +31,7 @@ def with_hulls(description: Description, packages: Sequence[Path]) -> Descriptio
             if key not in read:
                 points = np.vstack([surface.vertices for surface in read_mesh(
                     find_mesh(shape.file, shape.origin, packages))])
-                corners, lack = thinned(points * shape.scale)
-                read[key] = np.array(corners), lack
+                read[key] = thinned(points * shape.scale)
         except ValueError as error:
             raise ValueError(f"collisions: mesh of {each.link!r}: {error}") from None
         corners, lack = read[key]
