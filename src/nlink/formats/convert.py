@@ -10,6 +10,7 @@ from nlink.formats.load import SUFFIXES, load_description
 from nlink.formats.mjcf_writer import mjcf_losses, to_mjcf
 from nlink.formats.toml_writer import to_toml
 from nlink.formats.urdf_writer import to_urdf, urdf_losses
+from nlink.formats.visual_tables import SIZES
 from nlink.model.description import Description, Physical
 from nlink.model.pose import Convention
 
@@ -49,8 +50,10 @@ def write_description(description: Description, target: str | Path,
     """Write a robot in the format that the suffix says, in one step; what is lost, a line each."""
     check_target(target, dh)
     text, lost = _written(description, Path(target).suffix, dh)
-    if description.visuals:
-        lost = [f"shapes and meshes for drawing left out: {len(description.visuals)}", *lost]
+    kept = SIZES if Path(target).suffix == ".toml" and dh is None else ()
+    left = sum(each.shape not in kept for each in description.visuals)
+    if left:
+        lost = [f"shapes and meshes for drawing left out: {left}", *lost]
     write_text(target, text)
     return lost
 

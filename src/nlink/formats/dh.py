@@ -27,6 +27,7 @@ from nlink.formats.rows import (
     joint_fields,
     joint_keys,
 )
+from nlink.formats.visual_tables import read_visuals
 from nlink.model.actuators import Actuator, Motor
 from nlink.model.canonical import align
 from nlink.model.constraints import CONSTRAINTS
@@ -50,7 +51,7 @@ MAX_DEPTH = 32
 MAX_ROWS = 50_000
 """Links and frames of a file."""
 _TOP_KEYS = {"name", "convention", "gravity", "source", "link", "frame", "loop", "home",
-             "actuator", "collision", "world", "pairs"}
+             "actuator", "collision", "visual", "world", "pairs"}
 
 
 def from_rows(rows: Sequence[Mapping[str, Any]], *, convention: Convention = "standard",
@@ -316,8 +317,12 @@ def parse_toml(text: str, *, origin: str = "<toml>", physical: Physical = "warn"
         world = read_world(data["world"], _pose) if "world" in data else None
         shapes = read_collisions(data.get("collision", []), _pose)
         pairs = read_pairs(data.get("pairs", []))
-        return replace(found, collisions=tuple(shapes), world=world, pairs=pairs) if (
-            shapes or world or pairs) else found
+        visuals = read_visuals(data.get("visual", []), _pose)
+        unknown = [each.link for each in visuals if each.link and each.link not in names]
+        if unknown:
+            raise ValueError(f"visual: link {unknown[0]!r} does not exist")
+        return replace(found, collisions=tuple(shapes), world=world, pairs=pairs,
+                       visuals=visuals) if shapes or world or pairs or visuals else found
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{origin}: {error}") from None
 

@@ -9,6 +9,7 @@ from typing import Any
 from nlink.formats.actuator_tables import actuator_table
 from nlink.formats.collision_tables import collision_table, world_table
 from nlink.formats.rows import joint_fields
+from nlink.formats.visual_tables import SIZES, visual_table
 from nlink.model.actuators import Motor
 from nlink.model.constraints import Rows, Screw
 from nlink.model.description import Description, Friction, Joint, Limits, Link, Loop
@@ -43,6 +44,8 @@ def to_toml(description: Description) -> str:
           if any(each.joint == joint.name for joint in description.joints)),
         *(("[[collision]]", collision_table(each, _write_pose(each.shape.pose)))
           for each in description.collisions),
+        *(("[[visual]]", visual_table(each, _write_pose(each.pose)))
+          for each in description.visuals if each.shape in SIZES),
         *([("[world]", world_table(description.world, _write_pose))]
           if description.world else [])]
     return _lines(top) + "".join(f"\n{head}\n{_lines(table)}" for head, table in tables)
