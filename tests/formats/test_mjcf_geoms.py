@@ -93,7 +93,9 @@ def test_what_touches_what_and_with_which_friction():
     assert friction == {f"g_{name}": 0.7 for name in ("ball", "pill", "can", "egg", "brick",
                                                       "rock")}
     report = "\n".join(robot.report)
-    for line in ("geom that touches nothing of the world left out: 1 (g_aloof)",
+    aloof, = (x for x in robot.description.collisions if x.name == "g_aloof")
+    assert aloof.shape.pairs_only
+    for line in ("geom that touches nothing of the world is for pairs only: 1 (g_aloof)",
                  "torsional and rolling friction ignored: 1 (g_rock)",
                  "margin of soft contact ignored", "mesh taken as a hull of at most 16 points",
                  "contact between geoms of the robot left out, but for pairs that are named"):

@@ -151,12 +151,14 @@ class Editable(Computations):
                       packages: Sequence[str | Path] = ()) -> Self:
         """The same mechanism with shapes of its links that touch a world.
 
-        `shapes` are shapes, or lists of them, by the names of links or frames;
+        `shapes` are shapes, lists of them, or shapes by names of their own, by the names of links
+        or frames;
         `collisions="file"` takes those of the robot's file, too, and a list of names those of
         these links; of a mesh it takes the hull of at most 16 vertices, and `packages` are
-        directories where package:// names are searched. `world` is that of the file, or the
-        ground z = 0, if not given. `pairs` names links, or shapes, two by two, that touch each
-        other: spheres and capsules touch spheres, capsules and boxes. What touches has forces in
+        directories where package:// names are searched. `world` is the one that it has, that of
+        the file, or the ground z = 0, if not given. `pairs` names links, or shapes, two by two,
+        that touch each other: spheres and capsules touch spheres, capsules and boxes. With
+        nothing but pairs, shapes stay. What touches has forces in
         `nlink.simulate(..., contact="rigid")`.
 
         >>> import nlink

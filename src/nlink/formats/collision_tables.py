@@ -31,7 +31,7 @@ MOST_SHAPES = 10_000
 
 def _sizes(kind: type[SolidShape]) -> list[str]:
     """The keys that are a shape's own."""
-    return [each.name for each in fields(kind) if each.name not in ("pose", *_SURFACE)]
+    return [each.name for each in fields(kind) if each.name not in ("pose", "pairs_only", *_SURFACE)]
 
 
 def collision_table(collision: Collision, pose: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def collision_table(collision: Collision, pose: Mapping[str, Any]) -> dict[str, 
         value = getattr(shape, key)
         table[key] = _plain(value)
     table |= dict(pose) if shape.pose != Pose() else {}
-    table |= _surface(shape)
+    table |= _surface(shape) | ({"pairs_only": True} if shape.pairs_only else {})
     return table | ({"name": collision.name} if collision.name else {})
 
 
@@ -96,7 +96,7 @@ def _collision(table: Any, pose: Callable[[Mapping[str, Any]], Pose]) -> Collisi
         raise ValueError(f"shape {table.get('shape')!r}, expected one of {', '.join(SHAPES)}"
                          f"{did_you_mean(str(table.get('shape')), SHAPES)}")
     sizes = _sizes(kind)
-    check_keys(table, {"link", "shape", "name", *sizes, *_SURFACE, *_PLACE})
+    check_keys(table, {"link", "shape", "name", "pairs_only", *sizes, *_SURFACE, *_PLACE})
     names = [table.get("link"), table.get("name", "")]
     if not all(isinstance(x, str) for x in names) or not names[0]:
         raise ValueError(f"link {names[0]!r} and name {names[1]!r}, expected names")
@@ -106,7 +106,8 @@ def _collision(table: Any, pose: Callable[[Mapping[str, Any]], Pose]) -> Collisi
     if missing:
         raise ValueError(f"{missing[0]}: none, expected that of a {table['shape']}")
     place = pose({key: table[key] for key in _PLACE if key in table})
-    return Collision(names[0], kind(**given, pose=place), names[1])
+    return Collision(names[0], kind(
+        **given, pose=place, pairs_only=table.get("pairs_only") is True), names[1])
 
 
 def read_pairs(given: Any) -> tuple[tuple[str, str], ...]:

@@ -104,8 +104,8 @@ def collisions(model: Any, links: Sequence[str], pose: Place, notes: Notes,
     for number in _touching(model, world=False):
         under = [k for k in ground if _meet(model, number, k)]
         if ground and not under:
-            notes.add("geom that touches nothing of the world left out", _name(model, number))
-            continue
+            notes.add("geom that touches nothing of the world is for pairs only",
+                      _name(model, number))
         both = [number, *under]
         condim = max(int(model.geom_condim[k]) for k in both)
         if condim > 3:
@@ -113,14 +113,16 @@ def collisions(model: Any, links: Sequence[str], pose: Place, notes: Notes,
         _note_softness(model, number, notes)
         friction = max(float(model.geom_friction[k][0]) for k in both) if condim > 1 else 0.0
         try:
-            shape = _solid(model, number, pose, friction, notes)
+            shape = _solid(model, number, pose, notes, friction=friction,
+                           pairs_only=bool(ground) and not under)
         except ValueError as error:
             notes.add(f"collision not read ({error})", _name(model, number))
             continue
         yield Collision(links[int(model.geom_bodyid[number])], shape, model.geom(number).name)
-    if len(_touching(model, world=False)) > 1:
+    count = len(_touching(model, world=False))
+    if count > 1:
         notes.add("contact between geoms of the robot left out, but for pairs that are named",
-                  f"{len(_touching(model, world=False))} geoms")
+                  f"{count} geoms")
 
 
 def _note_softness(model: Any, number: int, notes: Notes) -> None:
@@ -130,12 +132,11 @@ def _note_softness(model: Any, number: int, notes: Notes) -> None:
                       _name(model, number))
 
 
-def _solid(model: Any, number: int, pose: Place, friction: float, notes: Notes) -> SolidShape:
+def _solid(model: Any, number: int, pose: Place, notes: Notes, **surface: Any) -> SolidShape:
     kind = SHAPES.get(int(model.geom_type[number]))
     if kind is None or kind == "plane":
         raise ValueError(f"geom type {int(model.geom_type[number])}, expected a solid")
-    surface: dict[str, Any] = {
-        "pose": pose(model.geom_pos[number], model.geom_quat[number]), "friction": friction}
+    surface["pose"] = pose(model.geom_pos[number], model.geom_quat[number])
     if kind == "mesh":
         corners, lack = thinned(_mesh(model, int(model.geom_dataid[number]))[0])
         notes.add(f"mesh taken as a hull of at most 16 points, about {1e3 * lack:.2g} mm inside "

@@ -82,7 +82,7 @@ def contacts_of(collisions: tuple[Collision, ...], pairs: Sequence[tuple[str, st
 
     parts = world_parts(world)
     for shape in shapes:
-        for part in parts if shape.at.body else ():
+        for part in parts if shape.at.body and not shape.shape.pairs_only else ():
             name = shape.name if len(parts) == 1 else f"{shape.name}-{part.name}"
             add(name, (shape.at.body, 0), against_world(shape, part), shape.shape, part)
     for one, two in _pairs(shapes, pairs):

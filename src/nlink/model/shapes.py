@@ -39,6 +39,8 @@ class SolidShape:
     """Coulomb's coefficient; None is the world's."""
     restitution: float | None = None
     """The part of the normal speed that a bounce leaves; None is the world's."""
+    pairs_only: bool = False
+    """Whether it touches only what pairs of links name, and not the world."""
 
     def __post_init__(self) -> None:
         who = self.kind

@@ -11,7 +11,7 @@ from nlink.model.names import did_you_mean, first_few
 from nlink.model.shapes import SolidShape
 from nlink.model.world import Collision, World
 
-ShapesByLink = Mapping[str, SolidShape | Sequence[SolidShape]]
+ShapesByLink = Mapping[str, SolidShape | Sequence[SolidShape] | Mapping[str, SolidShape]]
 FileShapes = Literal["file"] | Sequence[str] | None
 Pairs = Sequence[tuple[str, str]]
 
@@ -19,14 +19,15 @@ Pairs = Sequence[tuple[str, str]]
 def with_contacts(description: Description, shapes: ShapesByLink | None, world: World | None,
                   collisions: FileShapes, pairs: Pairs) -> Description:
     """The mechanism with shapes of its links in a world; see `Robot.with_contacts`."""
-    if shapes is None and collisions is None:
+    if shapes is None and collisions is None and not (pairs and description.collisions):
         raise ValueError("shapes: none, expected shapes by the names of links, or "
                          "collisions='file' for those of the robot's file")
     if not isinstance(world, World | None):
         raise TypeError(f"world: a {type(world).__name__}, expected a nlink.World")
-    given, kept = _listed(shapes or {}), _of_file(description, collisions)
-    around = description.surroundings if kept else None
-    return edited(description, collisions=(*kept, *given), world=world or around or World(),
+    given = _listed(shapes or {})
+    kept = _of_file(description, "file" if shapes is None and collisions is None else collisions)
+    around = description.world or (description.surroundings if kept else None) or World()
+    return edited(description, collisions=(*kept, *given), world=world or around,
                   pairs=tuple(_pair(each) for each in pairs))
 
 
@@ -58,11 +59,13 @@ def _listed(shapes: ShapesByLink) -> list[Collision]:
                         "links, such as {'foot': nlink.Sphere(0.02)}")
     found = []
     for link, given in shapes.items():
-        for shape in [given] if isinstance(given, SolidShape) else given:
+        named = (given.items() if isinstance(given, Mapping) else
+                 [("", x) for x in ([given] if isinstance(given, SolidShape) else given)])
+        for name, shape in named:
             if not isinstance(shape, SolidShape):
                 raise TypeError(f"shapes: of {link!r}, a {type(shape).__name__}, expected a "
                                 "shape such as nlink.Sphere(0.02)")
-            found.append(Collision(link, shape))
+            found.append(Collision(link, shape, name))
     return found
 
 

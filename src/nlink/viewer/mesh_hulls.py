@@ -36,7 +36,8 @@ def with_hulls(description: Description, packages: Sequence[Path]) -> Descriptio
             raise ValueError(f"collisions: mesh of {each.link!r}: {error}") from None
         corners, lack = read[key]
         collisions.append(replace(each, shape=Hull(
-            corners, pose=shape.pose, friction=shape.friction, restitution=shape.restitution)))
+            corners, pose=shape.pose, friction=shape.friction, restitution=shape.restitution,
+            pairs_only=shape.pairs_only)))
         lines.append(f"mesh of {each.link!r} taken as a hull of {len(corners)} points, about "
                      f"{1e3 * lack:.2g} mm inside of it at most")
     return edited(description, collisions=tuple(collisions),
