@@ -94,7 +94,6 @@ def test_a_spinning_ball_lands(spin, v0, speed):
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_a_tall_block_topples_where_its_weight_leaves_its_base():
     slope = np.arctan([0.49, 0.51])
     gravity = G * np.stack([np.sin(slope), 0 * slope, -np.cos(slope)], axis=1)
@@ -166,7 +165,6 @@ def lowest(robot: nlink.Robot, q) -> np.ndarray:
     return np.array([float(t.gap) for t in contact_points(driver, places, robot.mechanism.base.p)])
 
 
-@pytest.mark.slow
 @pytest.mark.slow
 def test_lanes_and_floats_and_neighbours_agree():
     """One text on floats and in lanes; alone and in a batch, whole and resumed: equal bits."""
@@ -263,7 +261,7 @@ def test_without_contacts_shapes_fall_through():
 @pytest.mark.parametrize(("options", "message"), [
     ({"method": "rkf45"}, "contact: 'rigid' does not go with method='rkf45', expected"),
     ({"contact": "soft"}, "contact: 'soft', expected one of rigid, ignore"),
-    ({"limits": "hold"}, "contact: 'rigid' does not go with limits='hold'"),
+    ({"limits": "bounce"}, "contact: 'rigid' does not go with limits='bounce', expected limits='ho"),
     ({"algorithm": "denoc"}, "contact: 'rigid' does not go with algorithm='denoc'"),
 ])
 def test_what_does_not_go_with_contact_is_refused(options, message):
@@ -287,9 +285,6 @@ def test_doors_without_contact_refuse_it():
     closed = bars.with_contacts({bars.links[0].name: nlink.Sphere(0.1)})
     with pytest.raises(ValueError, match="'rigid' does not go with a mechanism with loops"):
         nlink.System(closed)
-    rough = nlink.load("planar3").with_friction(dry=0.1).with_contacts({"link3": nlink.Sphere(0.1)})
-    with pytest.raises(ValueError, match="does not go with friction='dry', expected friction='sm"):
-        nlink.System(rough)
 
 
 class Halt(Exception):

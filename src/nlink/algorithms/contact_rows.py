@@ -17,6 +17,9 @@ the sweep of forward dynamics, along one path, with the elimination already made
 
 The last row of each contact is that of its gap. It says sig_n >= 0 where v' must not lead further
 in, and the constant in it is what the law of contact asks for (see `approach`).
+
+Rates that rub, or that limits hold, have a row each behind those of contacts: their column of Y
+is what the pivots leave of a unit force in the joint, and g is their rate without it.
 """
 
 from __future__ import annotations
@@ -33,7 +36,6 @@ from nlink.algorithms.forward_dynamics import (
 from nlink.algorithms.kinematics import forward_kinematics, twists
 from nlink.algorithms.matrices import Dense, path, rates
 from nlink.algorithms.sweep import Column
-from nlink.model.contacts import Contact
 from nlink.model.joints import Coordinates
 from nlink.scalars.functions import Scalar, Scalars, less, less_equal, literal, maximum, sqrt, where
 from nlink.spatial import Twist, Wrench
@@ -55,7 +57,8 @@ class ContactRows:
     free: tuple[Coordinates, ...]
     """The rates after the step without contacts, by joints."""
     Y: tuple[tuple[Scalar, ...], ...]
-    """A column for each direction of each contact, its elements those of `loaded`."""
+    """A column for each direction of each contact, then for each rate with a row, its elements
+    those of `loaded`."""
     G: tuple[tuple[Scalar, ...], ...]
     """Symmetric: velocities along all directions by impulses."""
     g: tuple[Scalar, ...]
@@ -64,16 +67,23 @@ class ContactRows:
     friction: tuple[Scalar, ...]
 
 
-def loaded(mechanism: TouchingDriver, contact: Contact) -> list[int]:
-    """The rates that carry the bodies of a contact, in order."""
+def loaded(mechanism: TouchingDriver, *bodies: int) -> list[int]:
+    """The rates that carry some bodies (from 1, 0 being the world), in order."""
     number = rates(mechanism)
-    bodies = {i for body in (contact.body, contact.other) for i in path(mechanism, body - 1)}
-    return [k for i in sorted(bodies) for k in number[i]]
+    carrying = {i for body in bodies for i in path(mechanism, body - 1)}
+    return [k for i in sorted(carrying) for k in number[i]]
+
+
+def support(mechanism: TouchingDriver, moded: Sequence[int]) -> list[list[int]]:
+    """For each row, the rates that its column of Y has elements of."""
+    bodies = {k: i + 1 for i, own in enumerate(rates(mechanism)) for k in own}
+    return [*(loaded(mechanism, contact.body, contact.other) for contact in mechanism.contacts
+              for _ in range(3)), *(loaded(mechanism, bodies[k]) for k in moded)]
 
 
 def contact_rows(mechanism: TouchingDriver, q: Column, qd: Column, tau: Column, f_ext: Column,
-                 h: Scalar) -> ContactRows:
-    """The rows of all contacts for a step of size h."""
+                 h: Scalar, moded: Sequence[int] = ()) -> ContactRows:
+    """The rows of all contacts, and of some rates by their numbers, for a step of size h."""
     steps, qdd = eliminated(mechanism, q, qd, tau, f_ext)
     # rates along axes that turn change without any acceleration: that is the business of the step
     turning = mechanism.each(lambda joint, q, qd: joint.type.space.turning(q, qd), q, qd)
@@ -88,10 +98,13 @@ def contact_rows(mechanism: TouchingDriver, q: Column, qd: Column, tau: Column, 
         columns += [_column(mechanism, steps, ends) for ends in wrenches]
         *along, speed = (_speed(after, ends) for ends in wrenches)
         g += [*along, speed + approach(touch, _speed(before, wrenches[-1]), weight, h)]
+    flat = [x for own in free for x in own]
+    g += [flat[k] for k in moded]
+    columns += [_column(mechanism, steps, (), k) for k in moded]
     return ContactRows(
         tuple(replace(step, u=()) for step in steps), free,
-        tuple(tuple(column[k] for k in loaded(mechanism, touch.contact))
-              for touch, three in zip(touches, _threes(columns), strict=True) for column in three),
+        tuple(tuple(column.get(k, 0.0) for k in own) for own, column in zip(
+            support(mechanism, moded), columns, strict=True)),
         _products(steps, columns), tuple(g), tuple(touch.gap for touch in touches),
         tuple(touch.contact.friction for touch in touches))
 
@@ -112,16 +125,14 @@ def approach(touch: Touch, speed: Scalar, weight: Scalar, h: Scalar) -> Scalar:
     return where(arrives, e * speed, row)
 
 
-def respond(mechanism: TouchingDriver, rows: ContactRows, lam: Scalars) -> list[Coordinates]:
+def respond(mechanism: TouchingDriver, rows: ContactRows, lam: Scalars,
+            moded: Sequence[int] = ()) -> list[Coordinates]:
     """The rates after the step with impulses lam: free, and what they add to it."""
     number = rates(mechanism)
     u: list[Scalar] = [0.0] * sum(mechanism.rates)
-    impulses = iter(zip(rows.Y, lam, strict=True))
-    for contact in mechanism.contacts:
-        for _ in range(3):
-            column, x = next(impulses)
-            for k, y in zip(loaded(mechanism, contact), column, strict=True):
-                u[k] = u[k] + y * x
+    for own, column, x in zip(support(mechanism, moded), rows.Y, lam, strict=True):
+        for k, y in zip(own, column, strict=True):
+            u[k] = u[k] + y * x
     steps = [replace(step, u=tuple(u[k] for k in own))
              for step, own in zip(rows.steps, number, strict=True)]
     change = mechanism.outward(accelerate, Twist.zero(), steps)
@@ -130,9 +141,13 @@ def respond(mechanism: TouchingDriver, rows: ContactRows, lam: Scalars) -> list[
 
 
 def _column(mechanism: TouchingDriver, steps: Sequence[EliminatedJoint],
-            ends: Sequence[tuple[int, Wrench]]) -> dict[int, Scalar]:
-    """A column of Y: what unit wrenches leave at the pivots of those joints that carry them."""
+            ends: Sequence[tuple[int, Wrench]], driven: int = -1) -> dict[int, Scalar]:
+    """A column of Y: what unit wrenches, or the unit force of a rate, leave at the pivots of those
+    joints that carry them."""
     number, found, arriving = rates(mechanism), dict[int, Scalar](), dict[int, Wrench]()
+    for i, own in enumerate(number):
+        if driven in own:
+            arriving[i] = Wrench.zero()
     for body, wrench in ends:
         # a body needs less by what acts on it
         arriving[body] = arriving[body] - wrench if body in arriving else wrench * -1
@@ -140,7 +155,9 @@ def _column(mechanism: TouchingDriver, steps: Sequence[EliminatedJoint],
         i = max(arriving)
         f = arriving.pop(i)
         for k, pivot in reversed(list(zip(number[i], steps[i].pivots, strict=True))):
-            found[k], f = pivot.eliminate(f)
+            if k > driven and not ends:
+                continue  # nothing comes here
+            found[k], f = pivot.eliminate(f, 1.0 if k == driven else 0)
         parent = mechanism.parents[i] - 1
         if parent >= 0:
             f = steps[i].X.wrench_to_parent(f)

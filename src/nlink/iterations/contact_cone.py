@@ -24,7 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import ClassVar
 
+from nlink.iterations.joint_block import JointBlock
 from nlink.scalars.functions import (
     Scalar,
     Scalars,
@@ -50,6 +53,8 @@ ON_CONE = 1e-9
 """An impulse so near to the cone, of its size, is on it."""
 
 Three = tuple[Scalar, Scalar, Scalar]
+
+
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,8 @@ class ContactBlock:
     """Its inverse."""
     rho: Scalar
     """What makes a velocity of an impulse, about: the third of a trace."""
+
+    size: ClassVar[int] = 3
 
     @classmethod
     def of(cls, G: Sequence[Sequence[Scalar]], mu: Scalar) -> ContactBlock:
@@ -170,40 +177,48 @@ class ContactBlock:
         return where(slides, sqrt((sig[0] * sig[0] + sig[1] * sig[1]) / maximum(flat, LEAST)), 0.0)
 
 
-def sweep(blocks: Sequence[ContactBlock], G: Sequence[Scalars], g: Scalars, lam: Scalars,
+Block = ContactBlock | JointBlock
+"""Three rows of a contact, or the one of a rate that rubs or has limits."""
+
+
+def sweep(blocks: Sequence[Block], G: Sequence[Scalars], g: Scalars, lam: Scalars,
           slips: Scalars) -> tuple[list[Scalar], list[Scalar]]:
-    """Every contact visited once, in order."""
+    """Every block visited once, in order."""
     lam, slips = list(lam), list(slips)
-    for i, block in enumerate(blocks):
-        at = range(3 * i, 3 * i + 3)
+    for i, (block, at) in enumerate(zip(blocks, places(blocks), strict=True)):
         b = tuple(_row(G[k], g[k], [j for j in range(len(lam)) if j not in at], lam) for k in at)
-        old = lam[3 * i], lam[3 * i + 1], lam[3 * i + 2]
-        lam[3 * i:3 * i + 3], slips[i] = block.visit(b, old, slips[i])  # type: ignore[arg-type]
+        old = tuple(lam[at.start:at.stop])
+        lam[at.start:at.stop], slips[i] = block.visit(b, old, slips[i])  # type: ignore[arg-type]
     return lam, slips
 
 
-def cleared(blocks: Sequence[ContactBlock], G: Sequence[Scalars], g: Scalars, lam: Scalars,
+def cleared(blocks: Sequence[Block], G: Sequence[Scalars], g: Scalars, lam: Scalars,
             ) -> tuple[list[Scalar], list[Scalar]]:
     """The nearest impulses that friction allows, and the slips that they leave."""
-    near = [x for k, block in enumerate(blocks)
-            for x in block.nearest((lam[3 * k], lam[3 * k + 1], lam[3 * k + 2]))]
+    where_blocks = places(blocks)
+    near = [x for block, at in zip(blocks, where_blocks, strict=True)
+            for x in block.nearest(tuple(lam[at.start:at.stop]))]  # type: ignore[arg-type]
     slips = list[Scalar]()
-    for i, block in enumerate(blocks):
-        k = 3 * i
-        sig = tuple(_row(G[j], g[j], range(len(lam)), near) for j in (k, k + 1, k + 2))
-        slips.append(block.slip(sig, (near[k], near[k + 1], near[k + 2])))  # type: ignore[arg-type]
+    for block, at in zip(blocks, where_blocks, strict=True):
+        sig = tuple(_row(G[j], g[j], range(len(lam)), near) for j in at)
+        slips.append(block.slip(sig, tuple(near[at.start:at.stop])))  # type: ignore[arg-type]
     return near, slips
 
 
-def worst(blocks: Sequence[ContactBlock], G: Sequence[Scalars], g: Scalars, lam: Scalars) -> Scalar:
-    """The largest residual of a contact; nan where one is not a number."""
+def worst(blocks: Sequence[Block], G: Sequence[Scalars], g: Scalars, lam: Scalars) -> Scalar:
+    """The largest residual of a block; nan where one is not a number."""
     most: Scalar = 0.0
-    for i, block in enumerate(blocks):
-        k = 3 * i
-        sig = tuple(_row(G[j], g[j], range(len(lam)), lam) for j in (k, k + 1, k + 2))
-        each = block.residual(sig, (lam[k], lam[k + 1], lam[k + 2]))  # type: ignore[arg-type]
+    for block, at in zip(blocks, places(blocks), strict=True):
+        sig = tuple(_row(G[j], g[j], range(len(lam)), lam) for j in at)
+        each = block.residual(sig, tuple(lam[at.start:at.stop]))  # type: ignore[arg-type]
         most = where(less_equal(each, most), most, each)
     return most
+
+
+def places(blocks: Sequence[Block]) -> list[range]:
+    """The rows of each block."""
+    ends = list(accumulate(block.size for block in blocks))
+    return [range(end - block.size, end) for block, end in zip(blocks, ends, strict=True)]
 
 
 def _row(row: Scalars, start: Scalar, which: Sequence[int], lam: Scalars) -> Scalar:

@@ -18,8 +18,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
-from nlink.iterations.contact_cone import LEAST, ContactBlock
+from nlink.iterations.contact_cone import LEAST, Block
+from nlink.iterations.iteration import equal
+from nlink.iterations.joint_block import JointBlock
 from nlink.scalars.functions import (
     Scalar,
     Scalars,
@@ -35,13 +38,15 @@ LENGTHS = (1.0, 0.6, 0.3, 0.1, 0.03, 0.01)
 """Lengths of a step that are tried."""
 NEAR, FALL = 0.1, 0.1
 """Where F is below so much of eps, eps falls by this factor."""
-BEGIN = 1e-8
-"""Every unknown, to begin with."""
+COLD, WARM = -1.0, -2.0
+"""In the place of eps: the method begins anew, or begins with impulses that are almost right."""
+BEGIN, SMALL = 1e-8, 1e-6
+"""Every unknown where it begins anew, and eps where it does not."""
 FLATTEST = 1e-9
 """A cone is not scaled by less."""
 
 Three = tuple[Scalar, Scalar, Scalar]
-Block = tuple[Three, Three, Three]
+Matrix = tuple[tuple[Scalar, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +56,30 @@ class ScaledContacts:
     D: tuple[Scalar, ...]
     H: tuple[tuple[Scalar, ...], ...]
     h: tuple[Scalar, ...]
+    joints: tuple[JointBlock | None, ...]
+    """The scaled blocks of joints, None in the places of contacts."""
 
     @classmethod
-    def of(cls, blocks: Sequence[ContactBlock], G: Sequence[Scalars], g: Scalars) -> ScaledContacts:
-        D = list[Scalar]()
+    def of(cls, blocks: Sequence[Block], G: Sequence[Scalars], g: Scalars) -> ScaledContacts:
+        D, joints = list[Scalar](), list[JointBlock | None]()
         for block in blocks:
             w = divide(1.0, sqrt(block.rho))
+            if isinstance(block, JointBlock):
+                D.append(w)
+                joints.append(block.scaled(w))
+                continue
             flat = maximum(block.mu, FLATTEST) * w
             D += [flat, flat, w]
+            joints.append(None)
         H = tuple(tuple(a * x * b for x, b in zip(row, D, strict=True))
                   for a, row in zip(D, G, strict=True))
-        return cls(tuple(D), H, tuple(a * x for a, x in zip(D, g, strict=True)))
+        return cls(tuple(D), H, tuple(a * x for a, x in zip(D, g, strict=True)), tuple(joints))
+
+    @property
+    def places(self) -> list[slice]:
+        """The unknowns of each block."""
+        sizes = [3 if joint is None else joint.size for joint in self.joints]
+        return [slice(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)]
 
     @property
     def largest(self) -> Scalar:
@@ -84,31 +102,40 @@ class ScaledContacts:
 
 def newton_step(scaled: ScaledContacts, x: Scalars, eps: Scalar, mark: Callable[[], None],
                 ) -> tuple[list[Scalar], Scalar]:
-    """The unknowns and eps after a step; eps < 0 says that this is the first."""
-    first = less(eps, 0.0)
-    x = [where(first, BEGIN, each) for each in x]
-    eps = where(first, scaled.largest, eps)
+    """The unknowns and eps after a step; eps says whether this is the first (`COLD`, `WARM`)."""
+    cold, warm = equal(eps, COLD), equal(eps, WARM)
+    x = [where(cold, BEGIN, where(warm, each / d, each))
+         for each, d in zip(x, scaled.D, strict=True)]
+    eps = where(cold, scaled.largest, where(warm, SMALL, eps))
     y = [a + b for a, b in zip(scaled.apply(x), scaled.h, strict=True)]
-    count, K, rest = len(x) // 3, list[list[Block]](), list[list[Scalar]]()
-    for i in range(count):
-        at = slice(3 * i, 3 * i + 3)
+    places, K, rest = scaled.places, list[list[Matrix]](), list[list[Scalar]]()
+    for at, joint in zip(places, scaled.joints, strict=True):
+        H, own = scaled.H[at], list[Matrix]()
+        if joint is not None:
+            ((row,), ((z,), (w,))) = H, (x[at], y[at])
+            rate, slope = joint.smoothed(w - z, eps)
+            for other in places:
+                mark()
+                block = [(1.0 - slope) * each for each in row[other]]
+                own.append((tuple([block[0] + slope] if at == other else block),))
+            K.append(own)
+            rest.append([rate - w])
+            continue
         near, J, lean = _near(x[at], y[at], eps, slope=True)
         # rows of 1 - J (1 - dy~/dx), with dy~ = (1 + n lean^T) H dx
         turned = tuple((row[0] + row[2] * lean[0], row[1] + row[2] * lean[1], row[2])
                        for row in J)
-        own = []
-        for j in range(count):
+        for other in places:
             mark()
-            H = [scaled.H[3 * i + k][3 * j:3 * j + 3] for k in range(3)]
-            block = [[_dot(turned[k], [H[m][c] for m in range(3)]) for c in range(3)]
-                     for k in range(3)]
-            if i == j:
+            block = [[_dot(turned[k], column) for column in zip(*(
+                row[other] for row in H), strict=True)] for k in range(3)]
+            if at == other:
                 block = [[block[k][c] + (float(k == c) - J[k][c]) for c in range(3)]
                          for k in range(3)]
             own.append(tuple(map(tuple, block)))
-        K.append(own)  # type: ignore[arg-type]
+        K.append(own)
         rest.append([b - a for a, b in zip(x[at], near, strict=True)])
-    step = [_number(each) for three in _solved(K, rest, mark) for each in three]
+    step = [_number(each) for block in _solved(K, rest, mark) for each in block]
     best, size = _shortened(scaled, x, y, step, eps)
     return best, where(less(size, NEAR * eps), FALL * eps, eps)
 
@@ -121,10 +148,15 @@ def _shortened(scaled: ScaledContacts, x: Scalars, y: Scalars, step: Scalars, ep
         there = [a + length * b for a, b in zip(x, step, strict=True)]
         then = [a + length * b for a, b in zip(y, along, strict=True)]
         total: Scalar = 0.0
-        for k in range(0, len(there), 3):
-            near, _, _ = _near(there[k:k + 3], then[k:k + 3], eps, slope=False)
-            for a, b in zip(there[k:k + 3], near, strict=True):
-                total = total + (a - b) * (a - b)
+        for at, joint in zip(scaled.places, scaled.joints, strict=True):
+            if joint is None:
+                near, _, _ = _near(there[at], then[at], eps, slope=False)
+                off = [a - b for a, b in zip(there[at], near, strict=True)]
+            else:
+                ((a,), (b,)) = there[at], then[at]
+                off = [b - joint.smoothed(b - a, eps)[0]]
+            for each in off:
+                total = total + each * each
         total = sqrt(total)
         better = less(total, size)
         best = [where(better, a, b) for a, b in zip(there, best, strict=True)]
@@ -138,7 +170,7 @@ def unscaled(scaled: ScaledContacts, x: Scalars) -> list[Scalar]:
 
 
 def _near(x: Scalars, y: Scalars, eps: Scalar, *, slope: bool,
-          ) -> tuple[Three, Block, tuple[Scalar, Scalar]]:
+          ) -> tuple[Three, Matrix, tuple[Scalar, Scalar]]:
     """The smoothed nearest point of x - y~, its derivative, and the direction of y_t."""
     speed = sqrt(y[0] * y[0] + y[1] * y[1] + 1e-24)
     a, b, n = x[0] - y[0], x[1] - y[1], x[2] - (y[2] + speed)
@@ -164,11 +196,11 @@ def _near(x: Scalars, y: Scalars, eps: Scalar, *, slope: bool,
     return near, J, (y[0] * lean, y[1] * lean)
 
 
-def _solved(K: list[list[Block]], rest: list[list[Scalar]], mark: Callable[[], None],
+def _solved(K: list[list[Matrix]], rest: list[list[Scalar]], mark: Callable[[], None],
             ) -> list[list[Scalar]]:
-    """K x = rest by blocks of three, without exchanges between them."""
+    """K x = rest by blocks, without exchanges between them."""
     K, rest, count = [list(row) for row in K], list(rest), len(K)
-    inverses = list[Block]()
+    inverses = list[Matrix]()
     for k in range(count):
         mark()
         inverse = _inverse(K[k][k])
@@ -190,8 +222,10 @@ def _solved(K: list[list[Block]], rest: list[list[Scalar]], mark: Callable[[], N
     return x
 
 
-def _inverse(A: Block) -> Block:
+def _inverse(A: Matrix) -> Matrix:
     """By elimination: less is lost than by minors."""
+    if len(A) == 1:
+        return ((divide(1.0, A[0][0]),),)
     (a, b, c), (d, e, f), (g, h, i) = A
     p = divide(1.0, a)
     l1, l2 = d * p, g * p
@@ -208,19 +242,22 @@ def _inverse(A: Block) -> Block:
     return one, two, three
 
 
-def _product(A: Block, B: Block) -> Block:
-    rows = [tuple(_dot(row, [B[m][c] for m in range(3)]) for c in range(3)) for row in A]
-    return tuple(rows)  # type: ignore[return-value]
+def _product(A: Matrix, B: Matrix) -> Matrix:
+    columns = list(zip(*B, strict=True))
+    return tuple(tuple(_dot(row, column) for column in columns) for row in A)
 
 
-def _less_product(C: Block, A: Block, B: Block) -> Block:
-    rows = [tuple(C[k][c] - _dot(A[k], [B[m][c] for m in range(3)]) for c in range(3))
-            for k in range(3)]
-    return tuple(rows)  # type: ignore[return-value]
+def _less_product(C: Matrix, A: Matrix, B: Matrix) -> Matrix:
+    columns = list(zip(*B, strict=True))
+    return tuple(tuple(c - _dot(row, column) for c, column in zip(own, columns, strict=True))
+                 for own, row in zip(C, A, strict=True))
 
 
 def _dot(a: Scalars, b: Scalars) -> Scalar:
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+    total = a[0] * b[0]
+    for x, y in zip(a[1:], b[1:], strict=True):
+        total = total + x * y
+    return total
 
 
 def _number(x: Scalar) -> Scalar:

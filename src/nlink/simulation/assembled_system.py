@@ -233,4 +233,5 @@ class AssembledSystem:
     @property
     def limited(self) -> bool:
         """Whether limits of joints matter."""
-        return bool(self.watching.bounded) or (self.modes is not None and self.modes.holds)
+        moded = self.modes.rates if self.modes else self.contacts.rates if self.contacts else ()
+        return bool(self.watching.bounded) or any(each.coordinate >= 0 for each in moded)

@@ -194,7 +194,7 @@ class Modes(SystemPiece):
         """At the places of rates, how far their modes are from ending."""
         _, force = self.forces(at, at.driven[0])
         found: list[Scalar] = [math.inf] * len(at.qd)
-        levels = _levels(at.mechanism, [0.0] * len(at.qd))
+        levels = friction_levels(at.mechanism, [0.0] * len(at.qd))
         for each, mode in zip(self.rates, at.parts["mode"], strict=True):
             f, level = force[each.rate], levels[each.rate]
             above, below = level + f, level - f
@@ -208,7 +208,7 @@ class Modes(SystemPiece):
     def propose(self, at: Moment) -> list[Scalar]:
         """The state with the modes that forces and accelerations ask for, of rates at rest."""
         qdd, force = self.forces(at, at.driven[0])
-        levels, found = _levels(at.mechanism, [0.0] * len(at.qd)), []
+        levels, found = friction_levels(at.mechanism, [0.0] * len(at.qd)), []
         for each, mode in zip(self.rates, at.parts["mode"], strict=True):
             i, level = each.rate, levels[each.rate]
             asked = proposed_mode(
@@ -308,7 +308,7 @@ class Modes(SystemPiece):
 
     def drive(self, at: Moment, tau: Scalars) -> list[Scalar]:
         """Joint forces less the friction of what slides."""
-        levels, drive = _levels(at.mechanism, at.qd), list(tau)
+        levels, drive = friction_levels(at.mechanism, at.qd), list(tau)
         for each, mode in zip(self.rates, at.parts["mode"], strict=True):
             if each.rubs:
                 drive[each.rate] = drive[each.rate] - where(
@@ -352,7 +352,8 @@ class SteppedModes(StandingModes):
         """
         (h,), (tau, further), mechanism, q, qd = at.cells, at.driven, at.mechanism, at.q, at.qd
         modes, restitution = at.parts["mode"], self.restitution
-        levels, rest, drive = _levels(mechanism, qd), _levels(mechanism, [0.0] * len(qd)), list(tau)
+        levels, drive = friction_levels(mechanism, qd), list(tau)
+        rest = friction_levels(mechanism, [0.0] * len(qd))
         held: list[Scalar] = [0.0] * len(qd)
         given: list[Scalar] = [0.0] * len(qd)
         targets = [each.target(q, qd[each.rate], mode, h, restitution)
@@ -385,7 +386,7 @@ def _rebound(restitution: float, v: Scalar) -> Scalar:
     return where(less(SLOW, restitution * abs(v)), restitution, 0.0) if restitution else 0.0
 
 
-def _levels(mechanism: Mechanism, qd: Scalars) -> list[Scalar]:
+def friction_levels(mechanism: Mechanism, qd: Scalars) -> list[Scalar]:
     """The friction level of each rate when it slides at qd."""
     return [x for joint, own in zip(mechanism.joints, mechanism.split(qd, "nv"), strict=True)
             for x in joint.dry_friction(own)]
@@ -394,7 +395,7 @@ def _levels(mechanism: Mechanism, qd: Scalars) -> list[Scalar]:
 def smooth_friction(mechanism: Mechanism, qd: Scalars, width: float) -> list[Scalar]:
     """Dry friction with tanh(qd / width) in place of the sign: it creeps, and never sticks."""
     return [level if literal(level) == 0 else level * tanh(x / width)
-            for level, x in zip(_levels(mechanism, qd), qd, strict=True)]
+            for level, x in zip(friction_levels(mechanism, qd), qd, strict=True)]
 
 
 def friction_of(robot: Robot, friction: str, width: float, limits: str, restitution: float, *,

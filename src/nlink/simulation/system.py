@@ -109,11 +109,13 @@ class System(AssembledSystem):
         if physics.limits == "bounce" and varied.mechanical:
             raise ValueError("limits: 'bounce' does not go with a mechanism that varies, expected "
                              "'stop', 'ignore', or only gains and p in vary")
-        contacts = contacts_in(robot, physics, modes)
+        contacts, watching = contacts_in(robot, physics, modes), Watching(
+            watched(robot, events, physics.limits), bounce)
+        if contacts is not None:  # limits and dry friction are rows of theirs
+            modes, watching = None, watching.without_holding()
         self._set(robot=robot, drive=drive, wrenches=wrenches, modes=modes, width=smooth,
-                  contacts=contacts,
-                  watching=Watching(watched(robot, events, physics.limits), bounce),
-                  motion=moved, closing=check_closing(robot, physics.closing), varied=varied,
+                  contacts=contacts, watching=watching, motion=moved, varied=varied,
+                  closing=check_closing(robot, physics.closing),
                   velocity=velocity_of(physics.velocity), algorithm=physics.algorithm,
                   arguments=arguments, numbers=numbers)
         if moved is not None:

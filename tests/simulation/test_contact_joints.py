@@ -1,0 +1,116 @@
+"""Dry friction and limits of joints beside contacts: rows of one problem."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import contact_cases
+import nlink
+from nlink.algorithms.contact_rows import contact_rows
+from nlink.algorithms.inverse_dynamics import no_wrenches
+from nlink.algorithms.sweep import Unrolled
+from nlink.simulation.moment import without_dry_friction
+from nlink.testing import random_robot
+from nlink.testing.mechanisms import EVERY
+
+EULER = {"method": "semi_implicit", "step": 1e-3}
+
+
+def limited(robot: nlink.Robot, **limits) -> nlink.Robot:
+    """The robot with these limits of all joints."""
+    return nlink.Robot(replace(robot.description, joints=tuple(
+        replace(joint, limits=nlink.Limits(**limits)) for joint in robot.description.joints)))
+
+
+def rough_arm(dry: float = 2.0, **world) -> nlink.Robot:
+    """A planar arm whose joints rub and have limits, with a ball around its last joint."""
+    arm = nlink.load("planar3").with_friction(dry=dry, viscous=0.02)
+    return limited(arm, position=(-0.8, 0.9)).with_contacts(
+        {"link3": nlink.Sphere(0.05)}, nlink.World(**world))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_of_rates_are_those_of_the_inverse_of_M(seed):
+    """With unit rows for rates, G is (J, 1) M^-1 (J, 1)^T; friction is not in the elimination."""
+    robot = random_robot(seed, 5, types=EVERY, fixed=False).with_friction(dry=0.3)
+    robot = robot.with_contacts({robot.links[-1].name: nlink.Sphere(0.1)})
+    rng, mechanism = np.random.default_rng(seed), without_dry_friction(robot.mechanism)
+    q, qd = robot.random_state(rng)
+    moded = tuple(range(robot.n))
+    driver = Unrolled(mechanism)
+    split = [mechanism.split(x, each) for x, each in ((q, "nq"), (qd, "nv"), (0 * qd, "nv"))]
+    found = contact_rows(driver, *split, no_wrenches(driver), 1e-3, moded)
+    inverse = np.linalg.inv(robot.mass_matrix(q))
+    problem = robot.contact_problem(q, qd, 0 * qd)
+    G, scale = np.array(found.G, float), np.abs(inverse).max()
+    np.testing.assert_allclose(G[3:, 3:], inverse, atol=1e-9 * scale)
+    np.testing.assert_allclose(G[:3, :3], problem.G, atol=1e-9 * np.abs(problem.G).max())
+    np.testing.assert_allclose(found.g[3:], [x for own in found.free for x in own])
+
+
+@pytest.mark.parametrize("restitution", [0.0, 0.5])
+def test_joints_far_from_the_ground_move_as_without_it(restitution):
+    """The rows are the box problem that semi-implicit Euler solves by pivots without contacts."""
+    arm = rough_arm(planes=[((0, 0, 1.0), -50.0)])
+    q0 = [[0.3, 0.2, -0.1], [0.8, -0.7, 0.5]]
+    options = {"t": 1.5, "every": 0.1, "limits": "hold", "restitution": restitution, **EULER}
+    rows, pivots = (nlink.simulate(arm, q0, [[1.0, -2.0, 0.5], [0, 3.0, 0]], contact=contact,
+                                   **options) for contact in ("rigid", "ignore"))
+    assert (rows.status == "done").all()
+    np.testing.assert_allclose(rows.q, pivots.q, atol=1e-9)
+    np.testing.assert_allclose(rows.qd, pivots.qd, atol=1e-8)
+    slides = [np.abs(run.modes[:, 1:]) == 1 for run in (rows, pivots)]
+    assert (slides[0] == slides[1]).all()
+    assert (np.abs(rows.modes) == 2).any()
+    assert (rows.modes == 0).any()
+
+
+@pytest.mark.slow
+def test_an_arm_with_friction_rests_on_the_ground():
+    """It falls until its tip and its friction hold it; what is held is so to the bit, forces
+    balance its weight, and limits are not passed."""
+    arm = rough_arm(planes=[((0, 1.0, 0), -0.9)], friction=0.7)
+    q0 = np.array([[-0.2, 0.1, 0.2], [0.5, -0.3, -0.4]])
+    run = nlink.simulate(arm, q0, t=3.0, limits="hold", **EULER)
+    assert (run.status == "done").all()
+    assert run.stats.contact.residual.max() < 1e-8
+    assert run.q.min() >= -0.8 - 1e-12
+    assert run.q.max() <= 0.9 + 1e-12
+    still = np.abs(run.qd[:, -1]).max(axis=1) == 0
+    assert still.any()
+    assert (run.contacts["link3"].mode[:, -1] > 0).any()
+    for k in np.flatnonzero(still):
+        q, force = run.q[k, -1], run.contacts["link3"].force[k, -1]
+        J = arm.jacobian(q, "link3")
+        push = J[:3].T @ np.cross([0, -0.05, 0], force) + J[3:].T @ force
+        held = run.parts["joint_force"][k, -1]
+        np.testing.assert_allclose(push + held, arm.gravity_torque(q), atol=1e-6)
+
+
+@pytest.mark.slow
+def test_alone_and_in_a_batch_with_joints_that_rub():
+    arm = rough_arm(planes=[((0, 1.0, 0), -0.9)])
+    rng = np.random.default_rng(0)
+    q0, qd0 = rng.uniform(-0.7, 0.7, (5, 3)), rng.normal(size=(5, 3))
+    batch = nlink.simulate(arm, q0, qd0, t=0.5, limits="hold", **EULER)
+    alone = nlink.simulate(arm, q0[3], qd0[3], t=0.5, limits="hold", **EULER)
+    assert alone.q.tobytes() == batch.q[3].tobytes()
+    for name, part in alone.parts.items():
+        assert part.tobytes() == batch.parts[name][3].tobytes()
+    stepper = nlink.Stepper(arm, q0[3], qd0[3], limits="hold", **EULER)
+    for _ in range(500):
+        stepper.step()
+    np.testing.assert_allclose(stepper.q, alone.q[-1], atol=1e-12)
+
+
+def test_effort_is_saturated_beside_contacts():
+    """A ball pushed with 50 N by an actuator of 2 N: 1 / m of it a second."""
+    ball = contact_cases.ball(0.1, mass=2.0, world=nlink.World(friction=0.0))
+    ball = limited(ball, effort=2.0)
+    run = nlink.simulate(ball, [0, 0, 0.1, 1, 0, 0, 0], t=0.5, effort="saturate",
+                         tau=lambda t, q, qd: np.array([0, 0, 0, 50.0, 0, 0]), **EULER)
+    assert run.qd[-1, 3] == pytest.approx(0.5)
+    assert run.contacts["body"].force[-1] == pytest.approx([0, 0, 2 * 9.81])
