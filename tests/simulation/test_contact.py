@@ -276,7 +276,6 @@ def test_doors_without_contact_refuse_it():
     system, y = nlink.System(arm), np.zeros(6)
     for door in (lambda: system.rates(0.0, y), lambda: nlink.linearize(arm, y[:3], y[:3]),
                  lambda: system.step(y, 1e-3, method="semi_implicit"),
-                 lambda: nlink.adjoint(arm, lambda q, qd: q @ q, y[:3], t=0.1),
                  lambda: traced_step(system, 1e-3, "semi_implicit"),
                  lambda: nlink.simulate(arm, t=0.1, sensitivities=["q0"], **EULER)):
         with pytest.raises(ValueError, match=r"contact|semi_implicit"):

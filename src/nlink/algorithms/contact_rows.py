@@ -44,6 +44,9 @@ OUT_AGAIN = 0.2
 """What part of a depth a step takes back, where bodies have sunk into each other."""
 FASTEST_OUT = 1.0
 """The speed, in m/s, at which they are separated at most."""
+ROUNDING = 1e-7
+"""A depth is that of rounding where it is taken back within a step by less than this speed, in m/s:
+then all of it is."""
 BOUNCE = 4.0
 """A bounce is faster than what gravity makes in so many steps."""
 
@@ -114,11 +117,11 @@ def approach(touch: Touch, speed: Scalar, weight: Scalar, h: Scalar) -> Scalar:
     impulse, and one of both is zero.
 
     A gap may close within the step and no further; where bodies have sunk into each other they
-    separate slowly. A bounce replaces that: sig_n >= -e v_n, with v_n the speed before the step
+    separate slowly. What rests is neither: it has the law of a gap, and so its derivative. A bounce replaces that: sig_n >= -e v_n, with v_n the speed before the step
     [Moreau's rule].
     """
     gap, e = touch.gap, touch.contact.restitution
-    row = where(less(0.0, gap), gap / h, maximum(OUT_AGAIN * gap / h, -FASTEST_OUT))
+    row = where(less(-ROUNDING, gap / h), gap / h, maximum(OUT_AGAIN * gap / h, -FASTEST_OUT))
     if literal(e) == 0:
         return row
     arrives = less_equal(gap + h * speed, 0.0) & less(speed, -BOUNCE * h * weight) & less(0.0, e)

@@ -148,20 +148,26 @@ def _shortened(scaled: ScaledContacts, x: Scalars, y: Scalars, step: Scalars, ep
         there = [a + length * b for a, b in zip(x, step, strict=True)]
         then = [a + length * b for a, b in zip(y, along, strict=True)]
         total: Scalar = 0.0
-        for at, joint in zip(scaled.places, scaled.joints, strict=True):
-            if joint is None:
-                near, _, _ = _near(there[at], then[at], eps, slope=False)
-                off = [a - b for a, b in zip(there[at], near, strict=True)]
-            else:
-                ((a,), (b,)) = there[at], then[at]
-                off = [b - joint.smoothed(b - a, eps)[0]]
-            for each in off:
-                total = total + each * each
+        for each in natural_map(scaled, there, then, eps):
+            total = total + each * each
         total = sqrt(total)
         better = less(total, size)
         best = [where(better, a, b) for a, b in zip(there, best, strict=True)]
         size = where(better, total, size)
     return best, size
+
+
+def natural_map(scaled: ScaledContacts, x: Scalars, y: Scalars, eps: Scalar) -> list[Scalar]:
+    """F of unknowns x with y = H x + h, smoothed by eps."""
+    off = list[Scalar]()
+    for at, joint in zip(scaled.places, scaled.joints, strict=True):
+        if joint is None:
+            near, _, _ = _near(x[at], y[at], eps, slope=False)
+            off += [a - b for a, b in zip(x[at], near, strict=True)]
+        else:
+            ((a,), (b,)) = x[at], y[at]
+            off.append(b - joint.smoothed(b - a, eps)[0])
+    return off
 
 
 def unscaled(scaled: ScaledContacts, x: Scalars) -> list[Scalar]:
@@ -174,23 +180,21 @@ def _near(x: Scalars, y: Scalars, eps: Scalar, *, slope: bool,
     """The smoothed nearest point of x - y~, its derivative, and the direction of y_t."""
     speed = sqrt(y[0] * y[0] + y[1] * y[1] + 1e-24)
     a, b, n = x[0] - y[0], x[1] - y[1], x[2] - (y[2] + speed)
-    t = sqrt(a * a + b * b)
-    over = divide(1.0, maximum(t, LEAST))
-    u, v = a * over, b * over
+    t = sqrt(a * a + b * b + 1e-300)  # its derivative at 0 is 0
     low, high = n - t, n + t
     q1, q2 = (sqrt(z * z + 4.0 * (eps * eps)) for z in (low, high))
     f1, f2 = (low + q1) * 0.5, (high + q2) * 0.5
-    half = (f2 - f1) * 0.5
-    near = (u * half, v * half, (f1 + f2) * 0.5)
+    share = 0.5 + divide(n, maximum(q1 + q2, LEAST))  # (f2 - f1) / (2 t), without the difference
+    near = (a * share, b * share, (f1 + f2) * 0.5)
     if not slope:
         zero = (0, 0, 0)
         return near, (zero, zero, zero), (0, 0)
     d1, d2 = (1.0 + low / q1) * 0.5, (1.0 + high / q2) * 0.5
     mean, skew = (d1 + d2) * 0.5, (d2 - d1) * 0.5
-    across = where(less(1e-12, t), half * over, mean)
+    u, v = a / t, b / t
     uu, uv, vv = u * u, u * v, v * v
-    other = mean - across
-    J = ((across + other * uu, other * uv, skew * u), (other * uv, across + other * vv, skew * v),
+    other = mean - share
+    J = ((share + other * uu, other * uv, skew * u), (other * uv, share + other * vv, skew * v),
          (skew * u, skew * v, mean))
     lean = divide(1.0, speed)
     return near, J, (y[0] * lean, y[1] * lean)

@@ -31,7 +31,9 @@ from nlink.programs.derivatives import vjp
 from nlink.programs.program import Program
 from nlink.programs.tracing import input_nodes
 from nlink.simulation.closing import Closing
+from nlink.simulation.contact_derivatives import ContactStep
 from nlink.simulation.control_scheme import Controller
+from nlink.simulation.drives import Untraced
 from nlink.simulation.ensemble import Ensemble
 from nlink.simulation.run import Run
 from nlink.simulation.sensitivity import expect_continuous, expect_derivatives
@@ -70,7 +72,8 @@ def adjoint(robot: Robot | System, cost: Callable[..., Any] | None, q0: ArrayLik
 
     Both are functions as `nlink.function` takes them; the integral is by the trapezoidal rule on
     the output times. The other arguments are those of `nlink.simulate`, with the method "rk4" and
-    a step from each output time to the next.
+    a step from each output time to the next; with contacts they are steps of "semi_implicit", and
+    the gradient that of motions with the same contacts (docs/contact.md).
 
     >>> import nlink
     >>> arm = nlink.load("double_pendulum")
@@ -84,11 +87,16 @@ def adjoint(robot: Robot | System, cost: Callable[..., Any] | None, q0: ArrayLik
                       width=width, effort=effort, closing=closing, contact=contact)
     system = system_of(robot, physics, tau=tau, f_ext=f_ext, vary=vary, events=events,
                        motion=motion)
-    solver, saving = Solver("rk4"), setting(saving, SAVING, t=t, every=every)
+    solver, saving = Solver("rk4" if system.contacts is None else "semi_implicit"), setting(
+        saving, SAVING, t=t, every=every)
     if saving.save is not None:
         raise ValueError("save: not with adjoint, expected None: use Run.save of the run")
     ensemble = Ensemble.of(system, q0, qd0, solver, saving)
-    expect_derivatives(ensemble.system, ensemble.method, "adjoint")
+    if system.contacts is None:
+        expect_derivatives(ensemble.system, ensemble.method, "adjoint")
+    elif system.sampling is not None or isinstance(system.drive, Untraced):
+        raise ValueError("adjoint: not with a controller that is sampled or not traced, expected "
+                         "one that acts at all times")
     if system.watched:
         raise ValueError("adjoint: not with events or limits='stop' or 'bounce', expected none and "
                          "'ignore'; sensitivities of simulate pass through them")
@@ -98,13 +106,13 @@ def adjoint(robot: Robot | System, cost: Callable[..., Any] | None, q0: ArrayLik
     count, size = len(ensemble.y0), system.shape.size
     y = np.concatenate([run.q, run.rates, *run.parts.values()], axis=-1)
     y, w = y.reshape(count, len(times), size), weights.reshape(count, len(times), -1)
-    passes = _Reverse(ensemble)
+    passes = _Reverse(ensemble) if system.contacts is None else _ContactReverse(ensemble)
     n, own, wide = system.robot.n, np.zeros((count, system.varied.width)), system.columns
     table = np.zeros((count, len(times), wide))
     back = np.zeros((count, size))
     back[:, :w.shape[-1]] = w[:, -1]
     for k in reversed(range(len(times) - 1)):
-        back, by_u = passes.step(k, y[:, k], back)
+        back, by_u = passes.step(k, y[:, k:k + 2], back)
         back[:, :w.shape[-1]] += w[:, k]
         if wide:
             table[:, k] += by_u[:, 2:2 + wide]
@@ -150,21 +158,47 @@ def _costs(run: Run, cost: Callable[..., Any] | None, running: Callable[..., Any
     return value, weights
 
 
-class _Reverse:
+class _Backwards:
     """Steps backwards, all trajectories at once."""
 
     def __init__(self, ensemble: Ensemble) -> None:
-        system = self.system = ensemble.system
-        self.ensemble = ensemble
-        self.pulled = system.kernel("rates, pulled back", self._pulled)
-        self.rates = system.kernel("rates")
-        self.restored: Any = system.kernel("restored, pulled back", lambda: vjp(
-            system.straight("restore"), ("y", "u"))) if system.restores else None
+        self.system, self.ensemble = ensemble.system, ensemble
 
     def inputs(self, k: int) -> Array:
         """What the programs have as inputs up to an output time."""
         count = len(self.ensemble.y0)
         return self.ensemble.inputs(np.arange(count), np.full(count, self.ensemble.times[k]))
+
+    def in_tangent_space(self, y: Array, w: Array) -> Array:
+        """Gradients by coordinates as those by rates: T^T w."""
+        robot, count = self.system.robot, len(y)
+        q = [y[:, k] for k in range(robot.nq)]
+        tangents = [np.stack([np.broadcast_to(x, count) for x in robot.mechanism.space.tangent(
+            q, unit.tolist())], axis=1) for unit in np.eye(robot.n)]
+        return np.stack([(T * w[:, :robot.nq]).sum(axis=1) for T in tangents], axis=1)
+
+
+class _ContactReverse(_Backwards):
+    """Steps with contacts backwards; the forces of each are kept in the state after it."""
+
+    def step(self, k: int, y: Array, w: Array) -> tuple[Array, Array]:
+        """The gradient by the state before step k, and by the inputs in it, from that by the
+        state after it; y are both states."""
+        times = self.ensemble.times
+        step = ContactStep(self.system, float(times[k + 1] - times[k]))
+        return step.pulled(step.with_forces(y[:, 0], y[:, 1]), self.inputs(k + 1), times[k], w)
+
+
+class _Reverse(_Backwards):
+    """Runge-Kutta steps backwards."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        super().__init__(ensemble)
+        system = self.system
+        self.pulled = system.kernel("rates, pulled back", self._pulled)
+        self.rates = system.kernel("rates")
+        self.restored: Any = system.kernel("restored, pulled back", lambda: vjp(
+            system.straight("restore"), ("y", "u"))) if system.restores else None
 
     def _pulled(self) -> Program:
         """How the rates pull gradients back."""
@@ -179,8 +213,8 @@ class _Reverse:
 
     def step(self, k: int, y: Array, w: Array) -> tuple[Array, Array]:
         """The gradient by the state before step k, and by the inputs in it, from that by the
-        state after it."""
-        times, count = self.ensemble.times, len(y)
+        state after it; y are both states."""
+        times, count, y = self.ensemble.times, len(y), y[:, 0]
         t, h = times[k], times[k + 1] - times[k]
         u = self.inputs(k + 1)
 
@@ -202,11 +236,3 @@ class _Reverse:
             for j, a in enumerate(RK4.a[i][:i]):
                 later[j] = later[j] + h * float(a) * back
         return by_y, by_u
-
-    def in_tangent_space(self, y: Array, w: Array) -> Array:
-        """Gradients by coordinates as those by rates: T^T w."""
-        robot, count = self.system.robot, len(y)
-        q = [y[:, k] for k in range(robot.nq)]
-        tangents = [np.stack([np.broadcast_to(x, count) for x in robot.mechanism.space.tangent(
-            q, unit.tolist())], axis=1) for unit in np.eye(robot.n)]
-        return np.stack([(T * w[:, :robot.nq]).sum(axis=1) for T in tangents], axis=1)

@@ -204,8 +204,9 @@ class Contacts(SystemPiece):
         bit."""
         own: StepRows = at.shared
         normals, slips, found = at.parts[FORCE][2::3], at.parts[SLIP], list[Scalar]()
-        for force, slip in zip(normals, slips, strict=True):
-            touching = where(less(0.0, slip), SLIDES, STICKS)
+        for block, force, slip in zip(own.blocks[:len(normals)], normals, slips, strict=True):
+            assert isinstance(block, ContactBlock)
+            touching = where(less(0.0, slip) | less_equal(block.mu, 0.0), SLIDES, STICKS)
             found.append(where(less_equal(force, 0.0), OPEN, touching))
         for block, k, force in zip(own.blocks[len(self.names):], self.moded,
                                    at.parts.get(JOINT_FORCE, ()), strict=True):

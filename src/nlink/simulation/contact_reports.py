@@ -18,7 +18,7 @@ from nlink.programs.program import Port, Program
 from nlink.programs.tracing import trace_function
 from nlink.scalars.functions import Scalar, Scalars, sqrt
 from nlink.scalars.lazy import lazy
-from nlink.simulation.contact_piece import ACCURATE, FORCE, SLIP
+from nlink.simulation.contact_piece import ACCURATE, CONTACT_MODE, FORCE
 from nlink.simulation.variation import NOTHING, Varied
 
 if TYPE_CHECKING:
@@ -107,8 +107,7 @@ class ContactHistories(Mapping[str, ContactHistory]):
                            f"{did_you_mean(name, self._names)}")
         k = self._names.index(name)
         forces, gaps, slips = self._numbers
-        normal = np.asarray(self._parts[FORCE])[..., 3 * k + 2]
-        mode = np.where(normal > 0, 1 + (np.asarray(self._parts[SLIP])[..., k] > 0), 0)
+        mode = np.maximum(np.asarray(self._parts[CONTACT_MODE])[..., k], 0).astype(int)
         return ContactHistory(name, forces[..., k, :], gaps[..., k],
                               np.where(mode > 0, slips[..., k], 0.0), mode)
 

@@ -43,6 +43,7 @@ from nlink.scalars.differentiation import pushforward
 from nlink.scalars.graph import Node
 from nlink.scalars.lazy import lazy
 from nlink.simulation.closing import Closing
+from nlink.simulation.contact_derivatives import ContactStep
 from nlink.simulation.control_scheme import Controller
 from nlink.simulation.drives import FREE, Beside, Untraced
 from nlink.simulation.events import Watching
@@ -72,7 +73,7 @@ def linearize(robot: Robot | System, q: ArrayLike, qd: ArrayLike,
               motion: Mapping[str, Any] | None = None, algorithm: str | None = None,
               limits: str = "ignore", friction: str = "dry",
               width: float = 1e-3, effort: str = "ignore", closing: Closing = "project",
-              contact: str = "rigid", physics: Physics | None = None,
+              contact: str = "rigid", physics: Physics | None = None, smooth: float = 0.0,
               out: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
     """A, (..., 2n, 2n), and B, (..., 2n, n), of the motion around a state, or of one step.
 
@@ -84,8 +85,10 @@ def linearize(robot: Robot | System, q: ArrayLike, qd: ArrayLike,
     `nlink.simulate`. What dry friction or a limit holds in the state is held in the model.
 
     Changes of q are in the tangent space, at q before the step and at the new q after it. For a
-    mechanism with loops it is the step before its projection onto closed states. A and B
-    are written to `out` if given: for large batches, new memory costs as much as the matrices.
+    mechanism with loops it is the step before its projection onto closed states. With contacts it
+    is a step of "semi_implicit", in which what is open, sticks or slides goes on doing so; `smooth`
+    > 0, in sqrt(N m/s), is for the laws with rounded corners, which have derivatives across modes
+    (docs/contact.md). A and B are written to `out` if given: for large batches, new memory costs as much as the matrices.
 
     >>> import nlink, numpy as np
     >>> pendulum = nlink.load("double_pendulum")
@@ -103,10 +106,10 @@ def linearize(robot: Robot | System, q: ArrayLike, qd: ArrayLike,
     def make() -> LinearModel:
         system = system_of(robot, setting(physics, PHYSICS, **asked), f_ext=f_ext, vary=vary,
                            tau=tau if callable(tau) else None, events=None, motion=motion)
-        return LinearModel.of(system, step, method, t)
+        return LinearModel.of(system, step, method, t, smooth)
 
     alone = not callable(tau) and all(x is None for x in (f_ext, vary, motion, physics))
-    model = _kept_model(robot, (step, method, t, *asked.values()), make) if alone else make()
+    model = _kept_model(robot, (step, method, t, smooth, *asked.values()), make) if alone else make()
     return model.at_forces(q, qd, tau, x, out)
 
 
@@ -154,11 +157,24 @@ def _expect_derivatives(system: System) -> None:
             (system.velocity.name != "qd", f"velocity={system.velocity.name!r}", "'qd'"),
             (system.columns, "forces or wrenches in a table", "those of one state"),
             (isinstance(system.drive, Untraced), "traced=False", "a traced controller"),
-            (system.contacts, "contact='rigid'", "'ignore'"),
             (system.sampling is not None, "a controller with a period", "one that acts at all "
              "times")):
         if wrong:
             raise ValueError(f"linearize: not with {why}, expected {other}")
+
+
+def _expect_contacts(system: System, method: Method | None, smooth: float) -> None:
+    """Refuse what contacts have no derivatives of, and smoothness without any."""
+    if not (np.isfinite(smooth) and smooth >= 0):
+        raise ValueError(f"smooth: {smooth}, expected a number >= 0")
+    if system.contacts is None:
+        if smooth:
+            raise ValueError(f"smooth: {smooth} without contacts, expected 0")
+    elif method is None:
+        raise ValueError("linearize: not with contact='rigid' without a step, where velocities "
+                         "jump, expected step=..., or contact='ignore'")
+    else:
+        system.contacts.expect(method, system.velocity.name)
 
 
 def _loaded(program: Any) -> Any:
@@ -170,9 +186,11 @@ def _loaded(program: Any) -> Any:
 class LinearModel:
     """The linear model of a system with anything that simulations have."""
 
-    def __init__(self, system: System, method: Method | None, h: float, t: ArrayLike) -> None:
+    def __init__(self, system: System, method: Method | None, h: float, t: ArrayLike,
+                 smooth: float = 0.0) -> None:
         varied = system.varied.with_numbers("tau", system.robot.n)
         self.given, self.method, self.h, self.t = system, method, h, float(np.asarray(t))
+        self.smooth = smooth
         self.moded = system.but(varied=varied, drive=Beside(system.drive))
         modes = None if system.modes is None else StandingModes(system.modes.rates)
         closing = "drift" if system.projects else system.closing
@@ -181,11 +199,13 @@ class LinearModel:
         self.size = 2 * system.robot.n + self.states
 
     @staticmethod
-    def of(system: System, step: float | None, method: str | None, t: ArrayLike) -> LinearModel:
+    def of(system: System, step: float | None, method: str | None, t: ArrayLike,
+           smooth: float = 0.0) -> LinearModel:
         """That of the motion or of a step, as users ask for it, checked."""
         _expect_derivatives(system)
         chosen, h = _method_of(step, method)
-        return LinearModel(system, chosen, 0.0 if h is None else h, batch("t", t, ()))
+        _expect_contacts(system, chosen, smooth)
+        return LinearModel(system, chosen, 0.0 if h is None else h, batch("t", t, ()), smooth)
 
     @lazy
     def recursive(self) -> bool:
@@ -194,7 +214,7 @@ class LinearModel:
         given = self.given
         curved = any(any(joint.excess) for joint in given.robot.mechanism.joints)
         return (given.drive is FREE and given.wrenches is None and given.width is None
-                and given.motion is None and not given.varied.width
+                and given.motion is None and not given.varied.width and given.contacts is None
                 and (given.modes is None or not (given.modes.holds or curved)))
 
     @property
@@ -250,6 +270,11 @@ class LinearModel:
         own = np.concatenate([own, tau], axis=1)
         y = self._with_modes(self.system.before_sample(np.concatenate([q, qd], axis=1)), own)
         y[:, self.system.remembered] = x
+        if self.system.contacts is not None:
+            step = ContactStep(self.system, self.h, self.smooth)
+            A, B = step.matrices(y, own, self.t, self._rows())
+            outputs[0][:], outputs[1][:] = A.reshape(outputs[0].shape), B.reshape(outputs[1].shape)
+            return
         few = (self.size + q.shape[1]) * self.system.shape.size <= MOST_DERIVATIVES
         if self.method is not None and not (few and self.method.decides_modes):
             A, B = self._of_step(y, own, few=few)

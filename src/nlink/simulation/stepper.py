@@ -18,7 +18,7 @@ from nlink.iterations.iteration import new_records
 from nlink.scalars.arrays import batch
 from nlink.scalars.misuse import tell
 from nlink.simulation.closing import Closing
-from nlink.simulation.contact_piece import FORCE, SLIP
+from nlink.simulation.contact_piece import CONTACT_MODE, FORCE
 from nlink.simulation.contact_reports import ContactHistories
 from nlink.simulation.doubts import failure
 from nlink.simulation.drives import Pushed, Untraced
@@ -247,7 +247,7 @@ class Stepper:
         layout = self._system.layout
         return ContactHistories(self.robot, self.q, self.qd, {
             name: self._y[:, layout.place([name])].reshape(*self.lead, -1)
-            for name in (FORCE, SLIP) if any(part.name == name for part in layout.parts)},
+            for name in (FORCE, CONTACT_MODE) if any(part.name == name for part in layout.parts)},
             self._system.varied, self._own.reshape(*self.lead, -1))
 
     @property
