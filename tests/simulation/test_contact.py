@@ -261,7 +261,7 @@ def test_without_contacts_shapes_fall_through():
 @pytest.mark.parametrize(("options", "message"), [
     ({"method": "rkf45"}, "contact: 'rigid' does not go with method='rkf45', expected"),
     ({"contact": "soft"}, "contact: 'soft', expected one of rigid, ignore"),
-    ({"limits": "bounce"}, "contact: 'rigid' does not go with limits='bounce', expected limits='ho"),
+    ({"limits": "bounce"}, "contact: 'rigid' does not go with limits='bounce', expected"),
     ({"algorithm": "denoc"}, "contact: 'rigid' does not go with algorithm='denoc'"),
 ])
 def test_what_does_not_go_with_contact_is_refused(options, message):

@@ -117,8 +117,8 @@ def approach(touch: Touch, speed: Scalar, weight: Scalar, h: Scalar) -> Scalar:
     impulse, and one of both is zero.
 
     A gap may close within the step and no further; where bodies have sunk into each other they
-    separate slowly. What rests is neither: it has the law of a gap, and so its derivative. A bounce replaces that: sig_n >= -e v_n, with v_n the speed before the step
-    [Moreau's rule].
+    separate slowly. What rests is neither: it has the law of a gap, and so its derivative. A bounce
+    replaces that: sig_n >= -e v_n, with v_n the speed before the step [Moreau's rule].
     """
     gap, e = touch.gap, touch.contact.restitution
     row = where(less(-ROUNDING, gap / h), gap / h, maximum(OUT_AGAIN * gap / h, -FASTEST_OUT))

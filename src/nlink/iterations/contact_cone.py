@@ -55,8 +55,6 @@ ON_CONE = 1e-9
 Three = tuple[Scalar, Scalar, Scalar]
 
 
-
-
 @dataclass(frozen=True, slots=True)
 class ContactBlock:
     """What a visit needs of a contact's block G_ii and its friction."""

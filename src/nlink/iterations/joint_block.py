@@ -1,12 +1,12 @@
 """Dry friction and limits of a rate, as one row of a contact problem.
 
 Beside everything else the rate after a step is w = W f + b, f being the force of friction and
-limits. Friction of at most `level` and limits that the rate must not pass say
+limits. Friction of at most `level`, and limits that the rate must not pass, say
 
     -f in level sign(w) + N(w),      sign(0) = [-1, 1],   N normal to [low, high],
 
-so that w is the nearest point to b of |w| W level on [low, high]: b less as much of W level as there
-is of it, then no less than low and no more than high. There is one such w, whatever the numbers.
+so that w is b, nearer to 0 by W level, or 0 if it is not further away, then no less than low and no
+more than high. There is one such w, whatever the numbers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from nlink.scalars.functions import (
 )
 
 UP, DOWN, RESTS, ON_LOWER, ON_UPPER = 1.0, -1.0, 0.0, 2.0, -2.0
-"""Modes: slides up or down, rests, is held at a limit; what does not rub slides up if it is free."""
+"""Modes: slides up or down, rests, is held at a limit; what does not rub is free as 1."""
 
 
 @dataclass(frozen=True, slots=True)

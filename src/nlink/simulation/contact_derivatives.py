@@ -1,8 +1,8 @@
 """Derivatives of a step with contacts, by the implicit function theorem.
 
 At a solution each contact is open, sticks or slides, and each rate that rubs or has limits slides,
-rests or is held at a limit. As long as none of them changes, the forces f obey equations R(y, f) = 0
-that are smooth:
+rests or is held at a limit. As long as none of them changes, the forces f obey smooth equations
+R(y, f) = 0:
 
     open     f = 0
     sticks   sig = 0
@@ -14,7 +14,7 @@ that are smooth:
     R_f df = -R_y dy,       dN = N_y dy + N_f df,
 
 and backwards R_f^T m = N_f^T w, w N' = N_y^T w - R_y^T m. Where several sets of forces are right R_f
-is singular, and df is the shortest: velocities have derivatives there, forces have not. Across
+is singular, and df is the shortest: velocities have derivatives there, forces have not. Between
 modes nothing has a derivative; `smooth` differentiates the smoothed laws of `contact_newton` in
 their place, which mix what is near, at their own solution.
 """
@@ -100,8 +100,9 @@ class ContactStep:
         laws = self._smooth_laws(contacts.forces(at), rows) if self.smooth else self._laws(
             at, rows, reference)
         *new, _depth = contacts.move(at)
-        return Program("contact_laws", ports, (Port("laws", (len(laws),)), Port("new", (len(new),))),
-                       tuple(at.t.graph.lift(x) for x in (*laws, *new)))
+        outputs = Port("laws", (len(laws),)), Port("new", (len(new),))
+        return Program("contact_laws", ports, outputs, tuple(
+            at.t.graph.lift(x) for x in (*laws, *new)))
 
     def _laws(self, at: Moment, rows: StepRows, reference: Scalars) -> list[Scalar]:
         forces, found = self.contacts.forces(at), list[Scalar]()
@@ -264,5 +265,3 @@ def _inverse(K: Array) -> Array:
         found[singular] = np.nan
         found[finite] = np.linalg.pinv(K[finite], rcond=1.0 / SINGULAR)
     return found / scale.swapaxes(1, 2)
-
-

@@ -86,9 +86,10 @@ def linearize(robot: Robot | System, q: ArrayLike, qd: ArrayLike,
 
     Changes of q are in the tangent space, at q before the step and at the new q after it. For a
     mechanism with loops it is the step before its projection onto closed states. With contacts it
-    is a step of "semi_implicit", in which what is open, sticks or slides goes on doing so; `smooth`
-    > 0, in sqrt(N m/s), is for the laws with rounded corners, which have derivatives across modes
-    (docs/contact.md). A and B are written to `out` if given: for large batches, new memory costs as much as the matrices.
+    is a step of "semi_implicit", in which what is open, sticks or slides goes on doing so;
+    `smooth` > 0, in sqrt(N m/s), is for the laws with rounded corners, which have derivatives
+    between modes (docs/contact.md). A and B are written to `out` if given: for large batches, new
+    memory costs as much as the matrices.
 
     >>> import nlink, numpy as np
     >>> pendulum = nlink.load("double_pendulum")
@@ -109,7 +110,8 @@ def linearize(robot: Robot | System, q: ArrayLike, qd: ArrayLike,
         return LinearModel.of(system, step, method, t, smooth)
 
     alone = not callable(tau) and all(x is None for x in (f_ext, vary, motion, physics))
-    model = _kept_model(robot, (step, method, t, smooth, *asked.values()), make) if alone else make()
+    key = (step, method, t, smooth, *asked.values())
+    model = _kept_model(robot, key, make) if alone else make()
     return model.at_forces(q, qd, tau, x, out)
 
 
