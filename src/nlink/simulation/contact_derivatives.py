@@ -13,7 +13,7 @@ R(y, f) = 0:
 
     R_f df = -R_y dy,       dN = N_y dy + N_f df,
 
-and backwards R_f^T m = N_f^T w, w N' = N_y^T w - R_y^T m. Where several sets of forces are right R_f
+and backwards R_f^T m = N_f^T w and N'^T w = N_y^T w - R_y^T m. Where several forces are right R_f
 is singular, and df is the shortest: velocities have derivatives there, forces have not. Between
 modes nothing has a derivative; `smooth` differentiates the smoothed laws of `contact_newton` in
 their place, which mix what is near, at their own solution.
