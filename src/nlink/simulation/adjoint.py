@@ -161,6 +161,9 @@ def _costs(run: Run, cost: Callable[..., Any] | None, running: Callable[..., Any
 class _Backwards:
     """Steps backwards, all trajectories at once."""
 
+    restored: Any = None
+    """How states that are brought into their space pull gradients back."""
+
     def __init__(self, ensemble: Ensemble) -> None:
         self.system, self.ensemble = ensemble.system, ensemble
 
@@ -197,7 +200,7 @@ class _Reverse(_Backwards):
         system = self.system
         self.pulled = system.kernel("rates, pulled back", self._pulled)
         self.rates = system.kernel("rates")
-        self.restored: Any = system.kernel("restored, pulled back", lambda: vjp(
+        self.restored = system.kernel("restored, pulled back", lambda: vjp(
             system.straight("restore"), ("y", "u"))) if system.restores else None
 
     def _pulled(self) -> Program:

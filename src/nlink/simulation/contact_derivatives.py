@@ -111,8 +111,10 @@ class ContactStep:
         slips, first = [*at.parts[SLIP], *[0.0] * len(self.contacts.rates)], 0
         for block, mode, slip in zip(rows.blocks, modes, slips, strict=True):
             own = slice(first, first + block.size)
-            law = _law_of_contact if isinstance(block, ContactBlock) else _law_of_rate
-            found += law(block, mode, slip, sig[own], forces[own], reference[own])
+            if isinstance(block, ContactBlock):
+                found += _law_of_contact(block, mode, slip, sig[own], forces[own], reference[own])
+            else:
+                found.append(_law_of_rate(block, mode, sig[first], forces[first]))
             first += block.size
         return found
 
@@ -232,15 +234,13 @@ def _law_of_contact(block: ContactBlock, mode: Scalar, slip: Scalar, sig: Scalar
             for free, sliding, sticking in zip(f, (along, across, sig[2]), sig, strict=True)]
 
 
-def _law_of_rate(block: JointBlock, mode: Scalar, slip: Scalar, sig: Scalars, f: Scalars,
-                 at: Scalars) -> list[Scalar]:
-    rate, sign = sig[0], where(equal(mode, UP), 1.0, -1.0)
-    law = block.rho * (f[0] + sign * block.level)
+def _law_of_rate(block: JointBlock, mode: Scalar, rate: Scalar, f: Scalar) -> Scalar:
+    law = block.rho * (f + where(equal(mode, UP), 1.0, -1.0) * block.level)
     law = where(equal(mode, RESTS), rate, law)
     for bound, held in ((block.low, ON_LOWER), (block.high, ON_UPPER)):
         if bound is not None:
             law = where(equal(mode, held), rate - bound, law)
-    return [law]
+    return law
 
 
 def _sum(row: Scalars, x: Scalars, start: Scalar) -> Scalar:
