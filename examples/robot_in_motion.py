@@ -23,10 +23,11 @@ WIDTH, HEIGHT = 960, 600
 
 def main(path: str = "motion.png") -> None:
     robot = nlink.load("panda")
-    start = nlink.ik(robot, [0.45, -0.2, 0.4], tasks=[nlink.AlignAxis([0, 0, -1])]).q
+    ready = [0.0, -0.4, 0.0, -2.2, 0.0, 1.8, 0.8]
+    start = nlink.ik(robot, [0.45, -0.25, 0.35], tasks=[nlink.AlignAxis([0, 0, -1])], q0=ready).q
     first = robot.pose(start)
     corner, end = first.copy(), first.copy()
-    corner[:3, 3] += [0.0, 0.4, 0.0]
+    corner[:3, 3] += [0.0, 0.45, 0.0]
     end[:3, 3] += [0.0, 0.0, 0.2]
     way = nlink.reach(robot, [first, corner, nlink.Arc(first[:3, 3] + [0.1, 0.25, 0.2], end)],
                       q0=start, acceleration=8.0)
@@ -37,7 +38,7 @@ def main(path: str = "motion.png") -> None:
     places = np.array([scene.places(q) for q in run.q])
     camera = Camera.around(scene, scene.corners(places), WIDTH / HEIGHT)
     image = picture(scene, places[60], width=WIDTH, height=HEIGHT, camera=camera,
-                    ghosts=places[[0, 120, 200, 300]])
+                    ghosts=places[[0, 140, 220, 300]])
     x, y, _ = camera.project(run.path(), WIDTH, HEIGHT).T
 
     figure = plt.figure(figsize=(WIDTH / 100, HEIGHT / 100))
