@@ -16,6 +16,7 @@ from nlink import torch as torch_bridge
 from nlink.bench.bench_robots import bench_robot
 from nlink.bench.bridges_bench import BridgeLine
 from nlink.bench.timing import best
+from nlink.bench.urdf_peers import frax_dynamics, urdf_file
 from nlink.derivatives.differentials import vjp
 from nlink.robot import Robot
 
@@ -31,37 +32,58 @@ def _states() -> tuple[Robot, list[np.ndarray]]:
 
 
 def jax_lines(seconds: float) -> Iterator[BridgeLine]:
-    """Calls within jit, and semi-implicit Euler steps within a scan, in float64."""
+    """Calls within jit, and semi-implicit Euler steps within a scan, in float64; the same by frax,
+    whose dynamics are written in JAX, where it is installed."""
     jax: Any = import_module("jax")
     robot, states = _states()
     f, out = jax_bridge.function(robot, FD), np.empty_like(states[0])
     with jax.enable_x64(True):
         given = [jax.numpy.asarray(x) for x in states]
+        peer = _frax(jax, robot, states)
 
         def through(function: Any, *arrays: Any) -> float:
             compiled = jax.jit(function)
             return best(lambda: jax.block_until_ready(compiled(*arrays)), seconds)
 
+        def line(what: str, alone: float | None, make: Callable[[Any], Any], count: int,
+                 *arrays: Any) -> BridgeLine:
+            """`make(f)`, of nlink's forward dynamics and of frax's."""
+            ours, theirs = (None if each is None else through(make(each), *arrays) / count
+                            for each in (f, peer))
+            return BridgeLine("jax", what, alone, ours or 0.0, "" if peer is None else "frax",
+                              theirs)
+
+        def scan(f: Any) -> Callable[..., Any]:
+            def steps(q: Any, qd: Any, tau: Any) -> Any:
+                def step(y: Any, _: Any) -> Any:
+                    qd = y[1] + H * f(*y, tau)
+                    return (y[0] + H * qd, qd), None
+
+                return jax.lax.scan(step, (q, qd), length=STEPS)[0]
+
+            return steps
+
         alone = best(lambda: robot.forward_dynamics(*states, out=out), seconds)
-        yield BridgeLine("jax", f"panda FD, {BATCH} states", alone / BATCH,
-                         through(f, *given) / BATCH)
+        yield line(f"panda FD, {BATCH} states", alone / BATCH, lambda f: f, BATCH, *given)
         alone = best(lambda: vjp(robot, FD, states, out), seconds)
-        weighted = through(lambda *x: jax.vjp(f, *x)[1](x[2]), *given)
-        yield BridgeLine("jax", f"panda FD, its gradient, {BATCH} states", alone / BATCH,
-                         weighted / BATCH)
+        yield line(f"panda FD, its gradient, {BATCH} states", alone / BATCH,
+                   lambda f: lambda *x: jax.vjp(f, *x)[1](x[2]), BATCH, *given)
+        yield line("panda FD, one state in a scan", _in_a_loop(robot, states, seconds), scan,
+                   STEPS, *(x[:1] for x in given))
+        yield line(f"panda steps, {ROBOTS} robots in a scan", None, scan, STEPS * ROBOTS,
+                   *(x[:ROBOTS] for x in given))
 
-        def scan(q: Any, qd: Any, tau: Any) -> Any:
-            def step(y: Any, _: Any) -> Any:
-                qd = y[1] + H * f(*y, tau)
-                return (y[0] + H * qd, qd), None
 
-            return jax.lax.scan(step, (q, qd), length=STEPS)[0]
-
-        one = through(scan, *(x[0] for x in given)) / STEPS
-        yield BridgeLine("jax", "panda FD, one state in a scan", _in_a_loop(robot, states, seconds),
-                         one)
-        many = through(scan, *(x[:ROBOTS] for x in given)) / STEPS / ROBOTS
-        yield BridgeLine("jax", f"panda steps, {ROBOTS} robots in a scan", None, many)
+def _frax(jax: Any, robot: Robot, states: list[np.ndarray]) -> Callable[..., Any] | None:
+    """frax's forward dynamics of arrays of states, if it is installed and finds what nlink does."""
+    if find_spec("frax") is None:
+        return None
+    with urdf_file(robot.description) as path:
+        dynamics = jax.vmap(frax_dynamics(path))
+    few = [x[:8] for x in states]
+    if not np.allclose(dynamics(*few), robot.forward_dynamics(*few), rtol=1e-6, atol=1e-6):
+        raise ArithmeticError("frax: its forward dynamics of panda are not those of nlink")
+    return dynamics
 
 
 def _in_a_loop(robot: Robot, states: list[np.ndarray], seconds: float) -> float | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,14 @@ def frax(path: str) -> Functions:
     """JAX, compiled for the robot; it has no inverse dynamics with accelerations."""
     jax: Any = import_module("jax")
     jax.config.update("jax_enable_x64", True)
-    robot = import_module("frax").Robot(path)
-    compiled = jax.jit(lambda q, qd, tau: robot.forward_dynamics(q, qd, tau, None))
+    compiled = jax.jit(frax_dynamics(path))
     return {"forward_dynamics": lambda *state: compiled(*state).block_until_ready()}
+
+
+def frax_dynamics(path: str) -> Callable[..., Any]:
+    """frax's forward dynamics of one state, for use in JAX."""
+    robot = import_module("frax").Robot(path)
+    return lambda q, qd, tau: robot.forward_dynamics(q, qd, tau, None)
 
 
 def toolbox(path: str) -> Functions:
@@ -60,17 +66,24 @@ def _with_heavy_base(urdf: str) -> str:
     return ElementTree.tostring(robot, encoding="unicode")
 
 
-def bench_urdf_peers(bench: Bench, description: Description,
-                     inputs: dict[str, Sequence[np.ndarray]], seconds: float) -> None:
-    """Calls of every peer that is installed; one that fails is named among what is missing."""
+@contextmanager
+def urdf_file(description: Description) -> Iterator[str]:
+    """The path of a file that all of these peers can read."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "robot.urdf"
         path.write_text(_with_heavy_base(to_urdf(description)), encoding="utf-8")
+        yield str(path)
+
+
+def bench_urdf_peers(bench: Bench, description: Description,
+                     inputs: dict[str, Sequence[np.ndarray]], seconds: float) -> None:
+    """Calls of every peer that is installed; one that fails is named among what is missing."""
+    with urdf_file(description) as path:
         for package, (method, functions) in URDF_PEERS.items():
             if package in bench.missing:
                 continue
             try:
-                for what, function in functions(str(path)).items():
+                for what, function in functions(path).items():
                     few = [[x[k].copy() for x in inputs[what]] for k in range(8)]
                     adder(bench, description.name, what)(
                         method, best_call(caller(function, few), len(few), seconds))
