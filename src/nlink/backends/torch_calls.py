@@ -9,12 +9,15 @@ rules from an `autograd.Function` around the operator.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from nlink.backends.llvm.threads import threads
 from nlink.backends.mapped_calls import one_batch
@@ -26,6 +29,13 @@ _FUNCTIONS: WeakValueDictionary[str, Differentiable] = WeakValueDictionary()
 _NAMES: WeakKeyDictionary[Differentiable, str] = WeakKeyDictionary()
 """Functions by what they compute, and names of these and their products: "digest.vjp.vjp". A
 compiled graph may outlive the process; in another one its names mean the same functions or none."""
+_transformed: Callable[[], bool] = getattr(
+    torch._C, "_are_functorch_transforms_active", lambda: True)
+_modes: Callable[[], int] = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 1)
+"""Whether `torch.func` transforms, and how many modes see what is called; where PyTorch does not
+say it, calls take the way on which nothing is missed."""
+NUMBERS = (Tensor, torch.nn.Parameter)
+"""Tensors that are nothing but numbers."""
 DTYPES = {torch.float64: "float64", torch.float32: "float32"}
 
 
@@ -97,6 +107,7 @@ def _of_one_type(f: Differentiable, given: Sequence[Any]) -> list[Tensor]:
 
 
 def _called(arrays: Sequence[Tensor], name: str) -> list[Tensor]:
+    _states(arrays, name)
     return _computed(arrays, name)
 
 
@@ -106,19 +117,31 @@ operator: Any = torch.library.custom_op("nlink::call", mutates_args=(), device_t
 def _computed(arrays: Sequence[Tensor], name: str) -> list[Tensor]:
     """The outputs of a function of tensors that hold numbers."""
     f = _found(name)
-    outputs = _outputs(arrays, name)
     kernel, _ = f.compiled(DTYPES[arrays[0].dtype])
-    given = [x.detach().contiguous().numpy() for x in arrays]
-    results = [x.numpy() for x in outputs]
-    # no more threads than PyTorch may have; in a worker of its own that is one
-    most = torch.get_num_threads()
-    kernel(*given, out=tuple(results) if len(results) > 1 else results[0],
-           threads=None if most >= threads() else most)
-    return outputs
+    # no more threads than PyTorch may have, in a worker of its own that is one; a state needs one
+    several = any(x.ndim > len(port.shape) for x, port in zip(arrays, f.inputs, strict=True))
+    most = torch.get_num_threads() if several else None
+    found = kernel(*[(x.detach() if x.requires_grad else x).numpy() for x in arrays],
+                   threads=None if most is None or most >= threads() else most)
+    return [torch.from_numpy(np.asarray(x)) for x in (found if type(found) is tuple else (found,))]
+
+
+def _only_numbers(arrays: Sequence[Tensor]) -> bool:
+    """Whether nothing differentiates, transforms, records or traces a call."""
+    return (all(type(x) in NUMBERS for x in arrays)
+            and not (torch.is_grad_enabled() and any(x.requires_grad for x in arrays))
+            and not _transformed() and not _modes() and forward_ad._current_level < 0
+            and not torch.jit.is_tracing())
 
 
 @operator.register_fake
 def _outputs(arrays: Sequence[Tensor], name: str) -> list[Tensor]:
+    lead = _states(arrays, name)
+    return [arrays[0].new_empty([*lead, *port.shape]) for port in _found(name).outputs]
+
+
+def _states(arrays: Sequence[Tensor], name: str) -> list[Any]:
+    """The dimension of states, if there is one, of tensors that fit a function."""
     f = _found(name)
     dtypes = {x.dtype for x in arrays}
     if len(dtypes) > 1 or not dtypes <= DTYPES.keys():
@@ -134,7 +157,7 @@ def _outputs(arrays: Sequence[Tensor], name: str) -> list[Tensor]:
             lead = [x.shape[0]]
         elif several:
             torch._check(x.shape[0] == lead[0], lambda: f"{f.name}: different numbers of states")
-    return [arrays[0].new_empty([*lead, *port.shape]) for port in f.outputs]
+    return lead
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -182,7 +205,7 @@ class _Call(torch.autograd.Function):
 
     @staticmethod
     def forward(name: str, *arrays: Tensor) -> Any:
-        numbers = all(type(x) in (Tensor, torch.nn.Parameter) for x in arrays)
+        numbers = all(type(x) in NUMBERS for x in arrays)
         return tuple((_computed if numbers else operator)(arrays, name))
 
     @staticmethod
@@ -215,4 +238,10 @@ def _applied(arrays: Sequence[Tensor], name: str) -> Sequence[Tensor]:
     """The outputs of a function, by what the present transformations know."""
     if torch.compiler.is_compiling():
         return operator(arrays, name)
+    if _only_numbers(arrays):
+        return _computed(arrays, name)
     return _Call.apply(name, *arrays)
+
+
+_Call.forward.__signature__ = signature(_Call.forward)  # type: ignore[attr-defined]
+# PyTorch asks for it at every call, which else takes longer than the call
