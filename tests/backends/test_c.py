@@ -213,3 +213,41 @@ def test_the_microcontroller_example_reaches_its_goal_and_is_small(tmp_path):
                           check=True).stdout.splitlines()[1].split()
     assert int(size[0]) < 2000
     assert size[1:3] == ["0", "0"]  # nothing in RAM
+
+
+ARM = shutil.which("arm-none-eabi-gcc")
+CORTEX = ["-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"]
+"""A Cortex-M4 whose floating-point unit has no doubles."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(ARM is None, reason="arm-none-eabi-gcc is not installed")
+def test_the_microcontroller_example_runs_on_a_microcontroller(tmp_path):
+    """In half a kilobyte of code, without a double; in qemu, where there is one, to its goal."""
+    assert ARM is not None
+    subprocess.run([sys.executable, EXAMPLE / "generate.py", tmp_path], check=True)
+    source, alone = tmp_path / "double_pendulum_float32.c", tmp_path / "alone.o"
+    subprocess.run([ARM, *CORTEX, *STRICT, *NARROW, "-Os", "-c", source, "-o", alone], check=True)
+    wanted = subprocess.run([ARM.removesuffix("gcc") + "nm", "-u", alone], capture_output=True,
+                            text=True, check=True).stdout.split()
+    assert {x for x in wanted if x != "U"} <= {"sinf", "cosf"}
+    size = subprocess.run([ARM.removesuffix("gcc") + "size", alone], capture_output=True, text=True,
+                          check=True).stdout.splitlines()[1].split()
+    assert int(size[0]) < 600
+    assert size[1:3] == ["0", "0"]
+    program, own = tmp_path / "arm.elf", EXAMPLE / "cortex_m4.c"
+    linked = subprocess.run(
+        [ARM, *CORTEX, "-Os", "--specs=rdimon.specs", "-T", EXAMPLE / "cortex_m4.ld", own,
+         EXAMPLE / "desktop.c", source, f"-I{tmp_path}", "-lm", "-o", program],
+        capture_output=True, text=True, check=False)
+    if "rdimon.specs" in linked.stderr:
+        pytest.skip("newlib for ARM is not installed")
+    assert not linked.returncode, linked.stderr
+    qemu = shutil.which("qemu-system-arm")
+    if qemu is None:
+        pytest.skip("compiled and linked; qemu-system-arm, to run it, is not installed")
+    answer = subprocess.run(
+        [qemu, "-M", "mps2-an386", "-nographic", "-semihosting-config",
+         "enable=on,target=native", "-kernel", program],
+        capture_output=True, text=True, check=True, timeout=60).stdout
+    np.testing.assert_allclose([float(x) for x in answer.split()], [0.5, -0.8], atol=1e-5)
