@@ -218,6 +218,17 @@ def test_the_microcontroller_example_reaches_its_goal_and_is_small(tmp_path):
 ARM = shutil.which("arm-none-eabi-gcc")
 CORTEX = ["-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"]
 """A Cortex-M4 whose floating-point unit has no doubles."""
+ARDUINO = """
+unsigned long micros();
+struct Printer {
+  void begin(long);
+  void print(float, int);
+  void print(char);
+  void print(const char *);
+  void println(unsigned long);
+};
+extern Printer Serial;
+"""
 
 
 @pytest.mark.slow
@@ -235,6 +246,10 @@ def test_the_microcontroller_example_runs_on_a_microcontroller(tmp_path):
                           check=True).stdout.splitlines()[1].split()
     assert int(size[0]) < 600
     assert size[1:3] == ["0", "0"]
+    (tmp_path / "Arduino.h").write_text(ARDUINO)  # what the sketch uses of it
+    subprocess.run([ARM.removesuffix("gcc") + "g++", *CORTEX, *STRICT[1:], "-Os", "-x", "c++",
+                    "-include", tmp_path / "Arduino.h", f"-I{tmp_path}", "-c",
+                    EXAMPLE / "microcontroller.ino", "-o", tmp_path / "sketch.o"], check=True)
     program, own = tmp_path / "arm.elf", EXAMPLE / "cortex_m4.c"
     linked = subprocess.run(
         [ARM, *CORTEX, "-Os", "--specs=rdimon.specs", "-T", EXAMPLE / "cortex_m4.ld", own,
