@@ -4,8 +4,8 @@
 
 takes some minutes and prints a line for each; the suite runs a selection of the same checks.
 JAX: `check_grads`, forwards and backwards, of order two. PyTorch: `gradcheck`, `gradgradcheck` and
-`opcheck`. CasADi: the Jacobian of the Function against `nlink.jvp`, and the Hessian of a sum of its
-outputs against differences of its gradient.
+`opcheck`. CasADi: rates of the Function, and of the gradient of the sum of its outputs, against
+differences.
 """
 
 from __future__ import annotations
@@ -89,13 +89,10 @@ def check_casadi(robot: nlink.Robot, name: str) -> None:
     else:
         f = nlink.casadi.function(robot, name)
     x = [casadi.SX.sym(f"x{k}", each.size) for k, each in enumerate(given)]
-    y = casadi.vec(f(*x))
-    value, slopes = casadi.Function("value", x, [y]), casadi.Function(
-        "slopes", x, [casadi.jtimes(y, casadi.vertcat(*x), casadi.DM.ones(sum(map(np.size, given))))])
-    total = casadi.Function("total", x, [casadi.gradient(casadi.sum1(y), casadi.vertcat(*x))])
-    curved = casadi.Function("curved", x, [casadi.jtimes(
-        casadi.gradient(casadi.sum1(y), casadi.vertcat(*x)), casadi.vertcat(*x),
-        casadi.DM.ones(sum(map(np.size, given))))])
+    y, whole = casadi.vec(f(*x)), casadi.vertcat(*x)
+    gradient, ones = casadi.gradient(casadi.sum1(y), whole), casadi.DM.ones(whole.shape)
+    value, slopes, total, curved = (casadi.Function("each", x, [z]) for z in (
+        y, casadi.jtimes(y, whole, ones), gradient, casadi.jtimes(gradient, whole, ones)))
     h = 1e-6
     ahead, behind = ([each + h * side for each in given] for side in (1.0, -1.0))
     for exact, differed in ((slopes, value), (curved, total)):

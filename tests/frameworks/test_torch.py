@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import functools
 import gc
+import importlib
+import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ import nlink
 from nlink.testing import random_robot
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install nlink[torch]")
+make_fx = importlib.import_module("torch.fx.experimental.proxy_tensor").make_fx
 
 
 @functools.cache
@@ -154,7 +158,49 @@ def test_threads_are_as_many_as_torch_may_have():
         torch.set_num_threads(before)
 
 
+@pytest.mark.filterwarnings("ignore")  # of PyTorch's own tracer
+def test_layouts_threads_and_what_looks_on():
+    """Numbers may lie anywhere, calls come from any thread and process, and what looks on sees
+    them."""
+    f, x = nlink.torch.function(arm(), "forward_dynamics"), given(
+        arm(), lead=(50,), requires_grad=False)
+    wanted = f(*x)
+    for strange in ([each.T.contiguous().T for each in x],
+                    [torch.stack([each, each], -1)[..., 0] for each in x]):
+        assert torch.equal(f(*strange), wanted)
+    assert torch.equal(f(*(each[::2] for each in x)), wanted[::2])
+    with torch.no_grad():
+        assert torch.equal(f(torch.nn.Parameter(x[0]), *x[1:]), wanted)
+    with torch.inference_mode():
+        assert torch.equal(f(*x), wanted)
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(lambda _: torch.equal(f(*x), wanted), range(100)))
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x[2], torch.ones_like(x[2]))
+        rate = torch.autograd.forward_ad.unpack_dual(f(x[0], x[1], dual)).tangent
+    zero = np.zeros((50, 3))
+    close(rate, nlink.jvp(arm(), "forward_dynamics", [each.numpy() for each in x],
+                          [zero, zero, np.ones((50, 3))]))
+    graph = make_fx(f)(*x)
+    other = [each + 0.1 for each in x]
+    assert torch.equal(graph(*other), f(*other))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_functions_work_in_a_forked_worker():
+    f, x = nlink.torch.function(arm(), "forward_dynamics"), given(
+        arm(), lead=(50,), requires_grad=False)
+    wanted = f(*x)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if torch.equal(f(*x), wanted) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
 @pytest.mark.parametrize(("call", "error", "message"), [
+    (lambda f, x: f(x.to("meta"), x, x), TypeError, "meta device"),
+    (lambda f, x: f(x[None].to_sparse(), x, x), TypeError, "Sparse layout"),
     (lambda f, x: f(x, x), TypeError, "2 arguments, expected 3 .q, qd, tau."),
     (lambda f, x: f(x[:2], x, x), RuntimeError, r"q has shape \(2,\), expected \(..., 3\)"),
     (lambda f, x: f(x.cfloat(), x, x), RuntimeError, "complex128, expected float64 or float32"),

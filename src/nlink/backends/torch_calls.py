@@ -205,7 +205,7 @@ class _Call(torch.autograd.Function):
 
     @staticmethod
     def forward(name: str, *arrays: Tensor) -> Any:
-        numbers = all(type(x) in NUMBERS for x in arrays)
+        numbers = all(type(x) in NUMBERS for x in arrays) and not _modes()
         return tuple((_computed if numbers else operator)(arrays, name))
 
     @staticmethod
