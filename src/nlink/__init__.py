@@ -20,6 +20,7 @@ _HOMES = {
     "nlink.model.description": (
         "Description", "Frame", "Friction", "Joint", "Limits", "Link", "Loop",
         "NonPhysicalWarning"),
+    "nlink.model.gears": ("Gear",),
     "nlink.model.joints": ("AxialJoint", "Displacement", "Fixed", "Free", "Helical", "JointType",
                            "Planar", "Prismatic", "Revolute", "Spherical", "Universal"),
     "nlink.model.mimics": ("Mimic",),
@@ -107,6 +108,7 @@ if TYPE_CHECKING:
     from nlink.model.description import Link as Link
     from nlink.model.description import Loop as Loop
     from nlink.model.description import NonPhysicalWarning as NonPhysicalWarning
+    from nlink.model.gears import Gear as Gear
     from nlink.model.joints import AxialJoint as AxialJoint
     from nlink.model.joints import Displacement as Displacement
     from nlink.model.joints import Fixed as Fixed

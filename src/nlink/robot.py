@@ -25,6 +25,7 @@ from nlink.formats.toml_writer import to_toml
 from nlink.model.changes import link_inertias
 from nlink.model.description import Description, Joint, Link, Physical
 from nlink.model.editing import edited
+from nlink.model.gears import Gear, geared, read_gears
 from nlink.model.joints import Free
 from nlink.model.names import counted, visible
 from nlink.model.pose import Convention
@@ -98,8 +99,8 @@ class Robot(Editable, Mechanics, Regressors, WholeBody, ContactProblems):
     def __repr__(self) -> str:
         joints = self._mechanism.joints
         base = "floating" if joints and isinstance(joints[0].type, Free) else "fixed"
-        count = len(self._mechanism.closures)
-        loops = f", {counted(count, 'loop')}" if count else ""
+        counts = ("loop", len(self._mechanism.closures)), ("gear", len(self._mechanism.gears))
+        loops = "".join(f", {counted(count, what)}" for what, count in counts if count)
         return (f"<Robot {visible(self.name)}: {counted(len(joints), 'joint')}, "
                 f"{counted(self.n, 'rate')}, {base} base{loops}>")
 
@@ -176,9 +177,35 @@ class Robot(Editable, Mechanics, Regressors, WholeBody, ContactProblems):
         return Robot(replace(d, loops=(*d.loops, *read_loops(list(loops), names)),
                              home=tuple(home) or d.home))
 
+    def with_gears(self, gears: Sequence[Gear | Mapping[str, Any]], home: Sequence[float] = (),
+                   ) -> Robot:
+        """The same mechanism with gears, racks or differentials between its joints: `nlink.Gear`,
+        or mappings with the keys of a [[gear]] in a file, name, ratios and offset.
+
+        >>> import nlink
+        >>> arm = nlink.load("planar3").with_gears([nlink.Gear("belt", {"joint1": 1, "joint2": 2})])
+        >>> arm.loops.mobility().freedom
+        2
+        """
+        d = self.description
+        return Robot(replace(d, gears=(*d.gears, *read_gears(gears)), home=tuple(home) or d.home))
+
+    @lazy
+    def geared(self) -> Robot:
+        """The robot whose mimic joints follow: a gear in place of each mimic. Itself if it has
+        none; coordinates, rates and forces stay those of all joints.
+
+        >>> import nlink
+        >>> nlink.load("planar3").geared.description.gears
+        ()
+        """
+        if not any(joint.mimic for joint in self.joints):
+            return self
+        return Robot(geared(self.description))
+
     def lock(self, joints: Mapping[str, Any] | Sequence[str], q: ArrayLike | None = None) -> Robot:
         locked = super().lock(joints, q)
-        if not locked.description.loops or locked.loops.closed(locked.neutral):
+        if not locked.description.closed or locked.loops.closed(locked.neutral):
             return locked
         try:
             home = locked.loops.assemble(locked.neutral).tolist()
@@ -190,10 +217,10 @@ class Robot(Editable, Mechanics, Regressors, WholeBody, ContactProblems):
 
     @lazy
     def tree(self) -> Robot:
-        """The mechanism with its loops opened; itself if it has none."""
-        if not self.description.loops:
+        """The mechanism without its loops and gears; itself if it has none."""
+        if not self.description.closed:
             return self
-        return Robot(replace(self.description, loops=()))
+        return Robot(replace(self.description, loops=(), gears=()))
 
     def random_state(self, rng: np.random.Generator | int | None = None,
                      shape: tuple[int, ...] = ()) -> tuple[Array, Array]:
@@ -207,7 +234,7 @@ class Robot(Editable, Mechanics, Regressors, WholeBody, ContactProblems):
         ((100, 2), (100, 2))
         """
         rng = np.random.default_rng(rng)
-        if self._mechanism.closures:
+        if self._mechanism.closed:
             return self.loops.random_state(rng, shape)
         q = np.empty((*shape, self.nq))
         for k, x in enumerate(x for joint in self.joints for x in joint.type.space.random(

@@ -17,6 +17,8 @@ from nlink.algorithms.closures import (
     ByBody,
     HeldClosure,
     contact_of,
+    gear_errors,
+    gear_rates,
     relative_acceleration,
     relative_velocity,
 )
@@ -121,6 +123,7 @@ def respond(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_ext: Colu
             c = [a + 2 * stiffness * v + stiffness ** 2 * x for a, v, x in zip(
                 c, relative_velocity(contact, twists), contact.error(), strict=True)]
         openings.append(c)
+    openings += _gears_opening(mechanism, q, qd, given, stiffness)
     drives = [tuple(t - r - a for t, r, a in zip(
                   own, joint.friction(rates), joint.rotor(known), strict=True))
               for joint, own, rates, known in zip(mechanism.joints, tau, qd, given, strict=True)]
@@ -130,6 +133,16 @@ def respond(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_ext: Colu
     for node in system.eliminate():
         load.reduce(node)
     return load.answer(), bodies
+
+
+def _gears_opening(mechanism: Unrolled, q: Column, qd: Column, given: Column, stiffness: float,
+                   ) -> list[list[Scalar]]:
+    """How gears open with qdd = 0, beside what is given."""
+    found = gear_rates(mechanism, given)
+    if stiffness:
+        found = [a + 2 * stiffness * v + stiffness ** 2 * x for a, v, x in zip(
+            found, gear_rates(mechanism, qd), gear_errors(mechanism, q), strict=True)]
+    return [[x] for x in found]
 
 
 def hybrid_dynamics(mechanism: Unrolled, q: Column, qd: Column, tau: Column, held: Column,
@@ -150,7 +163,8 @@ def hybrid_dynamics(mechanism: Unrolled, q: Column, qd: Column, tau: Column, hel
 
 def closure_forces(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_ext: Column,
                    ) -> list[tuple[Scalar, ...]]:
-    """For each closure the wrench that a exerts on b, about a's origin, in world axes."""
+    """For each closure the wrench that a exerts on b, about a's origin, in world axes; for each gear
+    its force, which acts on its joints times their ratios, and zeros."""
     answer, bodies = respond(mechanism, q, qd, tau, f_ext)
     system, forces = answer.system, []
     carried = answer.edge_wrenches()
@@ -162,7 +176,7 @@ def closure_forces(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_ex
         # about a's origin, which is that of the edge's frame, in the axes of a
         moment, force = (edge.child.R.to_parent(v) for v in (on_a.moment, on_a.force))
         forces.append((*(a.R @ -moment).components, *(a.R @ -force).components))
-    return forces
+    return forces + [(force, 0.0, 0.0, 0.0, 0.0, 0.0) for force in answer.gear_forces()]
 
 
 # which rows are independent, and where loops are closed
@@ -225,17 +239,19 @@ def project(mechanism: Unrolled, q: Column, qd: Column, held: Column | None = No
     axes that are nearly parallel explain, that is what is returned. What is `held` stays as it is.
     """
     system, closures = _at(mechanism, q, held)
-    load = opening(system, [contact.error() for contact in closures])
+    load = opening(system, [*(contact.error() for contact in closures),
+                            *([x] for x in gear_errors(mechanism, q))])
     for node in system.eliminate():
         load.reduce(node)
     change = load.answer().joints()
     q = mechanism.each(_step, q, change)
     closures, twists = _moved(mechanism, q, qd)
-    slowed = closed_again(system, [relative_velocity(contact, twists) for contact in closures])
+    slowed = closed_again(system, [*(relative_velocity(contact, twists) for contact in closures),
+                                   *([x] for x in gear_rates(mechanism, qd))])
     qd = added(mechanism, qd, slowed)
     length, part = _length(mechanism, change), _length(mechanism, slowed) / (
         _length(mechanism, qd) + SLOW)
-    return q, qd, maximum(length * maximum(1.0, part * FINE), _opening(closures))
+    return q, qd, maximum(length * maximum(1.0, part * FINE), _opening(mechanism, q, closures))
 
 
 FINE = 1e6
@@ -246,7 +262,7 @@ SLOW = 1e-9
 
 def _length(mechanism: Unrolled, change: Column) -> Scalar:
     """The largest element of a change of coordinates, in radians or sizes of the largest loop."""
-    size = max(closure.size for closure in mechanism.closures)
+    size = mechanism.mechanism.size
     found = []
     for joint, own in zip(mechanism.joints, change, strict=True):
         for s, x in zip(joint.subspace(joint.type.space.neutral), own, strict=True):
@@ -255,10 +271,11 @@ def _length(mechanism: Unrolled, change: Column) -> Scalar:
     return largest(found)
 
 
-def _opening(closures: Sequence[HeldClosure]) -> Scalar:
+def _opening(mechanism: Unrolled, q: Column, closures: Sequence[HeldClosure]) -> Scalar:
     """How far loops are open, over a radian or their size, if by more than `ASKEW`."""
-    most = largest(x * (1 / size) for contact in closures for x, size in zip(
-        contact.error(), contact.closure.scales, strict=True))
+    errors = [x for contact in closures for x in contact.error()] + gear_errors(mechanism, q)
+    most = largest(x * (1 / size) for x, size in zip(
+        errors, mechanism.mechanism.scales, strict=True))
     return where(less(ASKEW, most), most, 0.0)
 
 

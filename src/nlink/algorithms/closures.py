@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from nlink.algorithms.kinematics import AT_REST, Place, at, drifts, forward_kinematics, twists
 from nlink.algorithms.sweep import ClosedDriver, Column, WithBase
 from nlink.model.constraints import NONE
-from nlink.model.mechanism import Closure, MovingJoint
+from nlink.model.mechanism import Closure, GearRow, MovingJoint
 from nlink.scalars.functions import Scalar
 from nlink.spatial import Matrix, Twist, Vector, Wrench
 
@@ -21,6 +22,8 @@ ByBody = WithBase | Sequence[Any]
 """A value for each body, the base's at 0."""
 Ends = Sequence[tuple[tuple[int, Wrench], ...]]
 """For each row, the bodies it acts on and the unit wrenches there."""
+GEAR = (-1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+"""What stands for the wrench of a gear, which has none: its force is the first number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ def contact_of(closure: Closure, one: Place, other: Place, *, author: bool = Fal
 def closure_error(mechanism: ClosedDriver, q: Column, *, author: bool = False) -> list[Scalar]:
     """How far every row is from closed."""
     held = contacts(mechanism, forward_kinematics(mechanism, q), author=author)
-    return [x for contact in held for x in contact.error()]
+    return [x for contact in held for x in contact.error()] + gear_errors(mechanism, q)
 
 
 def closure_velocity(mechanism: ClosedDriver, q: Column, qd: Column, *, author: bool = False,
@@ -103,7 +106,25 @@ def closure_velocity(mechanism: ClosedDriver, q: Column, qd: Column, *, author: 
     opening = []
     for contact in contacts(mechanism, forward_kinematics(mechanism, q), author=author):
         opening += relative_velocity(contact, moving)
-    return opening
+    return opening + gear_rates(mechanism, qd)
+
+
+def gear_errors(mechanism: ClosedDriver, q: Column) -> list[Scalar]:
+    """The sum of each gear, less its offset."""
+    return [x - gear.offset for gear, x in zip(
+        mechanism.gears, gear_rates(mechanism, q), strict=True)]
+
+
+def gear_rates(mechanism: ClosedDriver, values: Column) -> list[Scalar]:
+    """For each gear the sum of its ratios times values of its joints."""
+    found = []
+    for gear in mechanism.gears:
+        total: Scalar = 0
+        for joint, ratio in zip(gear.joints, gear.ratios, strict=True):
+            x, = mechanism.at(values, joint + 1)
+            total = total + ratio * x
+        found.append(total)
+    return found
 
 
 def relative_velocity(contact: HeldClosure, moving: ByBody) -> list[Scalar]:
@@ -159,7 +180,7 @@ def closure_rows(mechanism: ClosedDriver, q: Column) -> list[tuple[Scalar, ...]]
         R = at(places, mechanism, contact.closure.b).R
         rows += [(*(R @ row.moment).components, *(R @ row.force).components)
                  for row in contact.rows]
-    return rows
+    return rows + [GEAR] * len(mechanism.gears)
 
 
 def closure_acceleration(mechanism: ClosedDriver, q: Column, qd: Column) -> list[Scalar]:
@@ -168,7 +189,8 @@ def closure_acceleration(mechanism: ClosedDriver, q: Column, qd: Column) -> list
     still = WithBase(mechanism, Twist.zero(), mechanism.each(lambda joint: Twist.zero()))
     speeds = WithBase(mechanism, Twist.zero(), twists(mechanism, q, qd))
     held = contacts(mechanism, forward_kinematics(mechanism, q), author=True)
-    return [x for contact in held for x in relative_acceleration(contact, motions, still, speeds)]
+    return [*(x for contact in held for x in relative_acceleration(
+        contact, motions, still, speeds)), *(0.0 for _ in mechanism.gears)]
 
 
 def wrenches(mechanism: ClosedDriver, ends: Ends, multipliers: Sequence[Scalar]) -> Column:
@@ -195,4 +217,14 @@ def closure_jacobian(mechanism: ClosedDriver, q: Column) -> Column:
     forces = [mechanism.inward(inward, Wrench.zero(), wrenches(mechanism, [row], [1]), q)[0]
               for contact in contacts(mechanism, forward_kinematics(mechanism, q), author=True)
               for row in contact.on_bodies()]
-    return mechanism.each(lambda joint, *rows: rows, *forces)
+    return mechanism.each(lambda joint, *rows: rows, *forces, *map(
+        partial(_ratios, mechanism), mechanism.gears))
+
+
+def _ratios(mechanism: ClosedDriver, gear: GearRow) -> Column:
+    """What of a gear each joint has in J."""
+    joints = gear.joints
+    place = mechanism.structure([joints.index(i) if i in joints else None
+                                 for i in range(len(mechanism.parents))])
+    return mechanism.each(lambda joint, k, all: (0,) * joint.type.nv if k is None else (all[k],),
+                          place, mechanism.same(gear.ratios))

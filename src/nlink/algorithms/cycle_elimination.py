@@ -26,6 +26,10 @@ direction, or another place, the row could have been as mobile as
 A pivot of 9e-10 F is one of axes askew by 3e-5, which are meant to be parallel, and one of 1e-16 G
 is rounding of their places. None of this depends on where the base is or on units.
 
+**Gears** are rows on rates. With the ratios c a row is c x + ... + g = 0, so k_r = S^T K_r + c at
+an edge of the tree, where K_r is zero before; at a cut joint, whose rate is S^T of what its bodies
+have, c S is a wrench on these. The cycle is made of the paths between the joints.
+
 **Held rates** do not yield (`algorithms.hybrid_dynamics`): in the tree 1/D is left out, and at a
 cut joint the force that holds is the multiplier of one more row. Which rates are held is a choice
 by `where`, unless it is a number.
@@ -43,9 +47,9 @@ from nlink.algorithms.closures import HeldClosure
 from nlink.algorithms.hybrid_dynamics import truth_of
 from nlink.algorithms.sweep import Column, Unrolled
 from nlink.model.constraints import ANGLE_TOLERANCE, UNITS, X, Y
-from nlink.model.cycles import EliminationPlan, EliminationStep, JointEdge, plan_edges
+from nlink.model.cycles import EliminationPlan, EliminationStep, JointEdge, TiedRates, plan_edges
 from nlink.model.joints import Coordinates
-from nlink.model.mechanism import Mechanism, MovingJoint
+from nlink.model.mechanism import GearRow, Mechanism, MovingJoint
 from nlink.scalars.functions import Scalar, divide, less, literal, sign, sqrt, where
 from nlink.spatial import (
     ArticulatedInertia,
@@ -86,7 +90,8 @@ def plan_of(mechanism: Mechanism, *, early: bool = False, held: Column | None = 
                                                            held, strict=True), 1)]
     loops = [JointEdge(c.a.body, c.b.body, len(c.constraint.freedom(Matrix.identity()).S),
                        c.constraint.count) for c in mechanism.closures]
-    return plan_edges(len(joints), len(joints), [*joints, *loops], early=early)
+    ties = [TiedRates(gear.joints) for gear in mechanism.gears]
+    return plan_edges(len(joints), len(joints), [*joints, *loops], ties, early=early)
 
 
 def regrouped(mechanism: Mechanism, *, early: bool = False) -> Mechanism:
@@ -281,9 +286,20 @@ class ClosedSystem:
         return cls(mechanism, plan, edges, closeness)
 
     def keys(self, cut: int) -> list[Row]:
-        """The rows of a cut edge."""
+        """The rows of a cut edge; of what comes after these, of a gear."""
+        if cut >= len(self.plan.cut):
+            return [(self.closes[cut], 0)]
         edge = self.edges[self.plan.cut[cut]]
         return [(self.closes[cut], r) for r in range(len(edge.rows) + len(edge.along))]
+
+    def on_bodies(self, k: int, force: Scalar) -> Iterator[tuple[int, Wrench]]:
+        """The wrenches by which a force along the rate of a cut joint acts on its bodies."""
+        edge, ends = self.edges[k], self.plan.edges[k]
+        s, = edge.S
+        w = Wrench.of(s.components) * force
+        for body, X, sense in ((ends.child, edge.child, 1), (ends.parent, edge.parent, -1)):
+            if body:
+                yield body, outside(X, w) * sense
 
     def steps(self, rows: Iterable[Row]) -> Iterator[list[Row]]:
         """Rows by the cuts they belong to; where they are many, each cut is a step of its own."""
@@ -325,11 +341,16 @@ class _Fronts:
         """How large the force of a row is, times a length of its loop."""
         self.rigid: set[Row] = set()
         """Rows that may depend on others: those that do not yield by themselves."""
+        self.ratios: dict[int, dict[Row, Scalar]] = {}
+        """For edges of the tree, what gears have of their rates."""
         self.sometimes: dict[Row, Any] = {}
         """The truths under which rows are rows."""
         for c, k in enumerate(plan.cut):
             mechanism.mark()
             self._open(c, k)
+        for c, gear in enumerate(mechanism.gears, len(plan.cut)):
+            mechanism.mark()
+            self._open_gear(c, gear)
 
     def _open(self, cut: int, k: int) -> None:
         """The rows of a cut edge on its two bodies."""
@@ -346,6 +367,23 @@ class _Fronts:
                 self.rigid.add(key)
             if row is not None and row.sometimes is not None:
                 self.sometimes[key] = row.sometimes
+
+    def _open_gear(self, cut: int, gear: GearRow) -> None:
+        """The row of a gear: on rates of edges of the tree, and on the bodies of cut ones."""
+        key, = self.system.keys(cut)
+        self.L[key] = {key: 0}
+        self.F[key] = self.G[key[0]] = 0
+        self.reach[key] = 0.0
+        self.rigid.add(key)
+        holds = {held.edge: body for body, held in enumerate(self.plan.tree, 1)}
+        for k, ratio in zip(gear.joints, gear.ratios, strict=True):
+            if k in holds:
+                self.ratios.setdefault(k, {})[key] = ratio
+                self.K[holds[k]].setdefault(key, Wrench.zero())
+                continue
+            for body, w in self.system.on_bodies(k, ratio):
+                K = self.K[body]
+                K[key] = K[key] + w if key in K else w
 
     def body(self, i: int) -> EliminatedBody:
         """A body goes, and with it the rates of its edge, the last one first."""
@@ -364,13 +402,15 @@ class _Fronts:
                 I if outer is None else I.to_parent(outer))
         K = dict(sorted(self.K.pop(i).items()))
         ks: list[dict[Row, Scalar]] = [{} for _ in pivots]
+        ratios = {key: x * (1 if forward else -1)
+                  for key, x in self.ratios.get(held.edge, {}).items()}
         cuts = list(self.system.steps(K))
         for keys in cuts:
             for key in keys:
                 if len(cuts) > FEW_CUTS:
                     self.system.mechanism.mark()
                 K[key] = inside(inner, K[key])
-                w = self._travel(key, K[key], pivots, ks)
+                w = self._travel(key, K[key], ratios.get(key, 0), pivots, ks)
                 if held.parent:
                     above, up = self.K[held.parent], outside(outer, w)
                     above[key] = above[key] + up if key in above else up
@@ -393,19 +433,20 @@ class _Fronts:
                 self.system.mechanism.mark()
             yield pair
 
-    def _travel(self, key: Row, w: Wrench, pivots: Sequence[Pivot],
+    def _travel(self, key: Row, w: Wrench, ratio: Scalar, pivots: Sequence[Pivot],
                 ks: Sequence[dict[Row, Scalar]]) -> Wrench:
-        """A row passes the rates of an edge: what is left of it. Its k of each go to `ks`."""
+        """A row passes the rates of an edge: what is left of it. Its k of each go to `ks`; that of
+        a gear has its `ratio` besides."""
         for pivot, own in zip(pivots, ks, strict=True):
-            k = pivot.S.dot(w)
+            k = pivot.S.dot(w) + ratio
             if key in self.rigid:
                 across, along = _parts(pivot.S.axis, w.moment if _turns(pivot.S) else w.force)
-                if along:  # k^2 / D, which L has too
+                if along or literal(ratio) != 0:  # k^2 / D, which L has too
                     self.F[key] = self.F[key] + (k * pivot.inverse) * k
                 self.F[key] = self.F[key] + across * pivot.inverse
             if literal(k) != 0:
                 own[key] = k
-                _, w = pivot.eliminate(w)
+                _, w = pivot.eliminate(w, -ratio)
         return w
 
     def _couple(self, one: Sequence[Row], other: Sequence[Row], own: dict[Row, Scalar],

@@ -34,7 +34,7 @@ class AppliedLoad:
     drives: Sequence[Sequence[Scalar]]
     """For each joint; loops have none."""
     openings: Sequence[Sequence[Scalar]]
-    """For each loop, how its rows open."""
+    """For each loop, then for each gear, how its rows open."""
     g: dict[Row, Scalar] = field(default_factory=dict)
     reduced: list[tuple[Scalar, ...]] = field(default_factory=list)
     """For each node what is left to be borne by its rates or rows."""
@@ -45,6 +45,9 @@ class AppliedLoad:
         for c, k in enumerate(plan.cut):
             for n, key in enumerate(system.keys(c)):
                 self.g[key] = self.openings[k - joints][n] if k >= joints else 0
+        for c, own in enumerate(self.openings[len(plan.edges) - joints:], len(plan.cut)):
+            key, = system.keys(c)
+            self.g[key], = own
         for k in (*plan.cut, *plan.loose):
             if k < joints:
                 self._drive(k)
@@ -228,6 +231,12 @@ class Answer:
             found.append(self.forces.get(k, tuple(own)))
         return found
 
+    def gear_forces(self) -> list[Scalar]:
+        """The force of each gear, which acts on its joints times their ratios."""
+        system = self.system
+        return [-self.mu[key] for c in range(len(system.mechanism.gears))
+                for key in system.keys(len(system.plan.cut) + c)]
+
     def edge_wrenches(self) -> dict[int, Wrench]:
         """What loops do to their children, about the origin of the edge's frame and in its axes:
         of those that are cut by their multipliers, of others what all that hangs there needs."""
@@ -238,6 +247,8 @@ class Answer:
             needs = self._needs()
         for node in system.nodes:
             if isinstance(node, EliminatedRows):
+                if node.cut >= len(plan.cut):  # a gear
+                    continue
                 k = plan.cut[node.cut]
                 total = Wrench.zero()
                 for key, row in zip(system.keys(node.cut), system.edges[k].rows, strict=False):
@@ -259,6 +270,13 @@ class Answer:
                 for body, X, sense in ((ends.child, edge.child, 1), (ends.parent, edge.parent, -1)):
                     if body:
                         needs[body] = needs[body] + outside(X, row) * (self.mu[key] * sense)
+        held = {held.edge for held in plan.tree}
+        for c, gear in enumerate(system.mechanism.gears, len(plan.cut)):
+            key, = system.keys(c)
+            for k, ratio in zip(gear.joints, gear.ratios, strict=True):
+                if k not in held:
+                    for body, w in system.on_bodies(k, ratio * self.mu[key]):
+                        needs[body] = needs[body] + w
         for node in system.nodes:
             if isinstance(node, EliminatedBody) and node.parent:
                 own = inside(node.inner, needs[node.body])

@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from nlink.model.mechanism import Attachment, Closure, Mechanism
+from nlink.model.mechanism import Attachment, Closure, GearRow, Mechanism
 from nlink.scalars.functions import Scalar, Scalars
 from nlink.spatial import Vector
 
@@ -125,6 +125,9 @@ class ClosedDriver(Driver, Protocol):
     @property
     def closures(self) -> tuple[Closure, ...]: ...
 
+    @property
+    def gears(self) -> tuple[GearRow, ...]: ...
+
 
 @dataclass(frozen=True, slots=True)
 class WithBase:
@@ -150,7 +153,7 @@ class Unrolled:
         self.rates = tuple(joint.type.nv for joint in mechanism.joints)
         self.gravity = mechanism.gravity
         self.base = mechanism.base
-        self.closures = mechanism.closures
+        self.closures, self.gears = mechanism.closures, mechanism.gears
         self.contacts = mechanism.contacts
 
     def each(self, step: Callable[..., Any], *columns: Column) -> Column:

@@ -185,7 +185,7 @@ def simulate(
     files = [] if out is None else [out]
     if plot is not None:
         files.append(result.plot(plot))
-        if model.mechanism.closures:
+        if model.mechanism.closed:
             files.append(result.plot(plot.with_stem(f"{plot.stem}-loops"), what="loops"))
     if page is not None:
         files.append(result.html(page, robot=model))

@@ -58,6 +58,7 @@ def describe(robot: Robot) -> dict[str, Any]:
             "loops": [{"name": loop.name, "joint": loop.constraint.name,
                        "of": robot.frames[loop.of.link], "on": robot.frames[loop.on.link]}
                       for loop in robot.description.loops],
+            "gears": [asdict(gear) for gear in robot.description.gears],
             "report": robot.report, "objection": robot.description.objection, "links": rows}
 
 
@@ -98,6 +99,8 @@ def print_robot(robot: Robot) -> None:
     for loop in robot.description.loops:
         of, on = (robot.frames[end.link] for end in (loop.of, loop.on))
         screen.print(f"loop {loop.name}: {of} held on {on}, {loop.constraint.name}")
+    for gear in robot.description.gears:
+        screen.print(f"gear {gear.name}: {gear.equation}", soft_wrap=True)
     if robot.report:
         screen.print("\nleft out or changed by the reader:")
     for line in robot.report:

@@ -133,7 +133,7 @@ def _dynamics(name: str, result: str, robot: str, states: str | None,
               for key, values in zip(given, inputs, strict=True)]
     if states is None and given["q"] is None:
         inputs[0] = model.neutral
-    if name == "forward_dynamics" and model.description.loops:
+    if name == "forward_dynamics" and model.description.closed:
         _warn_of_open_loops(model, *inputs[:2])
     values = getattr(model, name)(*inputs, algorithm=algorithm).reshape(-1, model.n)
     names = [f"{result}_{k}" for k in range(1, model.n + 1)]
@@ -206,7 +206,7 @@ def count(
         return
     model = nlink.load(robot, floating=floating)
     names = [name] if name is not None else [*catalogue(
-        loops=bool(model.description.loops)), *PRODUCTS]
+        loops=model.description.closed), *PRODUCTS]
     counts = printing.Counts.of(model, names, algorithm, general=general)
     if as_json:
         data = counts.data()

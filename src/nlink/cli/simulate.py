@@ -72,7 +72,7 @@ def gain(name: str, text: str, n: int) -> np.ndarray:
 
 def target(robot: Robot, to: np.ndarray) -> np.ndarray:
     """The configuration to go to, closed with its motors as given."""
-    if not robot.description.loops or robot.loops.closed(to):
+    if not robot.description.closed or robot.loops.closed(to):
         return to
     motors = [joint.name for joint in robot.joints if joint.type.nv and joint.actuated]
     try:
@@ -93,7 +93,7 @@ def spread(robot: Robot, q0: np.ndarray, count: int, width: float, seed: int) ->
         return robot.integrate(q0, rng.normal(scale=width, size=(count, robot.n)))
 
     states = draw(count)
-    if robot.description.loops:
+    if robot.description.closed:
         left = np.arange(1, count)
         for _ in range(DRAWS):
             states[left], closed = robot.loops.close(states[left])
@@ -187,7 +187,7 @@ def summary(run: Run) -> dict[str, Any]:
     words = np.asarray(run.status)
     failed = [{"trajectory": index.tolist(), "status": str(words[tuple(index)]),
                "t": float(run.t_end[tuple(index)])} for index in run.failed]
-    closed = bool(run.robot.mechanism.closures)
+    closed = run.robot.mechanism.closed
     opening = float(np.nanmax(run.closure_error, initial=0.0)) if closed else None
     events = {name: int((run.events.which == k).sum()) for k, name in enumerate(run.events.names)}
     return {"closure_error": opening,

@@ -85,7 +85,7 @@ class RobotFunction:
                  ) -> None:
         self.robot, self.name = expect_robot(robot), name
         self.frame, self.how = frame, how or How()
-        find(name, self.how.get("algorithm"), loops=bool(robot.description.loops))  # or a sentence
+        find(name, self.how.get("algorithm"), loops=robot.description.closed)  # or a sentence
 
     def __repr__(self) -> str:
         return f"<RobotFunction {self.name} of {self.robot.name}>"
@@ -128,7 +128,7 @@ class RobotFunction:
         return _Product(self.robot, self.name, kind, args, self.frame)
 
     def _call(self, name: str, args: tuple[Any, ...], out: Any) -> Any:
-        names = [port for port, _ in find(name, loops=bool(self.robot.description.loops)).inputs]
+        names = [port for port, _ in find(name, loops=self.robot.description.closed).inputs]
         needed = [port for port in names if WRENCHES not in port]
         if len(args) not in (len(needed), len(names)):
             raise TypeError(f"args: {len(args)} arrays, expected {len(needed)} "
@@ -144,7 +144,7 @@ class _Product:
                  frame: int | str) -> None:
         self.robot, self.kind, self.frame = expect_robot(robot), kind, frame
         self.name = f"{name}_{kind}"
-        entry = find(name, loops=bool(robot.description.loops))
+        entry = find(name, loops=robot.description.closed)
         self.base, self.results = entry.inputs, [port for port, _ in entry.outputs]
         self.single = not isinstance(args, tuple | list)
         self.args = self._listed("args", args)
@@ -201,7 +201,7 @@ class _Product:
 
     def _ports(self) -> tuple[Port, ...]:
         """Names and shapes of all arrays, in their order."""
-        entry = find(self.name, loops=bool(self.robot.description.loops))
+        entry = find(self.name, loops=self.robot.description.closed)
         return ports(entry, self.robot.mechanism, wrenches=self.wrenches)[0]
 
     def _expect_shapes(self, arrays: Sequence[Any]) -> None:

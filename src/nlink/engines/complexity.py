@@ -52,7 +52,7 @@ def count_rivals(robot: Robot, name: str) -> dict[str, Count]:
     if len(robot.mechanism.joints) > FEW_FOR_COUNTING:
         return {}
     chosen = robot.request(name).algorithm.formulation
-    known = formulations(name, loops=bool(robot.description.loops))
+    known = formulations(name, loops=robot.description.closed)
     return {formulation: count(robot, name, formulation) for formulation, entry in known.items()
             if entry.counted and formulation != chosen and not entry.refuses(robot.mechanism)}
 

@@ -219,7 +219,7 @@ class Computations:
 
         `stand_ins` admits formulations that need another one for some states.
         """
-        loops, joints = bool(self._mechanism.closures), len(self._mechanism.joints)
+        loops, joints = self._mechanism.closed, len(self._mechanism.joints)
         if algorithm is not None:
             entry = find(name, algorithm, loops=loops)
             refusal = entry.refuses(self._mechanism)

@@ -60,7 +60,7 @@ class ContactProblems(Computations):
         if not mechanism.contacts:
             raise ValueError(f"contact_problem: {self.name} has no contacts, expected a robot "
                              "from robot.with_contacts(shapes, world)")
-        if mechanism.closures:
+        if mechanism.closed:
             raise ValueError("contact_problem: a mechanism with loops, expected a tree; "
                              "`robot.tree` is the mechanism with its loops opened")
         function = kept(self, ("contact problem",), lambda: run_program(

@@ -41,6 +41,7 @@ from nlink.model.description import (
     Loop,
     Physical,
 )
+from nlink.model.gears import Gear, read_gears
 from nlink.model.joints import DEFINED, JOINT_TYPES, JointType
 from nlink.model.mimics import Mimic
 from nlink.model.names import base_name
@@ -50,7 +51,7 @@ MAX_DEPTH = 32
 """Parts of a key, and brackets within brackets."""
 MAX_ROWS = 50_000
 """Links and frames of a file."""
-_TOP_KEYS = {"name", "convention", "gravity", "source", "link", "frame", "loop", "home",
+_TOP_KEYS = {"name", "convention", "gravity", "source", "link", "frame", "loop", "gear", "home",
              "actuator", "collision", "visual", "world", "pairs"}
 
 
@@ -58,6 +59,7 @@ def from_rows(rows: Sequence[Mapping[str, Any]], *, convention: Convention = "st
               gravity: Sequence[float] = (0.0, 0.0, -9.81), name: str = "robot",
               source: str = "", frames: Sequence[Frame] = (), report: Sequence[str] = (),
               physical: Physical = "warn", loops: Sequence[Loop] = (),
+              gears: Sequence[Gear] = (),
               actuators: Sequence[Actuator] = (),
               home: Sequence[float] = ()) -> Description:
     """A description from rows, mappings as the [[link]] tables of a TOML file are.
@@ -83,7 +85,8 @@ def from_rows(rows: Sequence[Mapping[str, Any]], *, convention: Convention = "st
     return Description(
         name=name, links=tuple(links), joints=tuple(joints), frames=tuple(frames),
         gravity=_vector("gravity", gravity), source=source, report=tuple(report),
-        physical=physical, loops=tuple(loops), home=tuple(home), actuators=tuple(actuators))
+        physical=physical, loops=tuple(loops), gears=tuple(gears),
+        home=tuple(home), actuators=tuple(actuators))
 
 
 def _base(tables: Sequence[Any], *names: str) -> str:
@@ -311,6 +314,7 @@ def parse_toml(text: str, *, origin: str = "<toml>", physical: Physical = "warn"
             name=data.get("name", "robot"), source=data.get("source", ""),
             frames=[_frame(frame, names) for frame in frames], physical=physical,
             loops=read_loops(data.get("loop", []), names),
+            gears=read_gears(data.get("gear", [])),
             home=_number_list("home", data.get("home", [])),
             actuators=read_actuators(data.get("actuator", []),
                                      {row["joint_name"] for row in links}))

@@ -32,8 +32,8 @@ def to_dh(description: Description, convention: Convention = "standard") -> Desc
     that carries them. A link's own frame becomes its DH frame, the author's `name_frame`.
     """
     DH(0.0, 0.0, 0.0, 0.0, convention)  # refuses an unknown convention
-    if description.loops:
-        raise ValueError(f"{description.name}: has loops, and DH tables are for serial chains")
+    if description.closed:
+        raise ValueError(f"{description.name}: has loops or gears, and DH tables are for serial chains")
     arm = _Arm.of(description)
     screws = arm.screws(tool=convention == "standard")
     rows, places = (_standard if convention == "standard" else _modified)(screws)

@@ -40,6 +40,8 @@ def to_toml(description: Description) -> str:
         *(("[[frame]]", {"name": frame.name, "link": names[frame.link],
                          **_write_pose(frame.pose)}) for frame in description.frames),
         *(("[[loop]]", _write_loop(loop, names)) for loop in description.loops),
+        *(("[[gear]]", {"name": gear.name, "ratios": dict(gear.ratios), "offset": gear.offset})
+          for gear in description.gears),
         *(("[[actuator]]", actuator_table(each)) for each in description.actuators
           if any(each.joint == joint.name for joint in description.joints)),
         *(("[[collision]]", collision_table(each, _write_pose(each.shape.pose)))

@@ -96,7 +96,9 @@ def plainly_named(description: Description) -> Description:
             joint.mimic, joint=joints[joint.mimic.joint])) for joint in description.joints),
         loops=tuple(replace(loop, name=loops[loop.name], of=replace(
             loop.of, name=f"{loops[loop.name]}.of"), on=replace(
-            loop.on, name=f"{loops[loop.name]}.on")) for loop in description.loops))
+            loop.on, name=f"{loops[loop.name]}.on")) for loop in description.loops),
+        gears=tuple(replace(gear, ratios={joints[name]: x for name, x in gear.ratios.items()})
+                    for gear in description.gears))
 
 
 def name_losses(description: Description) -> list[str]:
@@ -124,6 +126,7 @@ def loop_losses(description: Description) -> list[str]:
     passive = [joint.name for joint in description.joints if not joint.actuated]
     return [f"{what}: {len(names)} ({first_few(names)})" for what, names in (
         ("loops left open", loops),
+        ("gears left out", [gear.name for gear in description.gears]),
         ("joints no longer known to be without a motor", passive)) if names] + (
             ["home: the configuration to start from"] if description.home else [])
 

@@ -132,7 +132,7 @@ def excite(robot: Robot, duration: float = 20.0, harmonics: int = 5, criterion: 
         raise ValueError(f"duration: {duration}, expected a positive number of seconds")
     if harmonics < 2:
         raise ValueError(f"harmonics: {harmonics}, expected at least 2")
-    if robot.description.loops or robot.nq != robot.n:
+    if robot.description.closed or robot.nq != robot.n:
         raise ValueError(f"robot: {robot.name}, expected a tree with joints of plain coordinates")
     length = duration / max(1, round(duration / PERIOD)) if period is None else float(period)
     if not 0 < length <= duration:

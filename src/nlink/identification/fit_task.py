@@ -52,7 +52,7 @@ class FitTask:
         if mode not in MODES:
             raise ValueError(f"mode: {mode!r}, expected one of {', '.join(MODES)}"
                              f"{did_you_mean(mode, MODES)}")
-        if robot.description.loops:
+        if robot.description.closed:
             raise ValueError(f"robot: {robot.name} has loops, expected a tree")
         if robot.nq != robot.n:
             raise ValueError(f"robot: {robot.name} has joints whose coordinates are not plain "

@@ -116,7 +116,7 @@ def reach(robot: Robot, waypoints: Sequence[ArrayLike | Arc], frame: int | str =
     np.True_
     """
     expect_robot(robot)
-    if not robot.mechanism.space.flat or robot.description.loops:
+    if not robot.mechanism.space.flat or robot.description.closed:
         raise ValueError(f"robot: {robot.name} has loops, or coordinates that are not rates, "
                          "expected a tree of joints with as many of both")
     if not (math.isfinite(spacing) and spacing > 0):

@@ -270,7 +270,7 @@ class KeepClosed(Coupling):
 
     def residual(self, robot: Robot, q: Scalars, numbers: Scalars, size: float) -> Residual:
         g, flat, n = apply(robot, "closure_error", q), apply(robot, "closure_jacobian", q), robot.n
-        scale = [x for closure in robot.mechanism.closures for x in closure.scales]
+        scale = robot.mechanism.scales
         J = [[x * (1 / s) for x in flat[i * n:(i + 1) * n]] for i, s in enumerate(scale)]
         return Residual([-x * (1 / s) for x, s in zip(g, scale, strict=True)], J,
                         [x * CLOSER for x in g], [])
@@ -292,7 +292,7 @@ class FollowLeads(Coupling):
 
 def couplings(robot: Robot) -> list[Task]:
     """The conditions that hold in every configuration of a robot."""
-    found: list[Task] = [KeepClosed()] if robot.mechanism.closures else []
+    found: list[Task] = [KeepClosed()] if robot.mechanism.closed else []
     return [*found, FollowLeads()] if leads(robot.joints) else found
 
 

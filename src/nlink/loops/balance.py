@@ -100,7 +100,7 @@ def squeeze(loops: Loops, q: Array, given: Array, number: int) -> Array:
     robot = loops.robot
     rows, centre = robot.compute("closure_rows", q), robot.pose(q, number)[:3, 3]
     resultant, held = [], np.zeros(len(loops.rows), dtype=bool)
-    for loop, own in zip(robot.description.loops, loops.row_slices, strict=True):
+    for loop, own in zip(robot.description.loops, loops.row_slices, strict=False):
         if number not in (loop.on.link, loop.of.link):
             continue
         pose = robot.pose(q, loop.of.link)

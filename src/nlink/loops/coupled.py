@@ -46,7 +46,7 @@ class Coupled:
     """
 
     def __init__(self, robot: Robot) -> None:
-        if robot.description.loops:
+        if robot.description.closed:
             raise ValueError(f"{robot.name} has loops: expected a tree, such as robot.tree")
         self.robot = robot
         self.joints: tuple[Joint, ...] = tuple(

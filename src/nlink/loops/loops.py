@@ -42,24 +42,27 @@ class Loops:
     """
 
     def __init__(self, robot: Robot) -> None:
-        if not robot.description.loops:
+        if not robot.description.closed:
             raise ValueError(f"{robot.name} has no loops")
         self.robot = robot
 
     def __repr__(self) -> str:
-        loops = ", ".join(f"{loop.name} ({loop.constraint.name})"
-                          for loop in self.robot.description.loops)
+        d = self.robot.description
+        loops = ", ".join([*(f"{loop.name} ({loop.constraint.name})" for loop in d.loops),
+                           *(f"{gear.name} (gear)" for gear in d.gears)])
         return f"<Loops of {self.robot.name}: {loops}>"
 
     @lazy
     def names(self) -> tuple[str, ...]:
-        return tuple(loop.name for loop in self.robot.description.loops)
+        """The loops, then the gears."""
+        d = self.robot.description
+        return tuple(each.name for each in (*d.loops, *d.gears))
 
     @lazy
     def rows(self) -> tuple[str, ...]:
-        """The loop of each row."""
-        return tuple(loop.name for loop in self.robot.description.loops
-                     for _ in range(loop.constraint.count))
+        """The loop, or the gear, of each row."""
+        return tuple(name for name, own in zip(self.names, self.row_slices, strict=True)
+                     for _ in range(own.stop - own.start))
 
     @lazy
     def units(self) -> tuple[str, ...]:
@@ -88,7 +91,8 @@ class Loops:
     def forces(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
                f_ext: ArrayLike | None = None) -> Array:
         """The wrench in each loop, (..., loops, 6), that its frame `of` exerts on its frame `on`:
-        (moment, force) about the origin of `of`, in world axes.
+        (moment, force) about the origin of `of`, in world axes. That of a gear is one number, the
+        first; it acts on each joint of the gear times its ratio.
 
         Where rows are redundant only their sum is determined, and those that depend on rows before
         them have no force. `f_ext` as in `forward_dynamics`.
@@ -160,7 +164,8 @@ class Loops:
         """A sentence that says which loop is most open in these configurations, and how far."""
         e = np.abs(self.error(q)).reshape(-1, len(self.rows)).max(axis=0)
         row = int((e / self.scale).argmax())
-        far = 2 * np.arctan(e[row] / 2) if self.angular[row] else e[row]
+        gear = row >= len(e) - len(self.robot.description.gears)
+        far = 2 * np.arctan(e[row] / 2) if self.angular[row] and not gear else e[row]
         return f"{self.rows[row]!r} is open by {far:.3g} {self.units[row]}"
 
     def closed(self, q: ArrayLike, qd: ArrayLike | None = None) -> Array:
@@ -308,19 +313,21 @@ class Loops:
     @lazy
     def angular(self) -> Array:
         """Whether each row holds an angle (else a length)."""
-        return np.array([x for loop in self.robot.description.loops
-                         for x in loop.constraint.angular])
+        mechanism = self.robot.mechanism
+        return np.array([*(x for closure in self.robot.description.loops
+                           for x in closure.constraint.angular),
+                         *(gear.angular for gear in mechanism.gears)])
 
     @lazy
     def scale(self) -> Array:
         """The unit by which each row's error is measured: a radian, or the size of the loop."""
-        return np.array([x for loop in self.robot.mechanism.closures for x in loop.scales])
+        return np.array(self.robot.mechanism.scales)
 
     @lazy
     def rate_scale(self) -> Array:
         """The unit by which each rate is measured: a radian, or the size of the largest loop."""
         mechanism = self.robot.mechanism
-        size = max(closure.size for closure in mechanism.closures)
+        size = mechanism.size
         return np.array([1.0 if any(twist.angular.components) else size for joint in
                          mechanism.joints for twist in joint.subspace(joint.type.space.neutral)])
 
@@ -328,7 +335,7 @@ class Loops:
     def weight(self) -> float:
         """The moment of all links' weight at the size of the largest loop, N m."""
         robot = self.robot
-        size = max(closure.size for closure in robot.mechanism.closures)
+        size = robot.mechanism.size
         return sum(link.mass for link in robot.links) * float(np.linalg.norm(robot.gravity)) * size
 
     def ratios(self, J: Array) -> Array:
@@ -352,10 +359,11 @@ class Loops:
 
     @lazy
     def row_slices(self) -> list[slice]:
-        """Which rows each loop has."""
-        ends = np.cumsum([loop.constraint.count for loop in self.robot.description.loops])
-        return [slice(end - loop.constraint.count, end) for end, loop in zip(
-            ends.tolist(), self.robot.description.loops, strict=True)]
+        """Which rows each loop has, then each gear."""
+        d = self.robot.description
+        counts = [*(loop.constraint.count for loop in d.loops), *(1 for _ in d.gears)]
+        return [slice(end - count, end) for end, count in zip(
+            np.cumsum(counts).tolist(), counts, strict=True)]
 
 
 def _index(what: str, name: str, names: list[str]) -> int:

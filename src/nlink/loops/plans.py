@@ -39,6 +39,7 @@ class LoopPlan:
     """The base, and the links that move."""
     edges: tuple[str, ...]
     """The joints that move, then the loops."""
+    gears: tuple[str, ...]
     joints: int
     elimination: EliminationPlan
 
@@ -49,7 +50,7 @@ class LoopPlan:
         links, loops = robot.links, robot.description.loops
         return cls(robot.name, (robot.frames[0], *(links[k].name for k in moving)),
                    (*(robot.joints[k].name for k in moving), *(loop.name for loop in loops)),
-                   len(moving), plan_of(robot.mechanism))
+                   tuple(gear.name for gear in robot.description.gears), len(moving), plan_of(robot.mechanism))
 
     @property
     def cut(self) -> tuple[str, ...]:
@@ -82,7 +83,8 @@ class LoopPlan:
         if not step.is_body:
             cut = self.elimination.cut
             if step.number >= len(cut):
-                return "rows on rates"
+                gear = self.gears[step.number - len(cut)]
+                return f"the row of {gear}, whose branches meet in {self.bodies[step.meets]}"
             edge = cut[step.number]
             return (f"the {_count(self.elimination.edges[edge].rows, 'row')} of "
                     f"{self.edges[edge]}, whose branches meet in {self.bodies[step.meets]}")
@@ -99,7 +101,8 @@ class LoopPlan:
         cut = ", ".join(f"{self.edges[k]} ({_count(plan.edges[k].rows, 'row')})" for k in plan.cut)
         head = (f"{self.name}: {_count(len(self.bodies) - 1, 'body')}, "
                 f"{_count(self.joints, 'joint')}, {_count(len(self.edges) - self.joints, 'loop')}"
-                f"; cut: {cut or 'nothing'}; {_count(self.width, 'row')} open at most")
+                + (f", {_count(len(self.gears), 'gear')}" if self.gears else "")
+                + f"; cut: {cut or 'nothing'}; {_count(self.width, 'row')} open at most")
         digits = len(str(len(plan.order)))
         return "\n".join([head, *(f" {k:{digits}}. {self.describe(step)}"
                                   for k, step in enumerate(plan.order, 1))])

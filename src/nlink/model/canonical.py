@@ -21,8 +21,9 @@ from nlink.model.candidates import contacts_of
 from nlink.model.constraints import ANGLE_TOLERANCE
 from nlink.model.coordinates import frame_place
 from nlink.model.description import Description, Frame, Link, Loop
+from nlink.model.gears import Gear
 from nlink.model.joints import Fixed, JointType
-from nlink.model.mechanism import NO_TURN, Attachment, Closure, Mechanism, MovingJoint
+from nlink.model.mechanism import NO_TURN, Attachment, Closure, GearRow, Mechanism, MovingJoint
 from nlink.model.pose import Pose
 from nlink.spatial import Matrix, RigidInertia, Symmetric, Turn, Vector
 
@@ -94,6 +95,8 @@ def canonical(description: Description) -> Mechanism:
         base=_attachment(0, base),
         links=tuple(_attachment(k, pose.seen_from(bodies[k].slide)) for k, pose in places),
         closures=tuple(_closure(bodies, places, max(sizes), loop) for loop in description.loops),
+        gears=tuple(_gear(description, bodies, max(sizes) or 1.0, gear)
+                    for gear in description.gears),
         contacts=contacts_of(description.collisions, description.pairs, description.world,
                              attached),
     )
@@ -133,6 +136,22 @@ def _closure(bodies: list[_Body], places: Places, largest: float, loop: Loop) ->
     arms = (max(lengths.get(x, 0.0), ANGLE_TOLERANCE * size) for x in (one, other))
     a, b = (_attachment(body, pose.seen_from(bodies[body].slide)) for body, pose in ends)
     return Closure(loop.constraint, a, b, size, (next(arms), next(arms)))
+
+
+def _gear(description: Description, bodies: list[_Body], length: float, gear: Gear) -> GearRow:
+    """A gear, by the joints that move."""
+    numbers = {description.joints[body.link].name: body.number - 1 for body in bodies[1:]}
+    units = [1.0 if _turns(description.joints[bodies[numbers[name] + 1].link].type) else length
+             for name in gear.ratios]
+    scale = max(abs(x) * unit for x, unit in zip(gear.ratios.values(), units, strict=True))
+    return GearRow(tuple(numbers[name] for name in gear.ratios), tuple(gear.ratios.values()),
+                   gear.offset, units[0] == 1.0, scale, length)
+
+
+def _turns(kind: JointType) -> bool:
+    """Whether the rate of a joint is an angle's."""
+    twist = kind.rate(kind.space.neutral, (1.0,))
+    return any(x != 0 for x in twist.angular.components)
 
 
 def _way(bodies: list[_Body], body: int) -> set[int]:

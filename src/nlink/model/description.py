@@ -12,6 +12,7 @@ import numpy as np
 from nlink.model.actuators import Actuator, Motor
 from nlink.model.constraints import Constraint
 from nlink.model.joints import Fixed, Free, JointType, Revolute
+from nlink.model.gears import Gear
 from nlink.model.mimics import Mimic, leads
 from nlink.model.names import base_name, did_you_mean, first_few, visible
 from nlink.model.pose import Mount, Placement, Pose
@@ -182,6 +183,8 @@ class Description:
     physical: Physical = field(default="warn", compare=False)
     """What to do about numbers no real body has: warn, refuse, or say nothing."""
     loops: tuple[Loop, ...] = ()
+    gears: tuple[Gear, ...] = ()
+    """Conditions on coordinates; a mechanism that has some is closed as one with loops is."""
     home: tuple[float, ...] = ()
     """The configuration to start from; the joints' own zeros if empty."""
     visuals: tuple[Visual, ...] = field(default=(), compare=False, repr=False)
@@ -209,7 +212,11 @@ class Description:
         for number, joint in enumerate(self.joints, 1):
             _check_joint(joint, number)
         leads(self.joints)  # raises where joints follow in circles, or nothing
-        _unique("loop", [loop.name for loop in self.loops])
+        _unique("loop", [each.name for each in (*self.loops, *self.gears)])
+        if self.gears:
+            by_name = {joint.name: joint for joint in self.joints}
+            for gear in self.gears:
+                gear.check(by_name)
         for frame in (*self.frames, *(end for loop in self.loops for end in (loop.of, loop.on))):
             if not 0 <= frame.link <= len(self.links):
                 raise ValueError(f"frame {frame.name!r}: link {frame.link}, "
@@ -225,6 +232,11 @@ class Description:
                                  f"{first_few(known, 40)}{did_you_mean(collision.link, known)}")
         if self.physical != "ignore":
             self._check_physics()
+
+    @property
+    def closed(self) -> bool:
+        """Whether loops or gears tie joints to each other."""
+        return bool(self.loops or self.gears)
 
     @property
     def base(self) -> str:

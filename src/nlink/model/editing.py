@@ -27,6 +27,7 @@ from nlink.model.description import (
     NonPhysicalWarning,
 )
 from nlink.model.joints import Fixed, Free, JointType, Prismatic, Revolute
+from nlink.model.gears import Gear
 from nlink.model.mimics import leads
 from nlink.model.names import first_few
 from nlink.model.pose import DH, Mount, Placement, Pose
@@ -243,11 +244,12 @@ def lock(description: Description, positions: Mapping[str, Any]) -> Description:
     word = "joint" if len(names) == 1 else "joints"
     locked = _with_joints(
         description, {k: _held(description.joints[k], q) for k, q in values.items()},
-        home=tuple(left), loops=())
+        home=tuple(left), loops=(), gears=())
     loops, met = _loops_left(locked, description.loops)
-    return edited(locked, loops=loops, report=(
+    gears, still = _gears_left(description, values)
+    return edited(locked, loops=loops, gears=gears, report=(
         *description.report, f"locked, links merged with their parents: {len(names)} {word} "
-        f"({first_few(names)})", *met))
+        f"({first_few(names)})", *met, *still))
 
 
 def _position(description: Description, name: str, given: Any) -> tuple[float, ...]:
@@ -294,6 +296,25 @@ def _loops_left(description: Description, loops: Iterable[Loop],
                              "expected other positions of the locked joints")
         met.append(f"loop {loop.name!r} left out: both its frames are fixed in one body now")
     return tuple(left), met
+
+
+def _gears_left(description: Description, locked: Mapping[int, tuple[float, ...]],
+                ) -> tuple[tuple[Gear, ...], list[str]]:
+    """Gears of the joints that still move, and lines about those that have none left."""
+    places = {description.joints[k].name: q[0] for k, q in locked.items() if q}
+    left, gone = [], []
+    for gear in description.gears:
+        ratios = {name: x for name, x in gear.ratios.items() if name not in places}
+        offset = gear.offset - sum(x * places[name] for name, x in gear.ratios.items()
+                                   if name in places)
+        if ratios:
+            left.append(replace(gear, ratios=ratios, offset=offset))
+        elif abs(offset) > 1e-6:
+            raise ValueError(f"gear {gear.name!r}: {gear.equation} does not hold, expected other "
+                             "positions of the locked joints")
+        else:
+            gone.append(f"gear {gear.name!r} left out: all its joints are locked")
+    return tuple(left), gone
 
 
 def _opening(loop: Loop, a: Pose, b: Pose) -> float:
@@ -343,6 +364,10 @@ def sub(description: Description, start: int | str, end: int | str | None, stand
     gone = [loop.name for loop in description.loops if loop not in loops]
     if gone:
         report.append(f"loops left out: {len(gone)} ({first_few(gone)})")
+    gears = [gear for gear in description.gears if names.issuperset(gear.ratios)]
+    if len(gears) < len(description.gears):
+        gone = [gear.name for gear in description.gears if gear not in gears]
+        report.append(f"gears left out: {len(gone)} ({first_few(gone)})")
     home = [x for k, (_, own) in enumerate(joint_slices(description, "nq"))
             if k + 1 in numbers and k + 1 != first for x in description.home[own]]
 
@@ -356,7 +381,7 @@ def sub(description: Description, start: int | str, end: int | str | None, stand
         collisions=tuple(touching),
         frames=tuple(moved(f) for f in description.frames if f.link in numbers),
         loops=tuple(replace(loop, of=moved(loop.of), on=moved(loop.on)) for loop in loops),
-        home=tuple(home), report=tuple(report))
+        gears=tuple(gears), home=tuple(home), report=tuple(report))
 
 
 def _carried(description: Description, first: int) -> list[int]:

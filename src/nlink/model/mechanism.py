@@ -163,13 +163,30 @@ class Closure:
         return tuple(math.hypot(m, f * self.size) for m, f in self.constraint.magnitudes)
 
 
+@dataclass(frozen=True, slots=True)
+class GearRow:
+    """A gear: the sum of ratios times the coordinates of joints (from 0) is the offset.
+
+    `length` is the largest in the mechanism: what coordinates that are lengths are measured by.
+    """
+
+    joints: tuple[int, ...]
+    ratios: tuple[Scalar, ...]
+    offset: Scalar
+    angular: bool
+    """Whether the first joint turns, so that the sum is an angle."""
+    scale: float
+    """What its error is measured by."""
+    length: float
+
+
 @dataclass(frozen=True)
 class Mechanism:
     """Moving bodies 1..n with parent[i - 1] < i; numbers or any other scalar.
 
     `gravity` is in the base frame of this structure, which `base` places in the world.
     `links` are the author's link frames, the base first. `closures` hold bodies of the tree
-    together. `contacts` are pairs of features that may touch.
+    together, `gears` tie joints. `contacts` are pairs of features that may touch.
     """
 
     joints: tuple[MovingJoint, ...]
@@ -178,6 +195,7 @@ class Mechanism:
     base: Attachment
     links: tuple[Attachment, ...]
     closures: tuple[Closure, ...] = ()
+    gears: tuple[GearRow, ...] = ()
     contacts: tuple[Contact, ...] = ()
 
     @lazy
@@ -195,8 +213,25 @@ class Mechanism:
 
     @property
     def rows(self) -> int:
-        """Scalar equations of all closures."""
-        return sum(closure.constraint.count for closure in self.closures)
+        """Scalar equations of all closures and gears."""
+        return sum(closure.constraint.count for closure in self.closures) + len(self.gears)
+
+    @property
+    def closed(self) -> bool:
+        """Whether there are closures or gears."""
+        return bool(self.closures or self.gears)
+
+    @property
+    def size(self) -> float:
+        """The size of the largest loop; of a mechanism with gears alone, its largest length."""
+        return max([closure.size for closure in self.closures]
+                   or [gear.length for gear in self.gears])
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """What the error of each row of closures and gears is measured by."""
+        return (*(x for closure in self.closures for x in closure.scales),
+                *(gear.scale for gear in self.gears))
 
     def split(self, values: Any, width: str) -> list[Coordinates]:
         """A flat sequence as one tuple for each joint; `width` is "nq" or "nv"."""

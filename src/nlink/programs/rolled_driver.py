@@ -66,7 +66,7 @@ class Rolled:
 
     def __init__(self, mechanism: Mechanism, labels: Sequence[Hashable]) -> None:
         self.gravity, self.base, self.parents = mechanism.gravity, mechanism.base, mechanism.parents
-        self.closures = mechanism.closures
+        self.closures, self.gears = mechanism.closures, mechanism.gears
         self.rates = tuple(joint.type.nv for joint in mechanism.joints)
         joints = [uniform(joint) for joint in mechanism.joints]
         self.kind, self.kinds = group(

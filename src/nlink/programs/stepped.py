@@ -124,13 +124,17 @@ def open_numbers(graph: Graph, mechanism: Mechanism) -> Mechanism:
                      [replace(joint, type=None) for joint in mechanism.joints])
     closures = _opened(graph, [closure.constraint for closure in mechanism.closures],
                        [(c.a.R, c.a.p, c.b.R, c.b.p) for c in mechanism.closures])
+    gears = _opened(graph, [len(gear.joints) for gear in mechanism.gears],
+                    [(gear.ratios, gear.offset) for gear in mechanism.gears])
     return replace(
         mechanism,
         joints=tuple(replace(new, type=old.type)
                      for new, old in zip(joints, mechanism.joints, strict=True)),
         closures=tuple(replace(old, a=replace(old.a, R=new[0], p=new[1]),
                                b=replace(old.b, R=new[2], p=new[3]))
-                       for new, old in zip(closures, mechanism.closures, strict=True)))
+                       for new, old in zip(closures, mechanism.closures, strict=True)),
+        gears=tuple(replace(old, ratios=new[0], offset=new[1])
+                    for new, old in zip(gears, mechanism.gears, strict=True)))
 
 
 def _opened(graph: Graph, kinds: Sequence[Any], things: Sequence[Any]) -> list[Any]:

@@ -115,7 +115,7 @@ class AssembledSystem:
                 f"velocity: {velocity.name!r} does not go with method={method.name!r}, "
                 f"traced={traced}, algorithm={self.algorithm!r}, expected a traced controller, a "
                 "Runge-Kutta method or abm, and no algorithm")
-        if self.robot.mechanism.closures and (velocity.name != "qd" or not closes):
+        if self.robot.mechanism.closed and (velocity.name != "qd" or not closes):
             raise ValueError(f"method: {method.name!r} with velocity={velocity.name!r} does not "
                              "keep loops closed, expected a Runge-Kutta method or abm, and "
                              "velocity='qd'")
@@ -197,7 +197,7 @@ class AssembledSystem:
     @property
     def projects(self) -> bool:
         """Whether steps are projected onto closed loops."""
-        return bool(self.robot.mechanism.closures) and self.closing == "project"
+        return self.robot.mechanism.closed and self.closing == "project"
 
     @lazy
     def held(self) -> list[float]:
@@ -220,7 +220,7 @@ class AssembledSystem:
         request = self.robot.request(motion if name in (None, PUSHED) else name,
                                      algorithm=self.algorithm, wrenches=name == PUSHED)
         request = self._in_axes(request) if name == PUSHED else request
-        if not self.robot.mechanism.closures:
+        if not self.robot.mechanism.closed:
             return request
         stiffness = self.closing if isinstance(self.closing, float) else 0.0
         return replace(request, stiffness=stiffness, closeness=ASKEW)

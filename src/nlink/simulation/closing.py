@@ -20,7 +20,7 @@ OPEN = 1e-4
 
 def check_closing(robot: Robot, closing: Closing) -> Closing:
     """How loops are to be kept closed, or one sentence on why they cannot."""
-    if not robot.mechanism.closures:
+    if not robot.mechanism.closed:
         if closing != "project":
             raise ValueError(f"closing: {closing!r}, expected nothing else than 'project': "
                              f"{robot.name} has no loops")
@@ -38,7 +38,7 @@ def closed_start(robot: Robot, y0: Array) -> tuple[Array, Array]:
     sentence. States that are not finite are left alone.
     """
     nq, unclosed = robot.nq, np.zeros(len(y0), dtype=bool)
-    if not robot.mechanism.closures:
+    if not robot.mechanism.closed:
         return y0, unclosed
     loops, finite = robot.loops, np.isfinite(y0).all(axis=1)
     near = finite & (np.abs(loops.error(y0[:, :nq])) <= OPEN * loops.scale).all(axis=1)

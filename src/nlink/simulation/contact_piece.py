@@ -233,7 +233,7 @@ def contacts_in(robot: Robot, physics: Physics, modes: Modes | None) -> Contacts
     if not robot.mechanism.contacts or physics.contact == "ignore":
         return None
     for wrong, what, other in (
-            (robot.mechanism.closures, "a mechanism with loops", "contact='ignore'"),
+            (robot.mechanism.closed, "a mechanism with loops", "contact='ignore'"),
             (physics.limits == "bounce", "limits='bounce'",
              "limits='hold' with restitution, 'stop' or 'ignore'"),
             (physics.algorithm is not None, f"algorithm={physics.algorithm!r}",

@@ -45,7 +45,7 @@ def gains(name: str, value: Any, n: int) -> tuple[float, ...]:
 def expect_motors(robot: Robot) -> None:
     """Refuse a robot that has joints without motors; the floating base of a tree is left to the
     user."""
-    loops = bool(robot.description.loops)
+    loops = robot.description.closed
     idle = [joint.name for joint in robot.joints if joint.type.nv and not (
         joint.actuated and not (loops and isinstance(joint.type, Free)))]
     if idle:
@@ -56,7 +56,7 @@ def expect_motors(robot: Robot) -> None:
 
 def expect_closed(robot: Robot, desired: Callable[[Scalar], Motion]) -> None:
     """Refuse targets in which loops are open: all those known beforehand."""
-    if not robot.description.loops:
+    if not robot.description.closed:
         return
     wanted = (desired.q if isinstance(desired, Spline) else
               [desired.start, desired.end] if isinstance(desired, Between) else

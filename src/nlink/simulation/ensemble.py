@@ -133,7 +133,7 @@ def placed(system: System, y: Array, own: Array, begin: float) -> tuple[Array, A
     if motion is None:
         return closed_start(robot, y)
     y = motion.start(system, y, own, begin)
-    if not robot.mechanism.closures:
+    if not robot.mechanism.closed:
         return y, np.zeros(len(y), dtype=bool)
     return closed_around(system, y, own, begin)
 

@@ -185,7 +185,7 @@ class Elimination:
 
 def _plain(system: System) -> bool:
     """Whether accelerations are M^-1 times forces."""
-    return not (system.robot.mechanism.closures or system.modes or system.motion) and (
+    return not (system.robot.mechanism.closed or system.modes or system.motion) and (
         system.velocity.name == "qd")
 
 

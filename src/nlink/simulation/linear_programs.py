@@ -94,7 +94,7 @@ def step_program(robot: Robot) -> Program | StagedProgram:
             return [], []
         flat_q, flat_qd = list(leaves(q)), list(leaves(qd))
         zeros, units = [0.0] * n, _unit(n)
-        if robot.mechanism.closures:
+        if robot.mechanism.closed:
             state = flat_q, flat_qd, list(leaves(tau))
             qdd, M = apply(robot, "forward_dynamics", *state), None
             columns = [(k, column) for matrix in _square(
@@ -133,7 +133,7 @@ def step_program(robot: Robot) -> Program | StagedProgram:
     request = robot.request("forward_dynamics")
     algorithm = Algorithm("semi_implicit_step", "composite", (Q, QD, TAU, ("h", ())),
                           tuple((port.name, port.shape) for port in _matrices(n)), matrices,
-                          request.algorithm.prepare if robot.mechanism.closures
+                          request.algorithm.prepare if robot.mechanism.closed
                           else Mechanism.regrouped)
     program = replace(request, algorithm=algorithm, wrenches=False).program()
     assert isinstance(program, Program | StagedProgram)

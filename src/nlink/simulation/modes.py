@@ -422,7 +422,7 @@ def friction_of(robot: Robot, friction: str, width: float, limits: str, restitut
     found = kept(robot, ("moded rates", dry, varied, limits == "hold"), lambda: moded_rates(
         robot, rubbing=dry, varied=varied, limits=limits == "hold"))
     found = tuple(each for each in found if each.rate not in known)
-    if robot.mechanism.closures:
+    if robot.mechanism.closed:
         _expect_independent(robot, found, known)
     return Modes(found, restitution) if found else None, smooth
 

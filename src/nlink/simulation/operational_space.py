@@ -68,7 +68,7 @@ class OperationalSpace(OnScalars):
     damping: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.robot.description.loops:
+        if self.robot.description.closed:
             raise ValueError(f"robot: {self.robot.name} has loops, expected a tree: this "
                              "controller knows nothing of what loops carry")
         expect_motors(self.robot)

@@ -155,7 +155,7 @@ class LoopsOfStates:
     def of(cls, system: System) -> LoopsOfStates | None:
         needed = system.motion is not None or system.modes is not None or (
             system.wrenches is not None)
-        if not (system.robot.mechanism.closures and needed) or system.columns:
+        if not (system.robot.mechanism.closed and needed) or system.columns:
             return None
         return cls(system)
 

@@ -337,7 +337,7 @@ class Run:
         if self.rates.size < REPORTED and self.warnings:
             end += f"; {self.warnings[0]}" + f" and {len(self.warnings) - 1} more" * (
                 len(self.warnings) > 1)
-        if self.robot.mechanism.closures and (self.loops or not self.moved_loops):
+        if self.robot.mechanism.closed and (self.loops or not self.moved_loops):
             end += f", loops open by at most {np.nanmax(self.closure_error, initial=0.0):.1e}"
         return (f"<Run of {self.robot.name}: {what}, t = {self.t[0]:g} to {self.t[-1]:g}, "
                 f"{len(self.t)} outputs, {self.method}, {self.stats}{end}>")

@@ -281,7 +281,7 @@ def expect_derivatives(system: System, method: Method, what: str) -> None:
              f"method={method.name!r}", "a Runge-Kutta method or abm"),
             (isinstance(system.drive, Untraced), "traced=False", "a traced controller"),
             (system.velocity.name != "qd", f"velocity={system.velocity.name!r}", "'qd'"),
-            (system.robot.mechanism.closures, "a mechanism with loops", "a tree"),
+            (system.robot.mechanism.closed, "a mechanism with loops", "a tree"),
             (system.holds, "limits='hold'", "'bounce', 'stop' or 'ignore': where a joint comes to "
              "rest on its limit the motion has no derivative"),
             (system.modes, "friction='dry'", "'smooth': where rates stick the motion has no "

@@ -114,7 +114,7 @@ def check(robot: Robot, seed: int = 0, states: int = 16, *,
     x = samples(tree, seed, states)
     rows = [_row(law, tree, x, engine) for law in LAWS
             if law.applies(tree) and not (quick and law.thorough)]
-    if robot.description.loops:
+    if robot.description.closed:
         closed = samples(robot, seed, states)
         rows += [_row(law, robot, closed, engine) for law in LOOP_LAWS
                  if not (quick and law.thorough)]

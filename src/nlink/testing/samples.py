@@ -200,7 +200,7 @@ def along(name: str, robot: Robot, x: Samples) -> Array:
     moved = replace(x, q=x.q + 1j * STEP * coordinate_rates(robot, x.q, x.qd),
                     qd=x.qd + 1j * STEP * x.qdd)
     (values,) = robot.request(name, frame=x.frame).program()(
-        *([*a.T] for a in moved.arguments(find(name, loops=bool(robot.description.loops)))))
+        *([*a.T] for a in moved.arguments(find(name, loops=robot.description.closed))))
     rates = np.imag(stack(values, x)) / STEP
     return rates[0] if len(values) == 1 else rates
 
@@ -217,7 +217,7 @@ def partials(name: str, robot: Robot, x: Samples) -> list[Array]:
 def state_partials(name: str, robot: Robot, x: Samples) -> tuple[Array, Array]:
     """The change of each result of a function of (q, qd, one more) by a unit of each rate of q,
     and by one of qd: (states, results, n)."""
-    algorithm = find(name, loops=bool(robot.description.loops))
+    algorithm = find(name, loops=robot.description.closed)
     q, qd, more = (np.broadcast_to(a[:, None, :], (len(a), robot.n, a.shape[1]))
                    for a in x.arguments(algorithm))
     unit = 1j * STEP * np.eye(robot.n)

@@ -85,7 +85,7 @@ class Sliders:
         if self.setting:
             return
         q = self.configuration()
-        if self.robot.description.loops:
+        if self.robot.description.closed:
             try:
                 q = self.robot.loops.assemble(q, keep=[self.robot.joints[number].name])
             except ValueError as error:
