@@ -4,7 +4,7 @@ A trajectory of explicit Runge-Kutta steps,
 
     K_i = f(t_i, y + h sum_j a_ij K_j, u),      new = N(y + h sum_i b_i K_i),
 
-N bringing coordinates into their space, has a cost C. Let w be dC/d(new). Then m = N'^T w, and,
+N bringing coordinates into their space, or closing loops, has a cost C. Let w be dC/d(new). Then m = N'^T w, and,
 from the last stage to the first, with g_i = h b_i m + h sum_(j > i) a_ji f_y^T g_j,
 
     dC/dy = m + sum_i f_y^T g_i,        dC/du gets sum_i f_u^T g_i.
@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike
 
 from nlink.derivatives.traced_functions import function
 from nlink.iterations.methods.classical import RK4
+from nlink.iterations.projection import CALLS, CLOSED
 from nlink.iterations.runge_kutta import weighted
 from nlink.programs.derivatives import vjp
 from nlink.programs.program import Program
@@ -118,8 +119,9 @@ def adjoint(robot: Robot | System, cost: Callable[..., Any] | None, q0: ArrayLik
             table[:, k] += by_u[:, 2:2 + wide]
             table[:, k + 1] += by_u[:, 2 + wide:2 + 2 * wide]
         own += by_u[:, system.shape.timed:]
-    if system.motion is not None:  # where it begins may depend on what varies
-        back, by_u = passes.restored(np.full((count, 1), times[0]), y[:, 0], passes.inputs(0), back)
+    if system.motion is not None or system.robot.mechanism.closed:
+        # where it begins may depend on what varies, and was projected
+        back, by_u = passes.begun(np.full((count, 1), times[0]), y[:, 0], passes.inputs(0), back)
         own += by_u[:, system.shape.timed:]
     found = {"q0": passes.in_tangent_space(y[:, 0], back), "qd0": back[:, system.robot.nq:][:, :n]}
     if system.drive.tabled:
@@ -161,16 +163,49 @@ def _costs(run: Run, cost: Callable[..., Any] | None, running: Callable[..., Any
 class _Backwards:
     """Steps backwards, all trajectories at once."""
 
-    restored: Any = None
-    """How states that are brought into their space pull gradients back."""
+    back: Any = None
+    """How states that are brought into their space, or onto closed loops, pull gradients back."""
 
     def __init__(self, ensemble: Ensemble) -> None:
-        self.system, self.ensemble = ensemble.system, ensemble
+        system = self.system = ensemble.system
+        self.ensemble = ensemble
+        if system.contacts is None and (system.restores or system.projects):
+            name = "close" if system.projects else "restore"
+            self.back = system.kernel(f"{name}, pulled back", lambda: vjp(
+                system.straight(name), ("y", "u")))
 
     def inputs(self, k: int) -> Array:
         """What the programs have as inputs up to an output time."""
         count = len(self.ensemble.y0)
         return self.ensemble.inputs(np.arange(count), np.full(count, self.ensemble.times[k]))
+
+    def begun(self, t: Array, y: Array, u: Array, w: Array) -> tuple[Array, Array]:
+        """The gradient by q0, qd0 and inputs from that by the state that a motion starts from."""
+        if not self.system.robot.mechanism.closed:
+            return self.restored(t, y, u, w)
+        close = self.system.but(closing="project")
+        return close.kernel("close, pulled back", lambda: vjp(close.straight("close"), ("y", "u")))(
+            t, y, u, np.column_stack([w, np.zeros(len(w))]))
+
+    def restored(self, t: Array, y: Array, u: Array, w: Array) -> tuple[Array, Array]:
+        """The gradient by states, and by the inputs, from that by what they are restored to: in
+        the spaces of coordinates, or with loops closed, by as many steps as that takes."""
+        if not self.system.projects:
+            return self.back(t, y, u, w)
+        close, states, takes = self.system.kernel("close"), [y], [np.ones(len(y), dtype=bool)]
+        for _ in range(CALLS):
+            found = close(t, states[-1], u)
+            left = takes[-1] & (found[:, -1] > CLOSED)
+            if not left.any() or len(takes) == CALLS:
+                break
+            states.append(np.where(takes[-1][:, None], found[:, :-1], states[-1]))
+            takes.append(left)
+        by_u = np.zeros_like(u)
+        for state, some in zip(reversed(states), reversed(takes), strict=True):
+            by_y, held = self.back(t, state, u, np.column_stack([w, np.zeros(len(w))]))
+            w = np.where(some[:, None], by_y, w)
+            by_u = by_u + np.where(some[:, None], held, 0.0)
+        return w, by_u
 
     def in_tangent_space(self, y: Array, w: Array) -> Array:
         """Gradients by coordinates as those by rates: T^T w."""
@@ -200,8 +235,6 @@ class _Reverse(_Backwards):
         system = self.system
         self.pulled = system.kernel("rates, pulled back", self._pulled)
         self.rates = system.kernel("rates")
-        self.restored = system.kernel("restored, pulled back", lambda: vjp(
-            system.straight("restore"), ("y", "u"))) if system.restores else None
 
     def _pulled(self) -> Program:
         """How the rates pull gradients back."""
@@ -229,7 +262,7 @@ class _Reverse(_Backwards):
             stages.append(y + h * weighted(row, K) if K else y)
             K.append(self.rates(at(node), stages[-1], u))
         by_u = np.zeros_like(u)
-        if self.restored is not None:
+        if self.back is not None:
             w, by_u = self.restored(at(1), y + h * weighted(RK4.b, K), u, w)
         by_y = w.copy()
         later = [h * float(b) * w for b in RK4.b]

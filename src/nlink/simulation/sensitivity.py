@@ -9,6 +9,9 @@ is integrated in the same steps of the same compiled iteration: the state is (y,
 and its rates are the traced rates and their derivatives. Every method but the canonical ones
 then gives what its own steps, their sizes held, have as derivative.
 
+A projection onto closed loops is a part of the steps, and has derivatives as they have: s+ = P_y s.
+So directions that open loops count as what remains of them where loops are closed.
+
 At an impact the time te depends on the number, too. There g(y) = 0, and y jumps to R(y). From
 g_y (s + f dte) = 0 and y(t) = phi(t - te, R(y(te))) follows the saltation matrix,
 
@@ -21,7 +24,7 @@ a grazing motion there is no derivative, and the quotient is not finite.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -106,6 +109,9 @@ class SensitiveSystem(System):
 
     def initial(self, initial: Array, own: Array, begin: float) -> Array:
         y = self.with_units(self.plain.initial(initial, own, begin))
+        if self.robot.mechanism.closed:  # q0 and qd0 were projected, whatever closes later
+            close = self.kernel("close, moved", self.but(closing="project")._closing)
+            return close(np.full((len(y), 1), begin), y, own)[:, :-1]
         if self.motion is None:
             return y
         # where motions that are given begin may depend on what varies
@@ -155,7 +161,17 @@ class SensitiveSystem(System):
             return self._with_derivatives(self._plain_rates())
         if name == "restore":
             return self._with_derivatives(self.plain.straight(name))
+        if name == "close":
+            return self._closing()
         return self._impact() if name == "impact" else super().program(name)
+
+    def _closing(self) -> Program:
+        """A step to closed states with its derivatives, and what loops are open by."""
+        program = self.plain.straight("close")
+        *closed, opening = program.results
+        found = self._with_derivatives(replace(program, results=tuple(closed)))
+        outputs = Port(program.outputs[0].name, (len(found.results) + 1,)),
+        return replace(found, outputs=outputs, results=(*found.results, opening))
 
     def _impact(self) -> Program:
         """The state after an impact, its derivatives by the saltation matrix."""
@@ -281,7 +297,10 @@ def expect_derivatives(system: System, method: Method, what: str) -> None:
              f"method={method.name!r}", "a Runge-Kutta method or abm"),
             (isinstance(system.drive, Untraced), "traced=False", "a traced controller"),
             (system.velocity.name != "qd", f"velocity={system.velocity.name!r}", "'qd'"),
-            (system.robot.mechanism.closed, "a mechanism with loops", "a tree"),
+            (isinstance(system.closing, float), f"closing={system.closing!r}", "'project' or "
+             "'drift'"),
+            (system.motion and system.robot.mechanism.closed, "motions that are given of a "
+             "mechanism with loops", "controllers"),
             (system.holds, "limits='hold'", "'bounce', 'stop' or 'ignore': where a joint comes to "
              "rest on its limit the motion has no derivative"),
             (system.modes, "friction='dry'", "'smooth': where rates stick the motion has no "
