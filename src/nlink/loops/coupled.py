@@ -5,8 +5,9 @@ q = E q' + e with constant E, so that with x' for what belongs to the coupled me
 
     qd = E qd',   qdd = E qdd',   tau' = E^T tau,   M' = E^T M E,   C' = E^T C E,
 
-and M' inherits symmetry and Mdot' - 2 C' its skewness. Everything is computed by the tree's own
-algorithms; forward dynamics solves the small system M' qdd' = tau' - E^T ID(q, qd, 0).
+and M' inherits symmetry and Mdot' - 2 C' its skewness. Inverse dynamics and matrices are computed by
+the tree's own algorithms, accelerations by those of the mechanism with a gear in place of each mimic
+(`robot.geared`), in O(n).
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nlink.algorithms.matrices import dense_solve
 from nlink.engines.engines import Engine
 from nlink.model.description import Joint
 from nlink.model.mimics import leads
@@ -33,7 +33,8 @@ class Coupled:
     """A robot whose mimic joints follow, in the coordinates of the others.
 
     Functions are those of the robot, with any leading batch shape; coordinates, rates and forces
-    are those of `joints`. Without mimic joints it is the robot itself.
+    are those of `joints`. Without mimic joints it is the robot itself. To simulate, `robot.geared`
+    is simpler: a robot like any other, with the coordinates of all joints.
 
     >>> from dataclasses import replace
     >>> import nlink
@@ -112,14 +113,14 @@ class Coupled:
 
     def forward_dynamics(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
                          f_ext: ArrayLike | None = None, *, engine: Engine | None = None) -> Array:
-        """Accelerations that joint forces cause: M'^-1 (tau' - E^T ID(q, qd, 0))."""
-        held = self.inverse_dynamics(q, qd, np.zeros(self.n), f_ext, engine=engine)
-        rest = np.asarray(batch("tau", tau, (self.n,)) - held)
-        try:
-            return np.linalg.solve(self.mass_matrix(q, engine=engine), rest[..., None])[..., 0]
-        except np.linalg.LinAlgError:
-            raise ValueError(f"{self.robot.name}: the mass matrix of the coupled mechanism is "
-                             "singular, so there is no forward dynamics") from None
+        """Accelerations that joint forces cause."""
+        qdd = self.robot.geared.forward_dynamics(
+            self.expand(q), self.expand_rates(qd), self._spread(tau), f_ext, engine=engine)
+        return qdd[..., self._rates]
+
+    def _spread(self, tau: ArrayLike) -> Array:
+        """Forces on all joints that do what those of `joints` do: nothing on the others."""
+        return batch("tau", tau, (self.n,)) @ np.eye(self.robot.n)[self._rates]
 
     def inverse_dynamics_derivatives(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike,
                                      f_ext: ArrayLike | None = None, *,
@@ -132,11 +133,12 @@ class Coupled:
     def forward_dynamics_derivatives(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
                                      f_ext: ArrayLike | None = None, *,
                                      engine: Engine | None = None) -> tuple[Array, Array, Array]:
-        """dqdd'/dq', dqdd'/dqd' and dqdd'/dtau' = M'^-1: -M'^-1 times those of inverse dynamics."""
-        qdd = self.forward_dynamics(q, qd, tau, f_ext, engine=engine)
-        by_q, by_qd = self.inverse_dynamics_derivatives(q, qd, qdd, f_ext, engine=engine)
-        inverse = np.broadcast_to(np.linalg.inv(self.mass_matrix(q, engine=engine)), by_q.shape)
-        return -inverse @ by_q, -inverse @ by_qd, inverse.copy()
+        """dqdd'/dq', dqdd'/dqd' and dqdd'/dtau' = M'^-1."""
+        by_q, by_qd, by_tau = self.robot.geared.forward_dynamics_derivatives(
+            self.expand(q), self.expand_rates(qd), self._spread(tau), f_ext, engine=engine)
+        own = self._rates
+        return (by_q[..., own, :] @ self.E, by_qd[..., own, :] @ self.E,
+                by_tau[..., own, :][..., own])
 
     def mass_matrix(self, q: ArrayLike, *, engine: Engine | None = None) -> Array:
         """E^T M E."""
@@ -187,11 +189,11 @@ class Coupled:
         def tau(t: Any, q: Any, qd: Any) -> Any:
             own, rates = q[self._coordinates], qd[self._rates]
             state = self._E_q @ own + self._e, self.E @ rates
-            M = self.E.T @ np.reshape(apply(robot, "mass_matrix", state[0]), (n, n)) @ self.E
-            held = self.E.T @ np.array(apply(robot, "inverse_dynamics", *state, [0.0] * n))
-            driven = [0.0] * self.n if control is None else ControlScheme.of(
-                control, self.n).tau(t, own, rates)
-            qdd = dense_solve(M.tolist(), list(np.asarray(driven) - held))
-            return apply(robot, "inverse_dynamics", *state, list(self.E @ np.array(qdd)))
+            driven, drive = iter([0.0] * self.n if control is None else ControlScheme.of(
+                control, self.n).tau(t, own, rates)), [0.0] * n
+            for k in self._rates:
+                drive[k] = next(driven)
+            qdd = apply(robot.geared, "forward_dynamics", *state, drive)
+            return apply(robot, "inverse_dynamics", *state, qdd)
 
         return tau
