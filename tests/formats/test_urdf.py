@@ -85,7 +85,7 @@ def test_everything_ignored_is_reported():
                  "attribute 'odd' of robot ignored: 1 (robot)",
                  "attribute 'K' of dynamics ignored: 1 (j1)",
                  "axis scaled to unit length: 1 (j1)",
-                 "mimic joint read as independent, unless by nlink.Coupled: 1 (j2 = 2 j1 + 0)",
+                 "mimic joint read as independent, unless by robot.geared: 1 (j2 = 2 j1 + 0)",
                  "link without <inertial> read as massless: 1 (base)",
                  "product of inertia not given, read as zero: 6 (b, c)"):
         assert line in report

@@ -110,8 +110,9 @@ class Dense:
         d = robot.description
         ends = [end for loop in d.loops for end in (loop.of, loop.on)]
         named = tuple(replace(end, name=f"end {k}") for k, end in enumerate(ends))
-        self.tree = Robot(replace(d, loops=(), frames=(*d.frames, *named), physical="ignore"))
-        self.loops, self.engine = d.loops, engine
+        self.tree = Robot(replace(d, loops=(), gears=(), frames=(*d.frames, *named),
+                                  physical="ignore"))
+        self.loops, self.gears, self.engine = d.loops, d.gears, engine
 
     def rows(self, q: Array, qd: Array) -> tuple[Array, Array, Array, list[Array]]:
         """J, Jdot qd, errors, and for each loop its unit wrenches on a (6, rows)."""
@@ -127,6 +128,13 @@ class Dense:
             gammas += [row.gamma for row in rows]
             errors += [row.error for row in rows]
             wrenches.append(W.T)
+        for gear in self.gears:
+            row = np.array([gear.ratios.get(name, 0.0) for name in self.tree.qd_names])
+            places = [self.tree.q_names.index(name) for name in gear.ratios]
+            Js.append(row[None])
+            gammas.append(0.0)
+            errors.append(list(gear.ratios.values()) @ q[places] - gear.offset)
+            wrenches.append(-np.eye(6)[:, :1])  # its force stands for a wrench
         return np.vstack(Js), np.array(gammas), np.array(errors), wrenches
 
     def _end(self, name: str, q: Array, qd: Array) -> End:

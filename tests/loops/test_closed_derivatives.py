@@ -54,11 +54,3 @@ def test_forces_do_to_closed_chains_what_a_dense_solve_says(seed):
     G = J @ C.T
     free = np.eye(robot.n) - np.linalg.pinv(G, rcond=1e-7) @ G
     np.testing.assert_allclose(inverse, C.T @ free @ C, atol=1e-9 * np.abs(inverse).max())
-
-
-def test_derivatives_of_whole_motions_are_refused():
-    bar = nlink.load("four_bar")
-    with pytest.raises(ValueError, match="adjoint: not with a mechanism with loops, expected"):
-        nlink.adjoint(bar, lambda q, qd: q @ q, t=0.1)
-    with pytest.raises(ValueError, match="sensitivities: not with a mechanism with loops"):
-        nlink.simulate(bar, t=0.1, sensitivities=["q0"])

@@ -15,9 +15,10 @@ STEPS = {"t": 0.2, "every": 0.02, "friction": "smooth", "width": 0.1}
 
 
 def mechanism(name: str) -> Robot:
-    """A bundled mechanism, an arm with a gear, or two links that hang together at both ends."""
+    """A bundled mechanism, an arm with a gear, or a net."""
     if name == "geared":
-        return nlink.load("planar3").with_gears([nlink.Gear("pair", {"joint1": 2.0, "joint3": 1.0})])
+        return nlink.load("planar3").with_gears([
+            nlink.Gear("pair", {"joint1": 2.0, "joint3": 1.0})])
     return Robot(net(2, 2)) if name == "net" else nlink.load(name)
 
 
@@ -98,7 +99,7 @@ def test_gradients_are_those_of_the_computed_steps(name):
 
 def test_what_has_no_derivative_with_loops_is_refused():
     robot = nlink.load("four_bar")
-    with pytest.raises(ValueError, match="not with closing=20.0, expected 'project' or 'drift'"):
+    with pytest.raises(ValueError, match=r"not with closing=20\.0, expected 'project' or 'drift'"):
         nlink.simulate(robot, t=0.1, friction="smooth", closing=20.0, sensitivities="q0")
     with pytest.raises(ValueError, match="not with motions that are given of a mechanism with"):
         nlink.adjoint(robot, lambda q, qd: q @ q, t=0.1, friction="smooth",

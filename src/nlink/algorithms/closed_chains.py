@@ -163,8 +163,8 @@ def hybrid_dynamics(mechanism: Unrolled, q: Column, qd: Column, tau: Column, hel
 
 def closure_forces(mechanism: Unrolled, q: Column, qd: Column, tau: Column, f_ext: Column,
                    ) -> list[tuple[Scalar, ...]]:
-    """For each closure the wrench that a exerts on b, about a's origin, in world axes; for each gear
-    its force, which acts on its joints times their ratios, and zeros."""
+    """For each closure the wrench that a exerts on b, about a's origin, in world axes; for each
+    gear its force, which acts on its joints times their ratios, and zeros."""
     answer, bodies = respond(mechanism, q, qd, tau, f_ext)
     system, forces = answer.system, []
     carried = answer.edge_wrenches()

@@ -297,9 +297,9 @@ class ClosedSystem:
         edge, ends = self.edges[k], self.plan.edges[k]
         s, = edge.S
         w = Wrench.of(s.components) * force
-        for body, X, sense in ((ends.child, edge.child, 1), (ends.parent, edge.parent, -1)):
+        for body, at, sense in ((ends.child, edge.child, 1), (ends.parent, edge.parent, -1)):
             if body:
-                yield body, outside(X, w) * sense
+                yield body, outside(at, w) * sense
 
     def steps(self, rows: Iterable[Row]) -> Iterator[list[Row]]:
         """Rows by the cuts they belong to; where they are many, each cut is a step of its own."""

@@ -33,7 +33,8 @@ def to_dh(description: Description, convention: Convention = "standard") -> Desc
     """
     DH(0.0, 0.0, 0.0, 0.0, convention)  # refuses an unknown convention
     if description.closed:
-        raise ValueError(f"{description.name}: has loops or gears, and DH tables are for serial chains")
+        raise ValueError(f"{description.name}: has loops or gears, and DH tables are for serial "
+                         "chains")
     arm = _Arm.of(description)
     screws = arm.screws(tool=convention == "standard")
     rows, places = (_standard if convention == "standard" else _modified)(screws)

@@ -35,6 +35,7 @@ from nlink.model.description import (
     Loop,
     Physical,
 )
+from nlink.model.gears import Gear
 from nlink.model.joints import Fixed, Free, JointType, Prismatic, Revolute, Spherical
 from nlink.model.names import fresh
 from nlink.model.pose import Mount, Pose
@@ -149,13 +150,15 @@ def from_mujoco(model: Any, *, name: str = "robot", physical: Physical = "warn",
     nameless = [site for site in range(model.nsite) if not model.site(site).name]
     if nameless:
         notes.add("site without a name ignored", f"{len(nameless)}")
-    loops = tuple(_loops(model, numbers, notes))
     single = {number: name for number, name in names.taken.items()
               if model.jnt_type[number] in (2, 3)}
+    held = list(_equalities(model, numbers, single, notes))
     actuators = tuple(compiled_actuators(model, single, notes))
     x, y, z = _gravity(model).tolist()
     return Description(name, tuple(links), tuple(joints), frames, (x, y, z),
-                       report=notes.lines(), physical=physical, loops=loops, visuals=visuals,
+                       report=notes.lines(), physical=physical, visuals=visuals,
+                       loops=tuple(each for each in held if isinstance(each, Loop)),
+                       gears=tuple(each for each in held if isinstance(each, Gear)),
                        actuators=actuators, collisions=touching, surroundings=around)
 
 
@@ -222,9 +225,11 @@ def _chain(model: Any, body: int, joints: range, notes: Notes,
         at = Pose()
 
 
-def _loops(model: Any, numbers: list[int], notes: Notes) -> Iterator[Loop]:
-    """Equality constraints `connect` (a ball) and `weld` between bodies, exact here where MuJoCo
-    has them soft; the place of the second body is given in the first's."""
+def _equalities(model: Any, numbers: list[int], single: dict[int, str], notes: Notes,
+                ) -> Iterator[Loop | Gear]:
+    """Equality constraints `connect` (a ball) and `weld` between bodies and linear ones between
+    joints, exact here where MuJoCo has them soft; the place of the second body is given in the
+    first's."""
     kinds, objects = _mujoco().mjtEq, _mujoco().mjtObj
     used: set[str] = set()
     for k in range(model.neq):
@@ -234,8 +239,12 @@ def _loops(model: Any, numbers: list[int], notes: Notes) -> Iterator[Loop]:
         if not model.eq_active0[k]:
             notes.add("equality that is not active ignored", name)
             continue
+        if kind == kinds.mjEQ_JOINT and not data[2:5].any():
+            notes.add("soft equality taken as exact", name)
+            yield _gear(model, name, k, single)
+            continue
         if kind not in (kinds.mjEQ_CONNECT, kinds.mjEQ_WELD):
-            notes.add("equality of joints or tendons ignored", name)
+            notes.add("equality of tendons, or not linear in joints, ignored", name)
             continue
         weld = kind == kinds.mjEQ_WELD
         one, two = int(model.eq_obj1id[k]), int(model.eq_obj2id[k])
@@ -252,6 +261,17 @@ def _loops(model: Any, numbers: list[int], notes: Notes) -> Iterator[Loop]:
         yield Loop(name, Rigid() if weld else Ball(),
                    Frame(f"{name}.of", numbers[two], second),
                    Frame(f"{name}.on", numbers[one], first))
+
+
+def _gear(model: Any, name: str, k: int, single: dict[int, str]) -> Gear:
+    """An equality of joints: q1 - ref1 = c0 + c1 (q2 - ref2)."""
+    c0, c1 = (float(x) for x in model.eq_data[k, :2])
+    one, two = (int(ids[k]) for ids in (model.eq_obj1id, model.eq_obj2id))
+    ratios, offset = {single[one]: 1.0}, c0 + float(model.qpos0[model.jnt_qposadr[one]])
+    if two >= 0 and c1:
+        ratios[single[two]] = -c1
+        offset -= c1 * float(model.qpos0[model.jnt_qposadr[two]])
+    return Gear(name, ratios, offset)
 
 
 def _displacement(kind: int, axis: np.ndarray, by: float) -> Pose:

@@ -26,6 +26,7 @@ from nlink.formats.urdf_writer import (
 from nlink.model.actuators import Actuator
 from nlink.model.constraints import Ball, Rigid
 from nlink.model.description import Description, Frame, Joint, Link, Loop, inertia_rounding
+from nlink.model.gears import Gear
 from nlink.model.joints import Fixed, Free, Planar, Prismatic, Revolute, Spherical, Universal
 from nlink.model.names import first_few, fresh
 from nlink.model.pose import DH, Pose
@@ -60,13 +61,21 @@ def to_mjcf(description: Description) -> str:
                         timestep="0.001")
     flag = SubElement(option, "flag", contact="disable", limit="disable", frictionloss="disable")
     _fill(SubElement(root, "worldbody"), _Plan.of(description))
-    loops = _written(description)
-    if loops:
+    loops, gears = _written(description), _written_gears(description)
+    if loops or gears:
         # equalities of sites need no closed configuration to begin with
         equality = SubElement(root, "equality")
         for loop in loops:
             kind = "connect" if isinstance(loop.constraint, Ball) else "weld"
             SubElement(equality, kind, name=loop.name, site1=loop.on.name, site2=loop.of.name)
+        for gear in gears:
+            (one, ratio), *rest = gear.ratios.items()
+            own = {"name": gear.name, "joint1": one}
+            slope = 0.0
+            for two, x in rest:
+                own["joint2"], slope = two, -x / ratio
+            SubElement(equality, "joint", own, polycoef=numbers(
+                (gear.offset / ratio, slope, 0.0, 0.0, 0.0)))
     else:
         flag.set("constraint", "disable")
     write_actuators(root, _driven(description))
@@ -128,6 +137,11 @@ class _Plan:
 def _written(description: Description) -> list[Loop]:
     """The loops that MuJoCo has: balls and rigid ones."""
     return [loop for loop in description.loops if isinstance(loop.constraint, Ball | Rigid)]
+
+
+def _written_gears(description: Description) -> list[Gear]:
+    """The gears that MuJoCo has: those of one or two joints."""
+    return [gear for gear in description.gears if len(gear.ratios) <= 2]
 
 
 def _massless(link: Link) -> bool:
@@ -284,7 +298,8 @@ def mjcf_losses(description: Description) -> list[str]:
     lost = ["source: the text about where the numbers come from"] if description.source else []
     written = _written(description)
     lost += loop_losses(replace(description, physical="ignore", loops=tuple(
-        loop for loop in description.loops if loop not in written)))
+        loop for loop in description.loops if loop not in written), gears=tuple(
+        gear for gear in description.gears if len(gear.ratios) > 2)))
     for what, names in (
             ("DH parameters become placements",
              _which(joints, lambda j: isinstance(j.placement, DH))),
@@ -303,6 +318,8 @@ def mjcf_losses(description: Description) -> list[str]:
                            if each not in _driven(plainly_named(description))]),
             ("mimic joints become independent", _which(joints, lambda j: j.mimic is not None)),
             ("loops become MuJoCo's soft equalities", [loop.name for loop in written]),
+            ("gears become MuJoCo's soft equalities",
+             [gear.name for gear in _written_gears(description)]),
             ("inertia of links without mass",
              [link.name for link in description.links if not link.mass and np.any(link.inertia)]),
             ("massless links left out, their joints given to the links they carry", plan.merged),

@@ -345,7 +345,7 @@ def _sound_mimics(edges: list[_Edge], notes: Notes) -> list[_Edge]:
         if mimic is None:
             return edge
         if mimic.joint in rates and rates[mimic.joint] == rates[edge.joint.name] == 1:
-            notes.add("mimic joint read as independent, unless by nlink.Coupled",
+            notes.add("mimic joint read as independent, unless by robot.geared",
                       f"{edge.joint.name} = {mimic.multiplier:g} {mimic.joint} + {mimic.offset:g}")
             return edge
         why = ("that does not exist" if mimic.joint not in rates

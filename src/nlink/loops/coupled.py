@@ -5,9 +5,9 @@ q = E q' + e with constant E, so that with x' for what belongs to the coupled me
 
     qd = E qd',   qdd = E qdd',   tau' = E^T tau,   M' = E^T M E,   C' = E^T C E,
 
-and M' inherits symmetry and Mdot' - 2 C' its skewness. Inverse dynamics and matrices are computed by
-the tree's own algorithms, accelerations by those of the mechanism with a gear in place of each mimic
-(`robot.geared`), in O(n).
+and M' inherits symmetry and Mdot' - 2 C' its skewness. Inverse dynamics and matrices are computed
+by the tree's own algorithms, accelerations by those of the mechanism with a gear in place of each
+mimic (`robot.geared`), in O(n).
 """
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ class LoopPlan:
         links, loops = robot.links, robot.description.loops
         return cls(robot.name, (robot.frames[0], *(links[k].name for k in moving)),
                    (*(robot.joints[k].name for k in moving), *(loop.name for loop in loops)),
-                   tuple(gear.name for gear in robot.description.gears), len(moving), plan_of(robot.mechanism))
+                   tuple(gear.name for gear in robot.description.gears), len(moving),
+                   plan_of(robot.mechanism))
 
     @property
     def cut(self) -> tuple[str, ...]:

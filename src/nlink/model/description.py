@@ -11,8 +11,8 @@ import numpy as np
 
 from nlink.model.actuators import Actuator, Motor
 from nlink.model.constraints import Constraint
-from nlink.model.joints import Fixed, Free, JointType, Revolute
 from nlink.model.gears import Gear
+from nlink.model.joints import Fixed, Free, JointType, Revolute
 from nlink.model.mimics import Mimic, leads
 from nlink.model.names import base_name, did_you_mean, first_few, visible
 from nlink.model.pose import Mount, Placement, Pose

@@ -26,8 +26,8 @@ from nlink.model.description import (
     Loop,
     NonPhysicalWarning,
 )
-from nlink.model.joints import Fixed, Free, JointType, Prismatic, Revolute
 from nlink.model.gears import Gear
+from nlink.model.joints import Fixed, Free, JointType, Prismatic, Revolute
 from nlink.model.mimics import leads
 from nlink.model.names import first_few
 from nlink.model.pose import DH, Mount, Placement, Pose

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Mimic:
     """Which joint another follows: q = multiplier * q of `joint` + offset, as data. The algorithms
-    let every joint move independently; `nlink.Coupled` makes it follow.
+    let every joint move independently; `robot.geared` and `nlink.Coupled` make it follow.
 
     >>> import nlink
     >>> nlink.Mimic("finger_left", multiplier=-1.0).multiplier

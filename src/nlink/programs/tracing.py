@@ -27,7 +27,8 @@ WRENCHES = "f_ext"
 def _sizes(mechanism: Mechanism, shape: Shape, frames: int) -> tuple[int, ...]:
     """The sizes of a port of some shape."""
     known = {"nq": mechanism.nq, "n": mechanism.nv, "links": len(mechanism.links) - 1,
-             "rows": mechanism.rows, "closures": len(mechanism.closures) + len(mechanism.gears), "task": 6 * frames,
+             "rows": mechanism.rows, "closures": len(mechanism.closures) + len(mechanism.gears),
+             "task": 6 * frames,
              "frames": frames, "parameters": 10 * len(mechanism.joints)}
     return tuple(known[s] if isinstance(s, str) else s for s in shape)
 

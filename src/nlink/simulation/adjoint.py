@@ -4,8 +4,9 @@ A trajectory of explicit Runge-Kutta steps,
 
     K_i = f(t_i, y + h sum_j a_ij K_j, u),      new = N(y + h sum_i b_i K_i),
 
-N bringing coordinates into their space, or closing loops, has a cost C. Let w be dC/d(new). Then m = N'^T w, and,
-from the last stage to the first, with g_i = h b_i m + h sum_(j > i) a_ji f_y^T g_j,
+N bringing coordinates into their space, or closing loops, has a cost C. Let w be dC/d(new). Then
+m = N'^T w, and, from the last stage to the first, with
+g_i = h b_i m + h sum_(j > i) a_ji f_y^T g_j,
 
     dC/dy = m + sum_i f_y^T g_i,        dC/du gets sum_i f_u^T g_i.
 

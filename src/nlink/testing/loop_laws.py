@@ -62,7 +62,10 @@ def forces_balance(robot: Robot, x: Samples, engine: Engine | None) -> float:
     f = robot.compute("closure_forces", x.q, x.qd, x.tau, engine=engine)
     whole = robot.inverse_dynamics(x.q, x.qd, qdd, engine=engine)
     given, largest = x.tau.copy(), np.abs(whole).max(-1)
-    for k, loop in enumerate(robot.description.loops):
+    loops = robot.description.loops
+    ratios = robot.loops.jacobian(x.q)[:, robot.mechanism.rows - len(robot.description.gears):]
+    given += np.einsum("nij,ni->nj", ratios, f[:, len(loops):, 0])
+    for k, loop in enumerate(loops):
         pose = robot.pose(x.q, loop.of.link, engine=engine)
         point = pose[:, :3, 3] + np.einsum("nij,j->ni", pose[:, :3, :3], loop.of.pose.p)
         for link, sense in ((loop.of.link, -1.0), (loop.on.link, 1.0)):
