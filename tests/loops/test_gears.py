@@ -239,6 +239,12 @@ def test_files_and_edits_keep_gears(tmp_path):
     assert repr(robot.loops) == "<Loops of planar3: belt (gear)>"
     assert "the row of belt, whose branches meet in base" in str(robot.loops.plan)
     assert robot.tree.description.gears == ()
+    both = nlink.together({"a": robot, "b": robot})
+    assert [gear.name for gear in both.description.gears] == ["a/belt", "b/belt"]
+    one, two, qdd = robot.neutral, [0.3, 0.2, 0.1], [1.0, 2.0, 3.0]
+    alone = robot.forward_dynamics(one, two, qdd)
+    np.testing.assert_allclose(both.forward_dynamics([*one, *one], [*two, *two], [*qdd, *qdd]),
+                               [*alone, *alone], rtol=1e-12)
 
 
 @pytest.mark.parametrize(("gear", "words"), [

@@ -12,7 +12,7 @@ from nlink.robot import Robot
 
 
 def together(*robots: Robot | Mapping[str, Robot], name: str = "") -> Robot:
-    """One robot of several: their links, joints, frames, loops and shapes on one base, their
+    """One robot of several: their links, joints, frames, loops, gears and shapes on one base, their
     coordinates and rates one after the other.
 
     Names must differ; a mapping puts its keys before them: `nlink.together({"left": arm,

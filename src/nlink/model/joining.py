@@ -12,7 +12,7 @@ from nlink.model.names import base_name
 from nlink.model.shapes import SolidShape, moments
 from nlink.model.world import Collision, World
 
-NAMED = ("links", "frames", "joints", "loops", "actuators")
+NAMED = ("links", "frames", "joints", "loops", "gears", "actuators")
 
 
 def prefixed(description: Description, prefix: str) -> Description:
@@ -35,6 +35,8 @@ def prefixed(description: Description, prefix: str) -> Description:
         joints=tuple(map(followed, description.joints)),
         loops=tuple(replace(x, name=new(x.name), of=framed(x.of), on=framed(x.on))
                     for x in description.loops),
+        gears=tuple(replace(x, name=new(x.name), ratios={
+            new(joint): ratio for joint, ratio in x.ratios.items()}) for x in description.gears),
         visuals=tuple(replace(x, link=new(x.link)) for x in description.visuals),
         actuators=tuple(replace(x, name=new(x.name), joint=new(x.joint))
                         for x in description.actuators),
@@ -74,6 +76,7 @@ def joined(parts: Sequence[Description], name: str) -> Description:
         report=tuple(f"{part.name}: {line}" for part in parts for line in part.report),
         loops=tuple(replace(x, of=moved(x.of, start), on=moved(x.on, start))
                     for part, start in each for x in part.loops),
+        gears=tuple(x for part in parts for x in part.gears),
         home=tuple(x for part in parts for x in _home(part)) if any(
             part.home for part in parts) else (),
         visuals=tuple(x for part in parts for x in part.visuals),
