@@ -46,9 +46,10 @@ MAY_IMPORT = {
                   "spatial",
     "identification": "algorithms backends derivatives engines formats iterations kinematics "
                       "model programs reports robot scalars simulation spatial viewer",
+    "optimization": "backends engines formats model programs reports robot scalars simulation",
     "testing": "algorithms engines formats model programs robot scalars",
-    "bench": "backends casadi derivatives engines formats jax kinematics model numba papers "
-             "programs reports robot scalars simulation testing torch viewer",
+    "bench": "backends casadi derivatives engines formats jax kinematics model numba optimization "
+             "papers programs reports robot scalars simulation testing torch viewer",
     "studies": "backends formats iterations model programs reports robot simulation storage",
     "sweeps": "studies",
     # other frameworks
@@ -56,8 +57,8 @@ MAY_IMPORT = {
     "casadi": "backends derivatives robot simulation",
     "jax": "backends derivatives robot simulation",
     "torch": "backends derivatives robot simulation",
-    "cli": "algorithms backends bench engines formats identification model papers reports robot "
-           "scalars simulation studies storage viewer",
+    "cli": "algorithms backends bench engines formats identification model optimization papers "
+           "reports robot scalars simulation studies storage viewer",
     "__main__": "cli",
 }
 """For each package, or module beside them, those it may import; all may import `nlink` itself."""

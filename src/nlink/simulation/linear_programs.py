@@ -102,7 +102,7 @@ def step_program(robot: Robot) -> Program | StagedProgram:
                 for k, column in enumerate(zip(*matrix, strict=True))]
         else:
             M, qdd, columns = equation_derivatives(driver, q, qd, tau, options.links, None)
-        with_q, with_v = _coordinates_after(
+        with_q, with_v = coordinates_after(
             driver.mechanism.space, h, flat_q,
             [v + h * a for v, a in zip(flat_qd, leaves(qdd), strict=True)])
 
@@ -140,7 +140,7 @@ def step_program(robot: Robot) -> Program | StagedProgram:
     return program
 
 
-def _coordinates_after(space: Space, h: Any, q: Sequence[Any], faster: Sequence[Any],
+def coordinates_after(space: Space, h: Any, q: Sequence[Any], faster: Sequence[Any],
                        ) -> tuple[Rows, Rows]:
     """How q' = normalize(q + h T(q) v') changes with q and with v', in tangent spaces."""
     graph: Graph = q[0].graph

@@ -22,6 +22,7 @@ from nlink.backends.llvm.memory import (
     LaneRows,
     Reader,
     RowWriter,
+    copy_vectors,
     distribute,
     integer_table,
 )
@@ -258,9 +259,52 @@ def cache_lines(ports: Sequence[Port], lanes: Lanes, vectors: int) -> list[tuple
             for offset in range(0, lanes.pitch * port.size, 64)]
 
 
+def emit_straight_in_columns(program: Program | StagedProgram, target: Target, name: str,
+                             ) -> StraightCode:
+    """A function whose ports are columns: the lanes of an element lie side by side, a vector after
+    those of the element before; see `rolled.emit_in_columns`."""
+    if isinstance(program, Program):
+        pieces = cut(optimize(lower(program.results), fma=target.fma),
+                     direct=len(program.results) <= DIRECT)
+    else:
+        pieces = with_steps(program, cut(optimize(lower(program.first_stage), fma=target.fma)),
+                            fma=target.fma)
+    several = len(pieces.pieces) > 1
+    constants = Constants.of(target)
+    prefix, pitch = f"{name}_", target.vector
+    block, *apart = _in_pieces(program, pieces, Lanes.on(target, constants=constants), several,
+                               prefix, pitch)
+    texts = [block]
+    if len(pieces.pieces) <= SCALAR:
+        texts, apart = [block, *apart], []
+    f = Function()
+    ports = [f"%p{k}" for k in range(len(program.inputs) + len(program.outputs))]
+    rows = "".join(f"ptr {p}, i64 0, " for p in ports)
+    more = ", i64 1, i64 0, i1 false" if several else ""
+    large = f.let(f"call i1 @{prefix}block({rows}ptr %data, ptr %scratch{more})")
+    if not several and target.width > 1:  # an angle too large for a vector: lane by lane
+        texts += _in_pieces(program, pieces, Lanes.on(target, 1, constants), False, prefix, pitch)
+        f.branch(large, "again", "end", unlikely=True)
+        f.begin("again")
+        for lane in range(target.width):
+            moved = "".join(f"ptr {f.offset(p, target.precision.size * lane)}, " for p in ports)
+            f.do(f"call void @{prefix}one({moved}ptr %data, ptr %scratch)")
+        f.go("end")
+        f.begin("end")
+    f.do("ret void")
+    typed = "".join(f"ptr noalias {p}, " for p in ports)
+    texts.append(f.define(f"internal void @{name}({typed}ptr noalias %data, ptr noalias %scratch)"))
+    return StraightCode("\n".join(texts), tuple(apart), pitch * pieces.size, None,
+                        constants.to_bytes() if constants else b"")
+
+
 def _in_pieces(program: Program | StagedProgram, pieces: Pieces, whole: Lanes, many: bool,
-               ) -> list[str]:
-    """`block` or `one` for one vector or for many; of several pieces, each has a function."""
+               name: str = "", column: int | None = None) -> list[str]:
+    """`block` or `one` for one vector or for many; of several pieces, each has a function.
+
+    Names of functions begin with `name`. Ports are rows, or columns if `column` says how many bytes
+    their elements are apart.
+    """
     # where each result goes: the number of its output, and of the element
     ports, inputs = (*program.inputs, *program.outputs), len(program.inputs)
     where = [(n, k) for n, port in enumerate(program.outputs) for k in range(port.size)]
@@ -273,7 +317,7 @@ def _in_pieces(program: Program | StagedProgram, pieces: Pieces, whole: Lanes, m
 
     # more results than are stored one by one are copied row after row, which a processor foresees
     scattered = ports if len(program.results) <= DIRECT else program.inputs
-    lines = cache_lines(scattered, whole, pieces.vectors(pitch)) if many else []
+    lines = cache_lines(scattered, whole, pieces.vectors(pitch)) if many and not column else []
 
     def fetch(f: Function, rows: Sequence[LaneRows], lines: Sequence[tuple[int, int]]) -> None:
         """Lines of the rows that are %ahead states further, unless that is 0."""
@@ -297,9 +341,10 @@ def _in_pieces(program: Program | StagedProgram, pieces: Pieces, whole: Lanes, m
         f = lanes.function
 
         def vector(k: str, flags: list[str]) -> list[str]:
-            rows = [LaneRows(lanes, f"%p{k}", f"%s{k}") for k in range(len(ports))]
+            rows = [LaneRows(lanes, f"%p{k}", f"%s{k}") if column is None else
+                    Columns(lanes, f"%p{k}", pitch=column) for k in range(len(ports))]
             scratch = "%scratch"
-            if many:
+            if many and column is None:
                 state = f.let(f"mul i64 {k}, {lanes.width}")
                 rows = [row.moved(f.let(f"mul i64 {state}, {row.stride}")) for row in rows]
                 scratch = f.offset(scratch, f.let(f"mul i64 {k}, {pitch * pieces.size}"))
@@ -344,13 +389,13 @@ def _in_pieces(program: Program | StagedProgram, pieces: Pieces, whole: Lanes, m
     def do_again(step: RepeatedPiece) -> Body:
         def body(lanes: Lanes, _rows: Sequence[LaneRows], kept: Columns) -> Sequence[str]:
             # a table says where the values lie that each repetition reads
-            f, name = lanes.function, f"rows{step.first}"
-            f.constants[name] = integer_table(name, [k for row in step.rows for k in row])
+            f, table = lanes.function, f"{name}rows{step.first}"
+            f.constants[table] = integer_table(table, [k for row in step.rows for k in row])
             width, results = len(step.rows[0]), len(step.code.results)
 
             def once(r: str, _: list[str]) -> list[str]:
                 # this repetition's row of the table, and where its results go
-                own = f.offset(f"@{name}", f.let(f"mul i64 {r}, {4 * width}"))
+                own = f.offset(f"@{table}", f.let(f"mul i64 {r}, {4 * width}"))
                 to = f.offset(kept.base, f.let(f"mul i64 {r}, {pitch * results}"))
 
                 def read(name: Slot | RowSlot) -> str:
@@ -367,6 +412,14 @@ def _in_pieces(program: Program | StagedProgram, pieces: Pieces, whole: Lanes, m
         return body
 
     def write_outputs(lanes: Lanes, rows: Sequence[LaneRows], kept: Columns) -> Sequence[str]:
+        if column is not None:  # vectors stay vectors
+            f, done = lanes.function, 0
+            for row, port in zip(rows[inputs:], program.outputs, strict=True):
+                table = f"{name}places{done}"
+                f.constants[table] = integer_table(table, pieces.results[done:done + port.size])
+                copy_vectors(lanes, port.size, kept.base, row.base, f"@{table}")
+                done += port.size
+            return ()
         outputs = zip(rows[inputs:], (p.size for p in program.outputs), strict=True)
         distribute(kept, list(outputs), pieces.results, "%stream" if many else None)
         return ()
@@ -377,11 +430,11 @@ def _in_pieces(program: Program | StagedProgram, pieces: Pieces, whole: Lanes, m
               *([write_outputs] if pieces.results else [])]
     # a single one is `block` or `one` itself
     if len(bodies) == 1:
-        return [function("", bodies[0])]
+        return [function(name, bodies[0])]
     # else each is a function, and fetches its part of the rows of the next vectors
     f, arguments = whole.function, signature.replace(" noalias", "")
     for k, body in enumerate(bodies):
-        prefix = f"piece{k}_"
+        prefix = f"{name}piece{k}_"
         part = slice(len(lines) * k // len(bodies), len(lines) * (k + 1) // len(bodies))
         functions.append(function(prefix, body, lines[part]))
         if whole.width == 1:
@@ -390,4 +443,4 @@ def _in_pieces(program: Program | StagedProgram, pieces: Pieces, whole: Lanes, m
         flags.append(f.let(f"call i1 @{prefix}block({arguments})"))
         if apart:
             f.constants[prefix] = f"declare hidden i1 @{prefix}block({signature})"
-    return [finish(whole, signature, flags), *functions]
+    return [finish(whole, signature, flags, name), *functions]

@@ -1,0 +1,1 @@
+"""Optimal control: trajectories that cost least, and controllers that look ahead."""
