@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nlink.backends.llvm.emit import StraightCode, emit_straight_in_columns
-from nlink.backends.llvm.ir import MODULE_BREAK, MODULE_TAIL, Function, Lanes, Target, repeat
+from nlink.backends.llvm.ir import MODULE_TAIL, Function, Lanes, Target, repeat
 from nlink.backends.llvm.kernel import Compiled
 from nlink.backends.llvm.memory import Columns, LaneRows, copy_vectors
 from nlink.backends.llvm.rolled import emit_in_columns
 from nlink.backends.llvm.scan_kernel import ENTRY, HEAD, WORDS_OF_ARRAY
-from nlink.backends.llvm.sincos import large_reduction
+from nlink.backends.llvm.sincos import with_reduction
 from nlink.backends.llvm.step_calls import emit_steps_in_columns
 from nlink.programs.rolled_program import RolledProgram
 from nlink.programs.scans import AnyProgram, Scan
@@ -40,14 +40,13 @@ def compile_scan(scan: Scan, width: int) -> Compiled:
         starts.append(len(data))
         codes.append(_in_columns(program, target, f"program{k}"))
         data += codes[-1].data.ljust(-(-len(codes[-1].data) // 64) * 64, b"\0")
-    reduction = large_reduction(fma=target.fma)
-    modules = ["\n".join([reduction, *(each.text for each in codes), writer.function(starts)]),
-               *("\n".join([reduction, text]) for each in codes for text in each.apart)]
+    modules = ["\n".join([*(each.text for each in codes), writer.function(starts)]),
+               *(text for each in codes for text in each.apart)]
     ports = scan.ports
     return Compiled(
         scan.name, tuple(ports[name] for name in scan.arrays), (), width, 0,
         writer.room + max(each.scratch for each in codes), data,
-        compile_object(MODULE_BREAK.join(f"{each}\n{MODULE_TAIL}" for each in modules)))
+        compile_object(with_reduction([f"{each}\n{MODULE_TAIL}" for each in modules], target)))
 
 
 def _in_columns(program: AnyProgram, target: Target, name: str) -> StraightCode:
