@@ -46,6 +46,12 @@ def test_levels_of_friction(fit):
         np.testing.assert_allclose(found, level, rtol=0.05)
 
 
+def test_the_delay_of_torques():
+    found = nlink.identify(ARM, LOGS / "run3.npz", friction=FRICTION, gains=GAINS,
+                           transmission=A, delay="estimate")
+    assert abs(found.delay - TRUTH["delay"]) < 5e-4
+
+
 def test_a_payload(fit):
     found = nlink.identify(fit.robot, LOGS / "loaded.npz", mode="payload", gains=GAINS, **DRIVES)
     assert abs(found.payload.mass / TRUTH["payload"]["mass"] - 1) < 0.02

@@ -20,9 +20,9 @@ from nlink.identification.log_doubts import refuse_degrees
 from nlink.identification.logs import Log
 from nlink.identification.signals import pieces_of, suggested_cutoff
 from nlink.identification.solved_fit import SolvedFit, solve
+from nlink.identification.torque_delay import torque_delay
 
 Array = np.ndarray
-LAG_ROUNDS = 5
 
 
 @dataclass(frozen=True)
@@ -69,46 +69,11 @@ def all_rows(task: FitTask, others: Sequence[Log], cutoff: float | None, delay: 
         if task.estimate_gains:
             raise ValueError("delay: 'estimate' with gains='estimate', expected one of them as "
                              "numbers")
-        lag = _lag(replace(task, columns=columns), found[:len(task.logs)], task.logs, how)
+        own = stribeck_rates(replace(task, columns=columns), found[:len(task.logs)])
+        lag = torque_delay(replace(task, columns=own), task.logs, how)
         return all_rows(task, others, fc, lag)
     return (found[:len(task.logs)], found[len(task.logs):],
             SignalSetting(columns, fc, lag, top))
-
-
-def _lag(task: FitTask, rows: list[FitRows], logs: Sequence[Log], how: Preparation) -> float:
-    """The delay of torques, by Newton's method: what is left of a fit that goes along with the
-    rate of the predicted torque, beyond what the parameters can follow."""
-    lag = 0.0
-    for _ in range(LAG_ROUNDS):
-        fit, _ = solve(task, rows)
-        left, slope, own = [], [], []
-        for each in rows:
-            if each.log.t is None or len(each.t) < 3:
-                continue
-            true = np.where(each.scale > 0, each.scale, 1.0)
-            rate = np.gradient(each.X @ fit.base_pi / true, each.t, axis=0) * true
-            near = np.gradient(each.t) < 0.75 / how.cutoff  # type: ignore[operator]
-            usual = np.median(each.scale, axis=0)
-            whole = each.fit & (np.abs(each.scale - usual) < 0.05 * usual)
-            whole[1:-1] &= whole[2:] & whole[:-2]  # rates between rows of the same filter
-            w = np.where(whole & near[:, None], 1.0 / fit.base_fit.sigma, 0.0)
-            left.append(((each.y - each.X @ fit.base_pi) * w).ravel())
-            slope.append((rate * w).ravel())
-            own.append((each.X[..., task.base.columns] * (w[..., None] * fit.size)).reshape(
-                -1, len(task.base)))
-        if not left:
-            return 0.0
-        r, d, X = (np.concatenate(parts) for parts in (left, slope, own))
-        d = d - X @ np.linalg.lstsq(X, d, rcond=1e-10)[0]
-        step = -float(r @ d) / max(float(d @ d), 1e-300)
-        lag += step
-        if abs(step) < 2e-5:
-            break
-        rows = [rows_of(task.columns, log, measured(task.columns, log, task.gains),
-                        None if log.t is None else joint_motion(
-                            task.columns, log, how.cutoff, lag)[0],
-                        replace(how, delay=lag)) for log in logs]
-    return lag
 
 
 def gaps(rows: Sequence[FitRows], fc: float) -> list[str]:

@@ -86,7 +86,7 @@ def pieces_of(t: Array, cutoff: float) -> list[tuple[int, int]]:
 def differentiated(t: Array, q: Array, cutoff: float, delay: float = 0.0) -> SmoothMotion:
     """q, qd and qdd at `delay` before the stamps, each smoothed alike; without the rows at ends
     and gaps where half of the window is missing."""
-    half = max(REACH / (WIDER * cutoff), (DEGREE - 0.5) * median_step(t))
+    half = half_window(t, cutoff)
     parts, kept, pieces, at = [], [], [], 0
     for first, last in pieces_of(t, cutoff):
         own = t[first:last]
@@ -104,6 +104,30 @@ def differentiated(t: Array, q: Array, cutoff: float, delay: float = 0.0) -> Smo
     smooth = np.concatenate(parts, axis=1)
     q, qd, qdd = smooth
     return SmoothMotion(t[np.concatenate(kept)], q, qd, qdd, tuple(pieces))
+
+
+def within_pieces(motion: SmoothMotion, t: Array, cutoff: float, margin: float) -> SmoothMotion:
+    """A motion without what is within `margin` seconds of the ends that it has for no delay, so
+    that the same rows are left for all delays up to the margin; t are the stamps of the log."""
+    keep, pieces, at = [], [], 0
+    edge = 0.7 * half_window(t, cutoff) + margin
+    for first, last in pieces_of(t, cutoff):
+        own = np.flatnonzero((motion.t >= t[first] + edge) & (motion.t <= t[last - 1] - edge))
+        if len(own) > 1:
+            keep.append(own)
+            pieces.append((at, at + len(own)))
+            at += len(own)
+    if not keep:
+        raise ValueError(f"log: {t[-1] - t[0]:.3g} s with {len(t)} rows is too short, expected "
+                         f"several times {2 * edge:.3g} s")
+    rows = np.concatenate(keep)
+    return SmoothMotion(*(x[rows] for x in (motion.t, motion.q, motion.qd, motion.qdd)),
+                        tuple(pieces))
+
+
+def half_window(t: Array, cutoff: float) -> float:
+    """Half the width of the local polynomials, in seconds."""
+    return max(REACH / (WIDER * cutoff), (DEGREE - 0.5) * median_step(t))
 
 
 def _local_polynomials(t: Array, q: Array, at: Array, half: float) -> Array:
