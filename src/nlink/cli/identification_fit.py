@@ -37,6 +37,8 @@ def identify(
         "--validate", metavar="LOG", help="A log to judge by, or the share of each that a first "
         "fit does not see.")] = None,
     robust: Annotated[bool, typer.Option("--robust", help="Less weight for outliers.")] = False,
+    output_error: Annotated[bool, typer.Option(
+        "--output-error", help="A second stage: simulated against measured positions.")] = False,
     out: Annotated[str | None, typer.Option(
         "--out", metavar="FILE", help="Write the robot: .toml, .urdf or .xml.")] = None,
     report: Annotated[str | None, typer.Option(
@@ -52,7 +54,8 @@ def identify(
         model, list(logs), armature=armature, transmission=_matrix(transmission, model.n),
         gains=_gains(gains), cutoff=cutoff, delay=_delay(delay),
         mode=mode, fixed=tuple(fixed or ()),  # type: ignore[arg-type]
-        validate=_validation(validate), robust=robust, **how)
+        validate=_validation(validate), robust=robust,
+        output_error=output_error, **how)
     lost = fit.robot.save(out) if out else []
     if report:
         fit.report(report)
@@ -60,6 +63,7 @@ def identify(
         terminal.print_json({
             "robot": model.name, "error": float(fit.training), "errors": fit.training.joints,
             "validation": None if fit.validation is None else float(fit.validation),
+            "positions": None if fit.output_error is None else float(fit.output_error.score),
             "cost_of_physics": fit.cost_of_physics, "physical": fit.physical,
             "base": fit.base, "intervals": fit.intervals, "formulas": fit.base_parameters.formulas,
             "parameters": dict(fit.values), "offset": fit.offset, "gains": fit.gains,

@@ -129,6 +129,14 @@ def ridge_fit(R: Array, c: Array, prior: Array, bodies: Sequence[int], free: Arr
     return prior + B @ z
 
 
+def distance(change: Array, prior: Array, bodies: Sequence[int], free: Array, size: Array,
+             weight: float) -> float:
+    """The weighted square of the distance of prior + change to the prior."""
+    B = change_of_variables(prior, bodies, free, size)
+    z = np.linalg.lstsq(B, change, rcond=1e-12)[0]
+    return float(((_roots(B, bodies, weight) * z) ** 2).sum())
+
+
 def _roots(B: Array, bodies: Sequence[int], weight: float) -> Array:
     """Square roots of the weights of z: those of joints only keep the problem bounded."""
     root = np.full(B.shape[1], 1e-3)

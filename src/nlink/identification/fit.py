@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,6 +23,9 @@ from nlink.identification.logs import Log, read_log
 from nlink.identification.written_robot import CarriedBody, payload_parameters, payload_place
 from nlink.robot import Robot
 from nlink.scalars.arrays import batch
+
+if TYPE_CHECKING:
+    from nlink.identification.output_error import OutputError
 
 Array = np.ndarray
 CHUNK = 4096
@@ -83,6 +86,8 @@ class Fit:
     how: Mapping[str, Any] = field(repr=False, default_factory=dict)
     """The arguments of the call."""
     prior: Array = field(repr=False, default_factory=lambda: np.zeros(0))
+    output_error: OutputError | None = None
+    """The second stage, if it was asked for: its `.score` and `.before`, `.base`, `.intervals`."""
 
     def __repr__(self) -> str:
         seen = "" if self.validation is None else f", {100 * self.validation:.2g} % on unseen rows"
@@ -152,6 +157,10 @@ class Fit:
         lines.append("error of each joint: " + ", ".join(
             f"{name} {100 * x:.2g} %" for name, x in zip(names, self.training.joints, strict=True)))
         lines.append(f"physical bodies cost {100 * self.cost_of_physics:.2g} % of error")
+        if self.output_error is not None:
+            second = self.output_error
+            lines.append(f"simulated positions: {100 * second.score:.2g} % of error, "
+                         f"{100 * second.before:.2g} % before the second stage")
         if self.payload is not None:
             low, high = self.payload.mass_interval
             lines.append(f"payload {self.payload.mass:.4g} kg ({low:.4g} to {high:.4g}) at "

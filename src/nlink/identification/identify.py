@@ -28,6 +28,7 @@ from nlink.identification.log_doubts import (
     still_joints,
 )
 from nlink.identification.logs import Log
+from nlink.identification.output_error import OutputError, refined
 from nlink.identification.solved_fit import SolvedFit, solve
 from nlink.identification.unknown import unknown_parameters
 from nlink.identification.written_robot import (
@@ -49,7 +50,8 @@ def identify(robot: Robot, log: Data | Sequence[Data], *,
              cutoff: float | None = None, delay: float | str = 0.0,
              prior: str | Robot | None = "robot", weight: float | None = None,
              fixed: Sequence[str] = (), mode: Mode = "full",
-             validate: float | Data | Sequence[Data] | None = 0.3, robust: bool = False) -> Fit:
+             validate: float | Data | Sequence[Data] | None = 0.3, robust: bool = False,
+             output_error: bool = False) -> Fit:
     """Parameters of a robot from logs of its motion.
 
     `log` is what `nlink.read_log` gives or takes, or several of them. Positions are smoothed by
@@ -82,6 +84,9 @@ def identify(robot: Robot, log: Data | Sequence[Data], *,
         rows are in the final fit, but for other logs.
     robust
         Rows far from the model lose their weight (Tukey's).
+    output_error
+        A second stage: the parameters whose simulation with the measured torques, in short
+        windows, passes through the measured positions. `fit.output_error` has its score.
 
     >>> import nlink, numpy as np
     >>> arm = nlink.load("double_pendulum")
@@ -119,14 +124,21 @@ def identify(robot: Robot, log: Data | Sequence[Data], *,
             held_out = [(each, each.X @ first.pi) for each in late]
     result, said = solve(task, rows)
     warnings += said
+    second = None
+    if output_error:
+        if mode == "gravity":
+            raise ValueError("output_error: with mode='gravity', expected a mode with motion")
+        pi, second, notes = refined(task, task.logs, setting, result)
+        warnings += [each for each in notes if each not in said]
+        result = replace(result, pi=pi)
     if others:
         held_out = [(each, each.X @ result.pi) for each in seen]
     error = score_of(rows, [each.X @ result.base_pi for each in rows])
     refuse_signs(task.columns, rows, error, task.base.columns, task.known, task.columns.prior)
-    return _finished(task, rows, held_out, result, warnings, setting, error, {
+    return _finished(task, rows, held_out, result, warnings, setting, error, second, {
         "friction": tuple(friction), "armature": armature, "transmission": transmission,
         "cutoff": cutoff, "delay": delay, "mode": mode, "robust": robust, "weight": weight,
-        "fixed": tuple(fixed)})
+        "fixed": tuple(fixed), "output_error": output_error})
 
 
 def _early(rows: FitRows, share: float) -> Array:
@@ -153,7 +165,7 @@ def _gains(rows: list[FitRows], seen: list[FitRows], task: FitTask,
 
 def _finished(task: FitTask, rows: Sequence[FitRows], held_out: list[tuple[FitRows, Array]],
               result: SolvedFit, warnings: list[str], setting: SignalSetting, base_error: Any,
-              how: dict[str, Any]) -> Fit:
+              second: OutputError | None, how: dict[str, Any]) -> Fit:
     columns, fit, pi = task.columns, result.base_fit, result.pi
     robot, said = with_parameters(task.robot, columns, pi)
     error = score_of(rows, [each.X @ pi for each in rows])
@@ -174,7 +186,7 @@ def _finished(task: FitTask, rows: Sequence[FitRows], held_out: list[tuple[FitRo
                task.base, values, offset, unknown, (*warnings, *said),
                float(error) - float(base_error), result.physical, error, validation, payload,
                task.gains, setting.delay, setting.cutoff, fit.sigma, base_error, columns, pi,
-               list(rows), held_out, {**how, "top": setting.top}, task.prior)
+               list(rows), held_out, {**how, "top": setting.top}, task.prior, second)
 
 
 def _payload(task: FitTask, result: SolvedFit) -> CarriedBody:

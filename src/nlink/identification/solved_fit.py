@@ -11,6 +11,7 @@ from nlink.identification.consistent import (
     Bound,
     SolverFailed,
     consistent_fit,
+    distance,
     parameters_of,
     ridge_fit,
 )
@@ -33,6 +34,9 @@ class SolvedFit:
     pi: Array
     physical: bool
     size: Array
+    """What base parameters may be like."""
+    parameter_size: Array
+    """What all parameters may be like."""
 
 
 def solve(task: FitTask, rows: Sequence[FitRows]) -> tuple[SolvedFit, list[str]]:
@@ -54,8 +58,8 @@ def solve(task: FitTask, rows: Sequence[FitRows]) -> tuple[SolvedFit, list[str]]
                    robust=task.robust, runs=runs)
     base_pi = task.known.copy()
     base_pi[list(base.columns)] += fit.values
-    pi, physical, said = _physical(task, fit, M, size)
-    return SolvedFit(fit, base_pi, pi, physical, base_size), said
+    pi, physical, said = physical_parameters(task, fit.R, fit.c, M, size, fit.values)
+    return SolvedFit(fit, base_pi, pi, physical, base_size, size), said
 
 
 def _sizes(task: FitTask, X: Array, y: Array, use: Array) -> Array:
@@ -72,19 +76,16 @@ def _sizes(task: FitTask, X: Array, y: Array, use: Array) -> Array:
     return size
 
 
-def _physical(task: FitTask, fit: BaseFit, M: Array, size: Array) -> tuple[Array, bool, list[str]]:
-    """The parameters that real bodies can have, or those nearest to the prior."""
+def physical_parameters(task: FitTask, R: Array, c: Array, M: Array, size: Array, values: Array,
+                        ) -> tuple[Array, bool, list[str]]:
+    """The parameters that real bodies can have, or those nearest to the prior, where R beta = c
+    is all that is known of the base parameters beta = M pi; `values` are theirs by themselves."""
     columns, free = task.columns, task.free
-    prior, weight = task.prior.copy(), task.weight
+    prior, bodies, weight = _drawn_to(task, values)
     first = columns.inertial
-    bodies = [k for k in range(first // 10) if free[10 * k:10 * k + 10].any()]
-    if task.mode == "payload":
-        body, _, _ = payload_place(task.robot)
-        prior[10 * body:10 * body + 10] = _first_payload(task, fit)
-        weight *= 0.01
     joint_size = np.where(size[first:] > 0, size[first:], 1.0)
     bounds = _bounds(columns, free)
-    R, c = fit.R @ M, fit.c
+    R = R @ M
     said: list[str] = []
     pi = prior
     try:
@@ -103,10 +104,30 @@ def _physical(task: FitTask, fit: BaseFit, M: Array, size: Array) -> tuple[Array
     return task.known + np.where(free, pi, 0.0), ok, said
 
 
-def _first_payload(task: FitTask, fit: BaseFit) -> Array:
+def _drawn_to(task: FitTask, values: Array) -> tuple[Array, list[int], float]:
+    """The prior, the bodies that are drawn to it, and how strongly."""
+    prior = task.prior.copy()
+    first = task.columns.inertial
+    bodies = [k for k in range(first // 10) if task.free[10 * k:10 * k + 10].any()]
+    if task.mode != "payload":
+        return prior, bodies, task.weight
+    body, _, _ = payload_place(task.robot)
+    prior[10 * body:10 * body + 10] = _first_payload(task, values)
+    return prior, bodies, 0.01 * task.weight
+
+
+def distance_to_prior(task: FitTask, pi: Array, size: Array, values: Array) -> float:
+    """What `physical_parameters` adds to the squares of what is left, for parameters pi."""
+    prior, bodies, weight = _drawn_to(task, values)
+    joint_size = size[task.columns.inertial:]
+    return distance(np.where(task.free, pi - task.known - prior, 0.0), prior, bodies, task.free,
+                    np.where(joint_size > 0, joint_size, 1.0), weight)
+
+
+def _first_payload(task: FitTask, values: Array) -> Array:
     """A ball of the mass that least squares give, where they give it."""
     body, _, _ = payload_place(task.robot)
-    numbers = dict(zip(task.base.columns, fit.values, strict=True))
+    numbers = dict(zip(task.base.columns, values, strict=True))
     m = max(numbers.get(10 * body, 0.0), 0.02)
     c = np.clip([numbers.get(10 * body + k, 0.0) / m for k in (1, 2, 3)], -0.5, 0.5)
     P = np.zeros((4, 4))

@@ -82,7 +82,7 @@ def _refined(task: FitTask, logs: Sequence[Log], how: Preparation, order: int,
             slopes = [((b.X - a.X) @ beta + a.y - b.y) / shift
                       for a, b in zip(before, after, strict=True)]
         X, y = _whitened(rows, filters)
-        d = np.concatenate([_filtered(each[:, j], a) for each in slopes
+        d = np.concatenate([filtered(each[:, j], a) for each in slopes
                             for j, a in enumerate(filters)])
         d = d - X @ _solution(X, d)
         step = float(y @ d) / max(float(d @ d), 1e-300)
@@ -116,7 +116,8 @@ def _rows(task: FitTask, columns: FitColumns, logs: Sequence[Log], how: Preparat
     found = []
     for log in logs:
         motion: SmoothMotion = joint_motion(columns, log, how.cutoff, lag)[0]
-        assert log.t is not None and how.cutoff is not None
+        assert log.t is not None
+        assert how.cutoff is not None
         motion = within_pieces(motion, log.t, how.cutoff, MOST_DELAY)
         each = without_payload(columns, rows_of(columns, log, measured(columns, log, task.gains),
                                                 motion, replace(how, delay=lag)))
@@ -133,32 +134,32 @@ def _filters(rows: Sequence[DelayRows], order: int) -> tuple[list[Array], Array]
     filters, beta = [np.ones(1)] * n, np.zeros(0)
     for _ in range(2):
         beta = _solution(*_whitened(rows, filters))
-        filters = [_autoregression([each.y[:, j] - each.X[:, j] @ beta for each in rows],
+        filters = [autoregression([each.y[:, j] - each.X[:, j] @ beta for each in rows],
                                    1e-9 * max(np.abs(each.y[:, j]).max() for each in rows), order)
                    for j in range(n)]
     return filters, beta
 
 
-def _autoregression(left: Sequence[Array], least: float, order: int) -> Array:
+def autoregression(left: Sequence[Array], least: float, order: int) -> Array:
     """Weights (1, -a_1, ...) / sigma of e_k = a_1 e_(k-1) + ... + noise, by least squares."""
     if not order:
         return np.array([1.0 / max(float(np.std(np.concatenate(left))), least, 1e-300)])
     now = np.concatenate([e[order:] for e in left])
-    before = np.concatenate([np.stack([e[order - i:len(e) - i] for i in range(1, order + 1)], axis=1)
-                             for e in left])
+    before = np.concatenate([np.stack(
+        [e[order - i:len(e) - i] for i in range(1, order + 1)], axis=1) for e in left])
     a = np.linalg.lstsq(before, now, rcond=1e-10)[0]
     sigma = float(np.sqrt(np.mean((now - before @ a) ** 2)))
     return np.array([1.0, *-a]) / max(sigma, least, 1e-300)
 
 
-def _filtered(x: Array, weights: Array) -> Array:
+def filtered(x: Array, weights: Array) -> Array:
     """Sums of rows and of those before them, for all rows with enough before them."""
     m, K = len(weights) - 1, len(x)
     return sum((w * x[m - i:K - i] for i, w in enumerate(weights.tolist())), np.zeros(()))
 
 
 def _whitened(rows: Sequence[DelayRows], filters: Sequence[Array]) -> tuple[Array, Array]:
-    parts = [(_filtered(each.X[:, j], a), _filtered(each.y[:, j], a))
+    parts = [(filtered(each.X[:, j], a), filtered(each.y[:, j], a))
              for each in rows for j, a in enumerate(filters)]
     X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
     return X, y
