@@ -214,7 +214,7 @@ def rows_of(columns: FitColumns, log: Log, torque: Array, motion: Any, how: Prep
     at = np.searchsorted(log.t, motion.t)
     y = torque[at]
     qd, qdd = (np.zeros_like(motion.qd),) * 2 if how.still else (motion.qd, motion.qdd)
-    use = _moving(columns, motion.qd, how)
+    use = moving(columns, motion.qd, how.dry, how.top)
     values = columns.joint_values(motion.qd if how.still else qd, qdd)
     several = _candidates(columns, qd)
     sieve = RowFilter(motion.t, motion.pieces, how.cutoff)
@@ -243,11 +243,11 @@ def rows_of(columns: FitColumns, log: Log, torque: Array, motion: Any, how: Prep
                    samples=len(log))
 
 
-def _moving(columns: FitColumns, qd: Array, how: Preparation) -> Array:
+def moving(columns: FitColumns, qd: Array, dry: bool, top: Array) -> Array:
     """Which samples count for which motor: where dry friction has a sign."""
-    if not how.dry:
+    if not dry:
         return np.ones(qd.shape)
-    slow = np.abs(qd @ columns.A.T) < REST * how.top
+    slow = np.abs(qd @ columns.A.T) < REST * top
     return 1.0 - (columns.coupled @ slow.T).T.astype(bool) if columns.to_motors is not None \
         else 1.0 - slow
 

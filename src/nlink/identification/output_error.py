@@ -9,21 +9,22 @@ parameters beta, the derivatives s of the positions obey
 and the Gauss-Newton step is that of a linear fit, so bodies stay physical by the same semidefinite
 problem as in the first stage. Steps are damped [Levenberg, Marquardt] and bounded. What is
 left is weighed as the innovations of a Kalman filter, so that the noise of torques, of positions
-and of initial states counts as it should. Derivatives are taken along the smooth measured motion:
-along the simulated one, the noise of torques would be in the accelerations, and bias inertias. Dry friction is that at the measured rates, because its
-jumps have no derivative.
+and of initial states counts as it should; torques at rest, where dry friction has no sign, hardly
+count. Derivatives are taken along the smooth measured motion: along the simulated one, the noise of
+torques would be in the accelerations, and bias inertias. Dry friction is that at the measured
+rates, because its jumps have no derivative.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from nlink.derivatives.differentials import vjp
 from nlink.identification.fit import Score
-from nlink.identification.fit_columns import FitColumns, joint_motion, measured
+from nlink.identification.fit_columns import FitColumns, joint_motion, measured, moving
 from nlink.identification.fit_signals import SignalSetting
 from nlink.identification.fit_task import FitTask
 from nlink.identification.logs import Log
@@ -80,8 +81,8 @@ class Windows:
 
 @dataclass(frozen=True)
 class Noise:
-    """Deviations of positions (n,) and of the mean torques of a step (n,), and the covariance of
-    the states in which windows begin."""
+    """Deviations of positions (n,) and of the mean torques of steps (T - 1, W, n), and the
+    covariance of the states in which windows begin."""
 
     position: Array
     torque: Array
@@ -121,7 +122,7 @@ class SimulatedWindows:
             P = P - gain.transpose(0, 2, 1) @ gain
             if k < T - 1:
                 A, B = steps[k]
-                B = B * noise.torque
+                B = B * noise.torque[k, :, None]
                 x, P = A @ x, A @ P @ A.transpose(0, 2, 1) + B @ B.transpose(0, 2, 1)
         return found[..., 0], found[..., 1:]
 
@@ -187,12 +188,19 @@ def _noise(task: FitTask, logs: Sequence[Log], setting: SignalSetting, fit: Solv
             q = log.q if columns.to_motors is None else log.q @ columns.to_motors
             parts.append(q[np.searchsorted(log.t, motion.t)] - motion.q)
     rough = np.sqrt((np.concatenate(parts) ** 2).mean(axis=0))
-    swing, rate = np.sqrt(windows.q.var(axis=(0, 1))), np.sqrt((windows.smooth[1] ** 2).mean(axis=(0, 1)))
+    swing = np.sqrt(windows.q.var(axis=(0, 1)))
+    rate = np.sqrt((windows.smooth[1] ** 2).mean(axis=(0, 1)))
     position = np.maximum(rough, LEAST_SHARE * np.maximum(swing, swing.max()))
     torque = np.sqrt((fit.base_fit.sigma**2 * fit.base_fit.inflation) @ columns.A**2
                      / windows.stride)
     start = np.concatenate([10 * position, START * np.maximum(rate, 1e-3 * rate.max())])
-    return Noise(position, torque, np.diag(start**2))
+    seen = windows.smooth[1]
+    dry = any(each.kind in ("coulomb", "stribeck") for each in columns.extras)
+    moves = moving(columns, seen.reshape(-1, seen.shape[2]), dry, setting.top).reshape(seen.shape)
+    rests = (1 - moves) @ (columns.A != 0) > 0
+    usual = np.sqrt((windows.tau**2).mean(axis=(0, 1)))
+    return Noise(position, np.where(rests[1:] | rests[:-1], np.maximum(usual, torque), torque),
+                 np.diag(start**2))
 
 
 def _score(left: Array, q: Array) -> Score:
