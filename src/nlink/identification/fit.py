@@ -96,13 +96,14 @@ class Fit:
 
     def predict(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:
         """The torques (..., n) of the joints, with all friction and offsets that were found."""
-        n = self.columns.robot.n
-        q, qd, qdd = np.broadcast_arrays(*(batch(name, x, (n,)) for name, x in (
-            ("q", q), ("qd", qd), ("qdd", qdd))))
-        flat = [x.reshape(-1, n) for x in (q, qd, qdd)]
+        robot = self.columns.robot
+        given = [batch(name, x, (size,)) for name, x, size in (
+            ("q", q, robot.nq), ("qd", qd, robot.n), ("qdd", qdd, robot.n))]
+        lead = np.broadcast_shapes(*(x.shape[:-1] for x in given))
+        flat = [np.broadcast_to(x, (*lead, x.shape[-1])).reshape(-1, x.shape[-1]) for x in given]
         parts = [self.columns.rows(*(x[k:k + CHUNK] for x in flat)) @ self.pi @ self.columns.A
                  for k in range(0, len(flat[0]), CHUNK)]
-        return np.concatenate(parts or [np.zeros((0, n))]).reshape(q.shape)
+        return np.concatenate(parts or [np.zeros((0, robot.n))]).reshape(*lead, robot.n)
 
     def friction(self, qd: ArrayLike) -> Array:
         """The joints' torques of friction and offsets at rates (..., n)."""

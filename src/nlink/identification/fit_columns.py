@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from nlink.algorithms.joint_columns import column_kinds
 from nlink.identification.base_parameters import BaseParameters, independent_parameters
+from nlink.identification.log_columns import free_rates
 from nlink.identification.logs import Log
 from nlink.identification.model_columns import JointColumn, joint_columns, transmission_matrix
 from nlink.identification.signals import RowFilter, differentiated, suggested_cutoff
@@ -58,7 +59,9 @@ class FitColumns:
         rotors = armature or any(joint.rotor_inertia for joint in robot.moving_joints)
         A = transmission_matrix(robot, transmission)
         kinds = column_kinds((*asked, *names), rotors)
-        extras = joint_columns(robot, (*asked, *names), rotors, A)
+        bare = free_rates(robot)  # nothing drives them
+        extras = tuple(each for each in joint_columns(robot, (*asked, *names), rotors, A)
+                       if not any(each.direction[k] for k in bare))
         rates = np.array([joint.friction.stribeck or np.nan for joint in robot.moving_joints
                           for _ in range(joint.type.nv)])
         own_rates = [float(rates[np.argmax(np.abs(each.direction))]) if each.kind == "stribeck"
@@ -198,13 +201,23 @@ def measured(columns: FitColumns, log: Log, gains: Array | None) -> Array:
     return log.tau
 
 
+def contact_torques(columns: FitColumns, q: Array, f_ext: Array | None) -> Array | float:
+    """What known wrenches do for the motors, J^T f: Y pi is the torque and that."""
+    if f_ext is None:
+        return 0.0
+    rest = np.zeros((len(q), columns.robot.n))
+    found = columns.robot.inverse_dynamics(q, rest, rest) - columns.robot.inverse_dynamics(
+        q, rest, rest, f_ext=f_ext)
+    return found if columns.to_motors is None else found @ columns.to_motors.T
+
+
 def rows_of(columns: FitColumns, log: Log, torque: Array, motion: Any, how: Preparation,
             ) -> FitRows:
     """The rows of a log: filtered and thinned where it has times, as they are where not."""
     if log.t is None:
         qd, qdd = np.asarray(log.qd), np.asarray(log.qdd)
         X = columns.rows(log.q, qd, qdd)
-        one = np.ones(torque.shape)
+        one, torque = np.ones(torque.shape), torque + contact_torques(columns, log.q, log.f_ext)
         several = _candidates(columns, qd)
         found = None if several is None else np.einsum(
             "ncs,jc->njcs", several, columns.directions[:, columns.searched])
@@ -212,7 +225,8 @@ def rows_of(columns: FitColumns, log: Log, torque: Array, motion: Any, how: Prep
                        samples=len(X))
     assert how.cutoff is not None
     at = np.searchsorted(log.t, motion.t)
-    y = torque[at]
+    y = torque[at] + contact_torques(
+        columns, motion.q, None if log.f_ext is None else log.f_ext[at])
     qd, qdd = (np.zeros_like(motion.qd),) * 2 if how.still else (motion.qd, motion.qdd)
     use = moving(columns, motion.qd, how.dry, how.top)
     values = columns.joint_values(motion.qd if how.still else qd, qdd)

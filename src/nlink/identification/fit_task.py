@@ -54,9 +54,9 @@ class FitTask:
                              f"{did_you_mean(mode, MODES)}")
         if robot.description.closed:
             raise ValueError(f"robot: {robot.name} has loops, expected a tree")
-        if robot.nq != robot.n:
-            raise ValueError(f"robot: {robot.name} has joints whose coordinates are not plain "
-                             "numbers, expected joints of plain coordinates")
+        if robot.nq != robot.n and transmission is not None:
+            raise ValueError(f"transmission: with {robot.name}, expected a robot whose coordinates "
+                             "are plain numbers")
         if weight is not None and not weight >= 0:
             raise ValueError(f"weight: {weight}, expected a number >= 0")
         logs = logs_of(log, robot)
@@ -84,6 +84,8 @@ class FitTask:
         if estimate and not any(each.payload for each in logs):
             raise ValueError("gains: 'estimate' without a known payload, expected one log of "
                              "several with log.with_payload(mass, com)")
+        if estimate and any(each.f_ext is not None for each in logs):
+            raise ValueError("gains: 'estimate' with wrenches f_ext, expected N m per A")
         return cls(robot, logs, columns, free, base, known, start, np.zeros(len(free)),
                    (1 / LOOSENESS**2 if weight is None else float(weight)) * loose, mode, robust,
                    values, estimate, tuple(said))
@@ -95,8 +97,8 @@ def logs_of(given: Any, robot: Robot) -> tuple[Log, ...]:
         raise ValueError("log: none, expected one or several")
     logs = tuple(read_log(each, robot) for each in several)
     for each in logs:
-        if each.q.shape[1] != robot.n:
-            raise ValueError(f"{each.name}: {each.q.shape[1]} joints, expected {robot.n}")
+        if each.q.shape[1] != robot.nq:
+            raise ValueError(f"{each.name}: {each.q.shape[1]} coordinates, expected {robot.nq}")
     return logs
 
 

@@ -68,7 +68,8 @@ def arrays_by_kind(arrays: Mapping[str, Any], robot: Robot, columns: Mapping[str
                 found["t"] = x * _part_of_a_second(key)
         elif x.ndim == 2 and (min(x.shape) > 1 or robot.n == 1 or joint is None):
             if kind not in found and not wished:
-                found[kind] = x.T if x.shape[1] != robot.n and x.shape[0] == robot.n else x
+                width = robot.nq if kind == "q" else robot.n
+                found[kind] = x.T if x.shape[1] != width and x.shape[0] == width else x
         elif joint is not None:
             single.setdefault((kind, wished), {}).setdefault(joint, x.reshape(-1))
         elif x.ndim == 1 and robot.n == 1:
@@ -177,3 +178,37 @@ def time_in_seconds(t: Array) -> tuple[Array, tuple[str, ...]]:
         if 5e-5 <= step * size <= 0.2 and step > 0.5:
             return t * size, (f"time: read as {unit}",)
     return t, ()
+
+
+def free_rates(robot: Robot) -> list[int]:
+    """The rates of joints that nothing drives: those of a floating base."""
+    found, k = [], 0
+    for joint in robot.joints:
+        nv = joint.type.nv
+        found += range(k, k + nv) if nv == 6 else []
+        k += nv
+    return found
+
+
+def wrenches_of_links(given: Any, robot: Robot, name: str) -> Array:
+    """Wrenches (N, links, 6) from an array, or from those of some links by their names."""
+    links = [link.name for link in robot.description.links]
+    if hasattr(given, "items"):
+        for each in given:
+            if each not in links:
+                raise ValueError(f"{name}: f_ext of {each!r}, expected links, such as "
+                                 f"{first_few(links)}{did_you_mean(each, links)}")
+        parts = {each: np.asarray(x, dtype=float) for each, x in given.items()}
+        rows = max((len(x) for x in parts.values()), default=0)
+        found = np.zeros((rows, len(links), 6))
+        for each, x in parts.items():
+            if x.shape != (rows, 6):
+                raise ValueError(f"{name}: f_ext of {each!r} has shape {x.shape}, expected "
+                                 f"({rows}, 6)")
+            found[:, links.index(each)] = x
+        return found
+    found = np.asarray(given, dtype=float)
+    if found.ndim != 3 or found.shape[1:] != (len(links), 6):
+        raise ValueError(f"{name}: f_ext has shape {found.shape}, expected (rows, {len(links)}, 6),"
+                         " a wrench on each link")
+    return found

@@ -22,6 +22,8 @@ BETTER = 0.5
 def refuse_degrees(columns: FitColumns, log: Log) -> None:
     """Angles beyond all limits that are within them as degrees."""
     robot = columns.robot
+    if robot.nq != robot.n:
+        return
     q = log.q if columns.to_motors is None else log.q @ columns.to_motors
     lower, upper = robot.limits.lower, robot.limits.upper
     for j, (name, unit) in enumerate(zip(robot.qd_names, rate_units(robot.description),
@@ -42,7 +44,8 @@ def refuse_degrees(columns: FitColumns, log: Log) -> None:
 
 def still_joints(columns: FitColumns, logs: Sequence[Log]) -> list[str]:
     """Joints that never move, in sentences."""
-    q = np.concatenate([log.q if columns.to_motors is None else log.q @ columns.to_motors
+    q = np.concatenate([log.q @ columns.to_motors if columns.to_motors is not None
+                        else log.q if log.q.shape[1] == columns.robot.n else np.asarray(log.qd)
                         for log in logs])
     return [f"joint {name!r} never moves: its friction and the inertia that only it feels stay as "
             "they were" for name, x in zip(columns.robot.qd_names, np.ptp(q, axis=0), strict=True)

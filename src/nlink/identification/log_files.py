@@ -163,7 +163,8 @@ def _read_npz(path: Path, robot: Robot) -> dict[str, Array]:
                     continue  # objects, which are not loaded
     except (zipfile.BadZipFile, OSError, EOFError) as error:
         raise ValueError(f"{path}: not a readable NPZ file: {error}") from None
-    return {key: x for key, x in found.items() if x.dtype.kind in "fiub" and 0 < x.ndim <= 2}
+    return {key: x for key, x in found.items() if x.dtype.kind in "fiub"
+            and 0 < x.ndim <= 2 + (key == "f_ext")}
 
 
 def _read_mat(path: Path, robot: Robot) -> dict[str, Array]:

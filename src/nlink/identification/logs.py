@@ -14,7 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nlink.identification.log_columns import STATE_KINDS, arrays_by_kind, time_in_seconds
+from nlink.identification.log_columns import (
+    STATE_KINDS,
+    arrays_by_kind,
+    free_rates,
+    time_in_seconds,
+    wrenches_of_links,
+)
 from nlink.identification.log_files import read_arrays
 from nlink.model.names import counted, first_few
 from nlink.robot import Robot, expect_robot
@@ -28,7 +34,9 @@ MOST_DUPLICATES = 0.2
 class Log:
     """Positions and torques (or currents) of all joints at the times t: (N,) and (N, n) arrays.
 
-    `t` is None for states that do not follow one another, which need `qd` and `qdd`.
+    `t` is None for states that do not follow one another, which need `qd` and `qdd`. So do robots
+    with coordinates that are not plain numbers, such as those of a floating base: their q is
+    (N, nq), and their torques may be those of the actuated joints alone.
     """
 
     t: Array | None
@@ -40,6 +48,9 @@ class Log:
     name: str = "log"
     payload: Mapping[str, Any] | None = None
     """A known body at the end, as `robot.with_payload` takes it: mass, com, inertia, frame."""
+    f_ext: Array | None = None
+    """Known wrenches on the links, (N, links, 6), as `robot.inverse_dynamics` takes them: of
+    contacts, or of a hand that pushes."""
     notes: tuple[str, ...] = field(default=())
     """What was changed in reading."""
 
@@ -78,7 +89,7 @@ class Log:
     def rows(self, which: Any) -> Log:
         """Some rows: a mask, a slice or numbers."""
         parts = {name: None if x is None else x[which]
-                 for name in ("t", *STATE_KINDS) for x in (getattr(self, name),)}
+                 for name in ("t", *STATE_KINDS, "f_ext") for x in (getattr(self, name),)}
         return replace(self, **parts)
 
 
@@ -93,7 +104,8 @@ def read_log(source: str | Path | Mapping[str, Any] | Any, robot: Robot, *,
     effort, current, with the name or the number of the joint, as `q_1`, `joint2.effort` or
     `position[0]`. Stamps are read as they are; those in milliseconds or nanoseconds are turned
     into seconds. `columns` says which they are where names do not: `{"t": "clock", "tau":
-    ["m1", "m2"]}`. `payload` is a known body that the robot carried: `{"mass": 2.8, "com": ...}`.
+    ["m1", "m2"]}`. "f_ext" are known wrenches on links, (N, links, 6), or a mapping of links' names to
+    (N, 6). `payload` is a known body that the robot carried: `{"mass": 2.8, "com": ...}`.
 
     >>> import nlink, numpy as np
     >>> t = np.arange(100) / 100
@@ -111,25 +123,34 @@ def read_log(source: str | Path | Mapping[str, Any] | Any, robot: Robot, *,
     else:
         raise TypeError(f"log: {source!r:.80}, expected a Log, the path of a file, or a mapping of "
                         "arrays such as {'t': ..., 'q': ..., 'tau': ...}")
-    known, notes = arrays_by_kind(arrays, robot, columns, name or called)
-    log = _checked(known, robot.n, name or called, tuple(notes))
+    wrenches = arrays.get("f_ext")
+    known, notes = arrays_by_kind({key: x for key, x in arrays.items() if key != "f_ext"}, robot,
+                                  columns, name or called)
+    if wrenches is not None:
+        known["f_ext"] = wrenches_of_links(wrenches, robot, name or called)
+    log = _checked(known, robot, name or called, tuple(notes))
     return log if payload is None else log.with_payload(**payload)
 
 
-def _checked(found: Mapping[str, Array], n: int, name: str, notes: tuple[str, ...]) -> Log:
+def _checked(found: dict[str, Array], robot: Robot, name: str, notes: tuple[str, ...]) -> Log:
     """A log of arrays that belong together, or one sentence."""
+    n, free = robot.n, free_rates(robot)
     if "q" not in found:
         raise ValueError(f"{name}: no positions, expected columns such as q1 to q{n}")
     if "tau" not in found and "current" not in found:
         raise ValueError(f"{name}: no torque column, expected torques such as tau1 to tau{n}, or "
                          "currents")
     rows = len(found["q"])
+    for kind in ("tau", "current"):
+        if kind in found and free and found[kind].shape[1] == n - len(free):
+            found[kind] = np.insert(found[kind], [k - i for i, k in enumerate(free)], 0.0, axis=1)
     for kind, x in found.items():
         if len(x) != rows:
             raise ValueError(f"{name}: {len(x)} rows of {kind}, expected {rows}, as of q")
-        if kind != "t" and x.shape[1] != n:
-            raise ValueError(f"{name}: {counted(x.shape[1], 'column')} of {kind}, expected {n}, "
-                             "one for each joint")
+        wanted = robot.nq if kind == "q" else n
+        if kind not in ("t", "f_ext") and x.shape[1] != wanted:
+            raise ValueError(f"{name}: {counted(x.shape[1], 'column')} of {kind}, expected "
+                             f"{wanted}, one for each joint")
         unfit = np.argwhere(~np.isfinite(x.reshape(rows, -1)))
         if len(unfit):
             row, column = unfit[0].tolist()
@@ -137,10 +158,15 @@ def _checked(found: Mapping[str, Array], n: int, name: str, notes: tuple[str, ..
                              f"{row + 1}, column {column + 1}, expected finite numbers"
                              + (f" ({len(unfit)} are not)" if len(unfit) > 1 else ""))
     t = found.get("t")
+    if robot.nq != n:
+        if not {"qd", "qdd"} <= set(found):
+            raise ValueError(f"{name}: no qd and qdd, expected both: {robot.name} has coordinates "
+                             "that are not plain numbers, such as those of a floating base")
+        t = None
     if t is None:
         if not {"qd", "qdd"} <= set(found) and rows:
             raise ValueError(f"{name}: no column of time, expected t, or qd and qdd of every state")
-        states: dict[str, Any] = {k: found[k] for k in STATE_KINDS if k in found}
+        states: dict[str, Any] = {k: found[k] for k in (*STATE_KINDS, "f_ext") if k in found}
         return Log(None, name=name, notes=notes, **states)
     t, scaled = time_in_seconds(t)
     notes += scaled
@@ -158,5 +184,6 @@ def _checked(found: Mapping[str, Array], n: int, name: str, notes: tuple[str, ..
         first = (np.flatnonzero(~keep)[:3] + 1).tolist()
         notes += (f"{(~keep).sum()} of {rows} rows have the time of the row before and were left "
                   f"out: rows {first_few([str(k) for k in first])}",)
-    own: dict[str, Any] = {k: found[k][keep] for k in STATE_KINDS if k in found}
+    own: dict[str, Any] = {
+        k: found[k][keep] for k in (*STATE_KINDS, "f_ext") if k in found}
     return Log(t[keep], name=name, notes=notes, **own)

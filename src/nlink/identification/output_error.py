@@ -24,7 +24,13 @@ import numpy as np
 
 from nlink.derivatives.differentials import vjp
 from nlink.identification.fit import Score
-from nlink.identification.fit_columns import FitColumns, joint_motion, measured, moving
+from nlink.identification.fit_columns import (
+    FitColumns,
+    contact_torques,
+    joint_motion,
+    measured,
+    moving,
+)
 from nlink.identification.fit_signals import SignalSetting
 from nlink.identification.fit_task import FitTask
 from nlink.identification.logs import Log
@@ -219,8 +225,8 @@ def _windows(task: FitTask, logs: Sequence[Log], setting: SignalSetting) -> Wind
         motion, _ = joint_motion(columns, log, setting.cutoff, 0.0)
         tau = measured(columns, log, task.gains)
         q = log.q if columns.to_motors is None else log.q @ columns.to_motors
+        tau = (tau + contact_torques(columns, q, log.f_ext)) @ columns.A
         q = q[np.searchsorted(log.t, motion.t)]
-        tau = tau @ columns.A
         area = np.concatenate([np.zeros((1, tau.shape[1])), np.cumsum(
             np.diff(log.t)[:, None] * (tau[1:] + tau[:-1]) / 2, axis=0)])
         load = np.zeros(len(columns.names))
