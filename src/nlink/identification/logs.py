@@ -104,8 +104,9 @@ def read_log(source: str | Path | Mapping[str, Any] | Any, robot: Robot, *,
     effort, current, with the name or the number of the joint, as `q_1`, `joint2.effort` or
     `position[0]`. Stamps are read as they are; those in milliseconds or nanoseconds are turned
     into seconds. `columns` says which they are where names do not: `{"t": "clock", "tau":
-    ["m1", "m2"]}`. "f_ext" are known wrenches on links, (N, links, 6), or a mapping of links' names to
-    (N, 6). `payload` is a known body that the robot carried: `{"mass": 2.8, "com": ...}`.
+    ["m1", "m2"]}`. "f_ext" are known wrenches on links: (N, links, 6), or a
+    mapping of links' names to (N, 6). `payload` is a known body that the robot carried:
+    `{"mass": 2.8, "com": ...}`.
 
     >>> import nlink, numpy as np
     >>> t = np.arange(100) / 100

@@ -247,11 +247,11 @@ def _windows(task: FitTask, logs: Sequence[Log], setting: SignalSetting) -> Wind
     least = min((len(part[0]) for part in parts), default=0)
     parts = [part for part in parts if len(part[0]) == least]
     if not parts:
-        return Windows(*(np.zeros((0, 0, 0)) for _ in range(5)), stride=1.0)
+        none = np.zeros((0, 0, 0))
+        return Windows(none, none, none, none, none, stride=1.0)
     t, q, smooth, tau, load = zip(*parts, strict=True)
-    return Windows(*(np.stack(x, axis=1) for x in (t, q)), np.stack(smooth, axis=2),
-                   np.stack(tau, axis=1), np.array(load),
-                   float(np.mean(strides)))
+    return Windows(np.stack(t, axis=1), np.stack(q, axis=1), np.stack(smooth, axis=2),
+                   np.stack(tau, axis=1), np.array(load), float(np.mean(strides)))
 
 
 def _dynamics(columns: FitColumns, q: Array, qd: Array, qdd: Array, seen: Array) -> Array:

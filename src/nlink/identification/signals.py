@@ -121,7 +121,7 @@ def within_pieces(motion: SmoothMotion, t: Array, cutoff: float, margin: float) 
         raise ValueError(f"log: {t[-1] - t[0]:.3g} s with {len(t)} rows is too short, expected "
                          f"several times {2 * edge:.3g} s")
     rows = np.concatenate(keep)
-    return SmoothMotion(*(x[rows] for x in (motion.t, motion.q, motion.qd, motion.qdd)),
+    return SmoothMotion(motion.t[rows], motion.q[rows], motion.qd[rows], motion.qdd[rows],
                         tuple(pieces))
 
 
