@@ -160,7 +160,8 @@ def test_files_keep_shapes_pairs_and_the_world(rng):
     assert len(again.mechanism.contacts) == 3 * (8 + 1 + 4 + 2)
     world = nlink.World(boxes=[nlink.Box((1, 2, 3), pose=skewed(rng), friction=0.2)])
     robot = nlink.load("planar3").with_contacts({
-        "link1": nlink.Box((0.1, 0.2, 0.3), pairs_only=True), "link3": nlink.Capsule(0.1, 0.2, restitution=0.5),
+        "link1": nlink.Box((0.1, 0.2, 0.3), pairs_only=True),
+        "link3": nlink.Capsule(0.1, 0.2, restitution=0.5),
         "link2": nlink.Sphere(0.1)}, nlink.World(friction=0.3),
         pairs=[("link1", "link3"), ("link2", "link3")])
     again = nlink.Robot(parse_toml(robot.to_toml()))

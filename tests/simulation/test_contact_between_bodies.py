@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -23,8 +24,7 @@ def beads(masses, e: float) -> nlink.Robot:
         tuple(nlink.Joint(f"x{k}", nlink.Prismatic((1, 0, 0))) for k in range(len(masses))),
         gravity=(0, 0, 0)))
     return rail.with_contacts({name: nlink.Sphere(0.05, pairs_only=True) for name in names},
-                              nlink.World(restitution=e), pairs=list(zip(names, names[1:],
-                                                                         strict=False)))
+                              nlink.World(restitution=e), pairs=list(pairwise(names)))
 
 
 @pytest.mark.parametrize(("e", "speeds"), [
@@ -71,7 +71,7 @@ def test_slabs_of_1_30_and_1000_kg_stand_on_each_other():
     names = ["low", "mid", "top"]
     stack = nlink.together(*(slab(name, m) for name, m in zip(names, (1, 30, 1000), strict=True)))
     stack = stack.with_contacts(pairs=[
-        (f"{upper}{k}", f"{lower}_deck") for lower, upper in zip(names, names[1:], strict=False)
+        (f"{upper}{k}", f"{lower}_deck") for lower, upper in pairwise(names)
         for k in range(3)])
     q0 = np.concatenate([[0, 0, 0.05 + 0.1 * k + 1e-6 * (1 + k), *FLAT] for k in range(3)])
     run = nlink.simulate(stack, q0, t=2.0, every=0.5, **EULER)

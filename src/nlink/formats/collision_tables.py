@@ -31,7 +31,8 @@ MOST_SHAPES = 10_000
 
 def _sizes(kind: type[SolidShape]) -> list[str]:
     """The keys that are a shape's own."""
-    return [each.name for each in fields(kind) if each.name not in ("pose", "pairs_only", *_SURFACE)]
+    common = ("pose", "pairs_only", *_SURFACE)
+    return [each.name for each in fields(kind) if each.name not in common]
 
 
 def collision_table(collision: Collision, pose: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,7 +136,7 @@ def read_world(table: Any, pose: Callable[[Mapping[str, Any]], Pose]) -> World:
         raise ValueError(f"world: {error}") from None
 
 
-def _coefficients(table: Mapping[str, Any]) -> dict[str, float]:
+def _coefficients(table: Mapping[str, Any]) -> dict[str, Any]:
     return {key: _number(key, table[key]) for key in _SURFACE if key in table}
 
 

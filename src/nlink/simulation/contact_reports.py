@@ -72,6 +72,8 @@ class ContactHistory:
     name: str
     force: Array
     """(..., 3): on the body, in world axes, in N: that of the step which ended there."""
+    point: Array
+    """(..., 3): where it acts, in the world, in m."""
     gap: Array
     """(...): the distance, negative inside, in m."""
     slip: Array
@@ -93,7 +95,7 @@ class ContactHistories(Mapping[str, ContactHistory]):
         self._names = [each.name for each in robot.mechanism.contacts] if FORCE in parts else []
 
     @lazy
-    def _numbers(self) -> tuple[Array, Array, Array]:
+    def _numbers(self) -> tuple[Array, Array, Array, Array]:
         varied = self._varied if self._varied.mechanical else NOTHING
         run = kept(self._robot, ("contact report", varied), lambda: run_program(
             report_program(self._robot, varied)))
@@ -106,9 +108,9 @@ class ContactHistories(Mapping[str, ContactHistory]):
             raise KeyError(f"contact {name!r}, expected one of {', '.join(self._names) or 'none'}"
                            f"{did_you_mean(name, self._names)}")
         k = self._names.index(name)
-        forces, gaps, slips = self._numbers
+        forces, gaps, slips, points = self._numbers
         mode = np.maximum(np.asarray(self._parts[CONTACT_MODE])[..., k], 0).astype(int)
-        return ContactHistory(name, forces[..., k, :], gaps[..., k],
+        return ContactHistory(name, forces[..., k, :], points[..., k, :], gaps[..., k],
                               np.where(mode > 0, slips[..., k], 0.0), mode)
 
     def __iter__(self) -> Iterator[str]:
@@ -141,10 +143,12 @@ def report_program(robot: Robot, varied: Varied) -> Program:
             along = [sum((moving[body].dot(wrench) for body, wrench in ends), 0.0)
                      for ends in touch.on_bodies()[:2]]
             slips.append(sqrt(along[0] * along[0] + along[1] * along[1]))
-        return [*forces, *(touch.gap for touch in touches), *slips]
+        return [*forces, *(touch.gap for touch in touches), *slips,
+                *(x for touch in touches for x in touch.point.components)]
 
     return trace_function(
         "contact_report",
         (Port("q", (shape.nq,)), Port("qd", (shape.nv,)), Port("force", (3 * count,)),
          Port("own", (varied.width,))),
-        (Port("force", (count, 3)), Port("gap", (count,)), Port("slip", (count,))), text)
+        (Port("force", (count, 3)), Port("gap", (count,)), Port("slip", (count,)),
+         Port("point", (count, 3))), text)

@@ -21,6 +21,8 @@ FRAMES = 600
 """The most frames of a trajectory; between two of them a page interpolates."""
 TRAJECTORIES = 8
 """The most trajectories of an ensemble."""
+USUAL = 0.95
+"""The share of all forces that are drawn to scale at least."""
 CURVES = 12
 """The most coordinates whose curves are drawn."""
 
@@ -43,12 +45,21 @@ class Clip:
     curves: dict[str, Array]
     """Coordinates by name, (trajectories, frames)."""
     forces: Array
-    """The forces of loops, in world axes, (trajectories, frames, loops, 3)."""
+    """The forces of loops and contacts, in world axes, (trajectories, frames, forces, 3)."""
     points: Array
-    """Where they act, (trajectories, frames, loops, 3)."""
+    """Where they act, (trajectories, frames, forces, 3)."""
     total: int
     """How many trajectories the run has."""
     status: list[str]
+
+    @property
+    def arrows(self) -> Array:
+        """The forces as lengths that are drawn: a force that few exceed is a third of the robot's
+        size, and none is longer than twice that, as impacts would be."""
+        sizes = np.linalg.norm(self.forces, axis=-1)
+        usual = np.quantile(sizes[sizes > 0], USUAL) if (sizes > 0).any() else 1.0
+        most = np.minimum(sizes, 2 * usual) / np.where(sizes > 0, sizes, 1.0)
+        return self.forces * (most * 0.35 * self.scene.size / usual)[..., None]
 
     @classmethod
     def of(cls, run: Run, *, frame: int | str = -1, trajectories: int = TRAJECTORIES,
@@ -71,17 +82,27 @@ class Clip:
         places = scene.places(q)
         with np.errstate(all="ignore"):
             energy = np.asarray(piece.energy)[:, picked]
-        loops = run.robot.description.loops
-        forces = (np.nan_to_num(piece.closure_forces[:, picked][..., 3:]) if loops
-                  else np.zeros((*q.shape[:2], 0, 3)))
-        ends = [places[..., loop.of.link, :, :] @ loop.of.pose.matrix for loop in loops]
-        points = (np.stack([T[..., :3, 3] for T in ends], axis=2) if ends
-                  else np.zeros((*q.shape[:2], 0, 3)))
+        forces, points = _forces(piece, picked, places)
         trace = drawn.pose(q, frame)[..., :3, 3]
         name = frame if isinstance(frame, str) else _frame_name(drawn, frame)
         return cls(scene, visible(run.robot.name), run.t[picked], q, places, trace, visible(name),
                    energy, _curves(drawn, np.asarray(piece.q)[:, picked]), forces, points,
                    int(run.status_codes.size), [str(x) for x in np.ravel(piece.status)])
+
+
+def _forces(run: Run, picked: Array, places: Array) -> tuple[Array, Array]:
+    """The forces of loops and contacts at some of the times, and where they act."""
+    loops, none = run.robot.description.loops, np.zeros((*places.shape[:2], 0, 3))
+    forces, points = [none], [none]
+    if loops:
+        forces.append(run.closure_forces[:, picked][..., 3:])
+        points.append(np.stack([(places[..., loop.of.link, :, :] @ loop.of.pose.matrix)[..., :3, 3]
+                                for loop in loops], axis=2))
+    for contact in run.contacts.values():
+        forces.append(contact.force[:, picked, None])
+        points.append(contact.point[:, picked, None])
+    return (np.nan_to_num(np.concatenate(forces, axis=2)),
+            np.nan_to_num(np.concatenate(points, axis=2)))
 
 
 def _held(q: Array) -> Array:

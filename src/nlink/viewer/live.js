@@ -129,7 +129,7 @@ function ray(e) {
   return [eye, unit(add(add(axes[0].map((k) => k * x), axes[1], y), axes[2], -1))];
 }
 const inward = (T, p) => [0, 1, 2].map((j) => T[4 * j] * p[0] + T[4 * j + 1] * p[1] + T[4 * j + 2] * p[2]);
-const bodies = head.parts.filter((part) => part.link).map((part) => ({link: part.link,
+const bodies = head.parts.filter((part) => part.link && part.layer === "body").map((part) => ({link: part.link,
   low: part.low, extent: part.extent, v: unpack(part.v), f: unpack(part.f)}));
 function pick(e) { // the nearest triangle on the ray [Moeller and Trumbore 1997]
   const [eye, d] = ray(e);

@@ -2,7 +2,7 @@
 const t = unpack(head.t), F = t.length, R = head.trajectories, L = head.links;
 const P = unpack(head.p), Q = unpack(head.r), trace = unpack(head.trace);
 const forces = unpack(head.forces), points = unpack(head.points), center = unpack(head.center);
-const loops = head.forces.shape[2];
+const acting = head.forces.shape[2];
 
 // the pose of a link between two frames: places in a straight line, turns by the shorter way
 function pose(link, run, at) {
@@ -47,18 +47,15 @@ film.lines = (segment) => {
 };
 film.marks = (segment, arrow) => {
   const at = frameNumber(), main = Math.max(shown.which, 0);
-  if (shown.forces && loops) {
+  if (shown.forces && acting) {
     const run = main * F + Math.min(Math.round(at), F - 1);
-    for (let k = 0; k < loops; k++) {
-      const base = 3 * (run * loops + k), p = [...points.subarray(base, base + 3)];
+    for (let k = 0; k < acting; k++) {
+      const base = 3 * (run * acting + k), p = [...points.subarray(base, base + 3)];
       const f = [...forces.subarray(base, base + 3)];
-      arrow(p, add(p, f, .35 * head.size / largest), [.1, .6, .35]);
+      if (f.some(Math.abs)) arrow(p, add(p, f), [.1, .6, .35]);
     }
   }
 };
-let largest = 1e-9;
-for (let k = 0; k < forces.length; k += 3)
-  largest = Math.max(largest, Math.hypot(forces[k], forces[k + 1], forces[k + 2]));
 
 // ---- controls ----------------------------------------------------------------------------------
 const begin = t[0], end = t[F - 1];
@@ -78,7 +75,7 @@ if (R > 1) {
   line.append(which);
 }
 line.append(...choices([["trace", `trace of ${head.traced}`],
-  ...(loops ? [["forces", "loop forces"]] : []), ...MARKS]));
+  ...(acting ? [["forces", "forces"]] : []), ...MARKS]));
 byId("controls").append(line);
 const tell = () => { clock.textContent = `${shown.now.toFixed(2)} s`; slider.value = shown.now; };
 slider.oninput = () => { shown.now = Number(slider.value); shown.playing = false; tell(); press(); redraw(); };

@@ -49,7 +49,7 @@ def motion_page(clip: Clip, *, triangles: int = PAGE_TRIANGLES, compact: bool = 
         "p": data.add(clip.places[..., :3, 3].astype(np.float32).transpose(2, 3, 0, 1)),
         "r": data.add(_smooth(quaternions(clip.places[..., :3, :3])).transpose(2, 3, 0, 1)),
         "trace": data.add(clip.trace.astype(np.float32)), "traced": clip.traced,
-        "forces": data.add(clip.forces.astype(np.float32)),
+        "forces": data.add(clip.arrows.astype(np.float32)),
         "points": data.add(clip.points.astype(np.float32)),
         "energy": data.add(clip.energy.astype(np.float32)),
         "curves": [] if compact else [

@@ -23,6 +23,7 @@ from nlink.model.joints import AxialJoint
 from nlink.scalars.arrays import single
 from nlink.viewer.raster import Work, rasterize
 from nlink.viewer.scene import LAYERS, Part, Scene
+from nlink.viewer.solids import level_ground
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
@@ -70,7 +71,7 @@ class Camera:
         corners = corners.reshape(-1, 3)
         corners = corners[np.isfinite(corners).all(axis=1)]
         low, high = corners.min(axis=0), corners.max(axis=0)
-        target, up = (low + high) / 2, upward(scene)
+        target, up = (low + high) / 2, scene.up
         front, side = _ground_axes(scene, up)
         back = 0.74 * side + 0.60 * front + 0.42 * up
         camera = cls(target + back / np.linalg.norm(back), target, up)
@@ -87,12 +88,6 @@ class Camera:
         near = np.where(z < -1e-9, -z, np.nan)
         return np.stack([width / 2 + scale * x / near, height / 2 - scale * y / near, 1 / near],
                         axis=1)
-
-
-def upward(scene: Scene) -> Array:
-    """Against gravity; z where there is none."""
-    g = np.array(scene.description.gravity)
-    return -g / np.linalg.norm(g) if np.linalg.norm(g) else np.array([0.0, 0.0, 1.0])
 
 
 def _ground_axes(scene: Scene, up: Array) -> tuple[Array, Array]:
@@ -131,7 +126,7 @@ def picture(scene: Scene, places: Array, *, width: int = 960, height: int = 720,
         raise ValueError(f"size: {width} x {height} pixels, expected 16 to {LARGEST}")
     corners = scene.corners(places)
     camera = camera or Camera.around(scene, corners, width / height)
-    wanted = {"body", *layers}
+    wanted = {"body", "world", *layers}
     parts = [part for part in (*scene.parts, *(scene.extras() if layers else ()))
              if part.layer in wanted]
     solid = [part for part in parts if part.colour[3] >= 0.99]
@@ -208,9 +203,13 @@ def shade(colour: Array, n: Array, at: Array, camera: Camera) -> Array:
 
 
 def ground_height(scene: Scene, corners: Array) -> float:
-    """Along the upward direction: below all corners."""
-    heights = corners.reshape(-1, 3) @ upward(scene)
-    return float(np.nanmin(heights)) - 1e-3 * scene.size
+    """Along the upward direction: a level plane of the world, or below all corners and terrain."""
+    known = level_ground(scene.description.world, scene.up)
+    if known is not None:
+        return known
+    every = [corners.reshape(-1, 3), *(part.surface.vertices for part in scene.parts
+                                       if part.layer == "world")]
+    return float(np.nanmin(np.concatenate(every) @ scene.up)) - 1e-3 * scene.size
 
 
 def _ground(scene: Scene, parts: Sequence[Part], places: Array, camera: Camera, w: int, h: int,

@@ -44,6 +44,7 @@ class RunView(RobotView):
         clip = self.clip = Clip.of(
             self.run, frame=self._frame, trajectories=self._trajectories, frames=2000,
             robot=self._drawn, scene=self.scene)
+        self._lengths = clip.arrows
         self.ghosts = [self.add_ghost(k) for k in range(1, len(clip.places))]
         gui, begin, end = self.gui, float(clip.t[0]), float(clip.t[-1])
         with gui.add_folder("Motion"):
@@ -54,7 +55,7 @@ class RunView(RobotView):
             names = [str(k + 1) for k in range(len(clip.places))]
             self.which = gui.add_dropdown("trajectory", [*([ALL] if self.ghosts else []), *names])
             self.trace = gui.add_checkbox(f"trace of {visible(clip.traced)}", True)
-            self.arrows = gui.add_checkbox("loop forces", True) if clip.forces.shape[2] else None
+            self.arrows = gui.add_checkbox("forces", True) if clip.forces.shape[2] else None
         self._add_curves()
         self.button.on_click(lambda _: self._press())
         for handle in (self.clock, self.which, self.trace, self.arrows):
@@ -107,9 +108,8 @@ class RunView(RobotView):
         clip = self.clip
         if self.arrows is None:
             return
-        size = np.linalg.norm(clip.forces, axis=-1).max() or 1.0
-        start, force = clip.points[chosen, at], clip.forces[chosen, at]
-        points = np.stack([start, start + force * (0.35 * clip.scene.size / size)], axis=1)
+        start = clip.points[chosen, at]
+        points = np.stack([start, start + self._lengths[chosen, at]], axis=1)
         if self.arrows.value:
             s = clip.scene.size
             self.server.scene.add_arrows(

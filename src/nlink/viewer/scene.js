@@ -211,7 +211,7 @@ function draw() {
   gl.enable(gl.STENCIL_TEST); gl.stencilFunc(gl.EQUAL, 0, 255); gl.stencilOp(gl.KEEP, gl.KEEP, gl.INCR);
   gl.depthMask(false);
   if (dot(eye, up) > head.ground)
-    for (const robot of [places, ...others]) for (const part of parts)
+    for (const robot of [places, ...others]) for (const part of parts) if (part.layer === "body")
       paint(part, robot[part.link], [0, 0, 0, colours.shadow], 1);
   gl.disable(gl.STENCIL_TEST); gl.depthMask(true); gl.disable(gl.BLEND);
   gl.enable(gl.DEPTH_TEST);
@@ -228,12 +228,13 @@ function draw() {
   for (const ghost of ghosts) // each over what is there
     for (const pass of [0, 1]) { // depth first, so that a ghost does not shine through itself
       gl.colorMask(...Array(4).fill(pass > 0)); gl.depthFunc(pass ? gl.LEQUAL : gl.LESS);
-      for (const part of solid)
+      for (const part of solid) if (part.layer === "body")
         paint(part, ghost[part.link], [...part.colour.slice(0, 3), .22], 0);
       gl.depthFunc(gl.LESS);
     }
   gl.depthMask(false);
-  for (const robot of [places, ...others]) for (const part of parts) if (part.colour[3] <= .99)
+  for (const robot of [places, ...others]) for (const part of parts) if (part.colour[3] <= .99
+      && (part.layer !== "contacts" || shown.contacts))
     paint(part, robot[part.link], part.colour, 0);
   if (shown.inertias) for (const [link, ...m] of head.inertias)
     paint(sphere, times(places[link], new Float32Array([m[0], m[1], m[2], 0, m[3], m[4], m[5], 0,
@@ -303,7 +304,8 @@ const choices = (known) => known.map(([key, words]) => {
   box.onchange = () => { shown[key] = box.checked; redraw(); };
   return make("label", {}, box, words);
 });
-const MARKS = [["axes", "axes"], ["frames", "frames"], ["masses", "mass centres"], ["inertias", "inertias"]];
+const MARKS = [["axes", "axes"], ["frames", "frames"], ["masses", "mass centres"], ["inertias", "inertias"],
+  ...(head.parts.some((part) => part.layer === "contacts") ? [["contacts", "contact shapes"]] : [])];
 // drag turns, shift or two fingers shift, the wheel or a pinch comes nearer
 const fingers = new Map(); let spread = 0;
 function turn(dx, dy) {

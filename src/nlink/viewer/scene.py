@@ -2,7 +2,8 @@
 
 Links look as their file says. Those without a visual get a skeleton: tapered rods from the link's
 joint to all that it carries, by way of the joint's axis, drums on the joints, and the box of equal
-inertia for a body that floats.
+inertia for a body that floats, or the shapes with which it touches others. The world around them
+is drawn, too.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from nlink.model.coordinates import frame_place
 from nlink.model.description import Description, Joint, Link
 from nlink.model.joints import AxialJoint, Fixed, Free, Prismatic
 from nlink.model.names import visible
@@ -21,16 +23,17 @@ from nlink.model.visuals import Colour, Visual
 from nlink.viewer import surfaces
 from nlink.viewer.mesh_files import check_reach, find_mesh, read_mesh
 from nlink.viewer.places import LinkPlaces
+from nlink.viewer.solids import solid, world_surfaces
 from nlink.viewer.surfaces import Surface
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
 
 Array = np.ndarray
-Layer = Literal["body", "axes", "frames", "masses", "inertias"]
+Layer = Literal["body", "world", "axes", "frames", "masses", "inertias", "contacts"]
 
 LAYERS = {"frames": "Frames", "axes": "Joint axes", "masses": "Centres of mass",
-          "inertias": "Inertia ellipsoids"}
+          "inertias": "Inertia ellipsoids", "contacts": "Contact shapes"}
 """What is shown on request, and how it is called."""
 GREY: Colour = (0.72, 0.74, 0.77, 1.0)
 """The colour of shapes whose file names none."""
@@ -40,6 +43,8 @@ DRUM: Colour = (0.10, 0.42, 0.68, 1.0)
 TUBE, INNER = 0.6, 0.7
 """Of a link and one that slides in it along it: how much of their length is the outer tube, and
 how much is the rod."""
+GROUND: Colour = (0.74, 0.70, 0.62, 1.0)
+TOUCHES: Colour = (0.93, 0.45, 0.13, 0.45)
 LOOP: Colour = (0.84, 0.37, 0.0, 1.0)
 AXIS: Colour = (0.85, 0.20, 0.45, 1.0)
 MASS: Colour = (0.95, 0.70, 0.10, 1.0)
@@ -98,16 +103,32 @@ class Scene:
             drawn.add(link)
             parts += [Part(link, surface) for surface in found]
         skeleton = _Skeleton(description, size)
+        touching = [x for x in contact_shapes(description) if x.link not in drawn]
+        parts += [Part(x.link, x.surface.coloured(BONES[x.link % len(BONES)])) for x in touching]
+        afloat = {x.link for x in touching if x.link and isinstance(
+            description.joints[x.link - 1].type, Free)}
         for number in range(len(description.links) + 1):
-            if number in drawn or (drawn and number not in wanting and not (
+            if number in drawn or number in afloat or (drawn and number not in wanting and not (
                     number and description.links[number - 1].mass)):
                 continue
             parts += skeleton.parts(number)
-        return cls(description, parts, places, size, _brief(notes))
+        scene = cls(description, parts, places, size, _brief(notes))
+        if description.world is not None:
+            scene.parts += [Part(0, x.coloured(GROUND), "world") for x in world_surfaces(
+                description.world, size, scene.up)]
+        return scene
+
+    @property
+    def up(self) -> Array:
+        """Against gravity; z where there is none."""
+        g = np.array(self.description.gravity)
+        return -g / np.linalg.norm(g) if np.linalg.norm(g) else np.array([0.0, 0.0, 1.0])
 
     def extras(self) -> Iterator[Part]:
-        """Frames, joint axes, mass centres and ellipsoids of inertia, to be shown on request."""
+        """Frames, joint axes, mass centres, ellipsoids of inertia and shapes that touch, to be
+        shown on request."""
         d, s = self.description, self.size
+        yield from contact_shapes(d)
         for number, (link, joint) in enumerate(zip(d.links, d.joints, strict=True), 1):
             if isinstance(joint.type, AxialJoint):
                 at, axis = _axis(joint)
@@ -151,6 +172,15 @@ class Scene:
             return places[..., :3, 3]
         T = places[..., links, :, :]
         return T[..., :3, 3] + np.einsum("...kij,kj->...ki", T[..., :3, :3], np.array(points))
+
+
+def contact_shapes(description: Description) -> Iterator[Part]:
+    """The shapes with which links touch others."""
+    for collision in description.collisions:
+        surface = solid(collision.shape)
+        if surface is not None:
+            link, pose = frame_place(description, collision.link)
+            yield Part(link, surface.placed(pose.matrix).coloured(TOUCHES), "contacts")
 
 
 def equal_inertia(link: Link, size: float, *, box: bool = False) -> Surface | None:

@@ -20,12 +20,14 @@ from typing import Any
 import numpy as np
 
 from nlink.model.joints import AxialJoint
-from nlink.viewer.pictures import Camera, ground_height, upward
-from nlink.viewer.scene import GREY, Part, Scene
+from nlink.viewer.pictures import Camera, ground_height
+from nlink.viewer.scene import GREY, Part, Scene, contact_shapes
 
 Array = np.ndarray
 PAGE_TRIANGLES = 100_000
 """The most triangles of a page; larger meshes are simplified."""
+DRAWN = ("body", "world", "contacts")
+"""Layers that a page has as meshes; contact shapes are shown on request."""
 
 
 class PageBytes:
@@ -132,7 +134,8 @@ def inline_frame(page: str, height: int = 460) -> str:
 
 def _within(scene: Scene, most: int) -> tuple[list[Part], list[str]]:
     """The bodies with at most about so many triangles, large meshes giving way first."""
-    bodies = [part for part in scene.parts if part.layer == "body" and len(part.surface.triangles)]
+    bodies = [part for part in (*scene.parts, *contact_shapes(scene.description))
+              if part.layer in DRAWN and len(part.surface.triangles)]
     counts = np.array([len(part.surface.triangles) for part in bodies])
     total = int(counts.sum())
     if total <= most:
@@ -158,7 +161,8 @@ def _part(part: Part, data: PageBytes) -> dict[str, Any]:
     order = order[np.argsort(first, kind="stable")]
     renamed = np.zeros(len(v), np.int32)
     renamed[order] = np.arange(len(order))
-    return {"link": part.link, "colour": [round(x, 4) for x in part.surface.colour or GREY],
+    return {"link": part.link, "layer": part.layer,
+            "colour": [round(x, 4) for x in part.surface.colour or GREY],
             "low": low.tolist(), "extent": extent.tolist(),
             "v": data.add(grid[order].astype(np.uint16), differences=True),
             "n": data.add(small[order]),
@@ -181,4 +185,4 @@ def _marks(scene: Scene) -> dict[str, Any]:
                            2 * scene.size)
             inertias.append([number, *(turn * half).T.ravel().tolist(), *link.com])
     return {"axes": axes, "masses": masses, "inertias": inertias,
-            "upright": upward(scene).tolist()}
+            "upright": scene.up.tolist()}

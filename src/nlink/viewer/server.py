@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from nlink.model.names import visible
 from nlink.scalars.arrays import single
 from nlink.viewer.access import own_pages_only
-from nlink.viewer.pictures import Camera, ground_height, upward
+from nlink.viewer.pictures import Camera, ground_height
 from nlink.viewer.places import quaternions
 from nlink.viewer.scene import LAYERS, MASS, Part, Scene
 from nlink.viewer.sliders import Hand, Sliders
@@ -146,13 +146,14 @@ class RobotView:
     def add_ghost(self, number: int) -> dict[int, Any]:
         """Another robot, pale and of few triangles."""
         share = max(64, GHOST_TRIANGLES // max(1, len(self.scene.parts)))
-        parts = [Part(part.link, part.surface.simplified(share)) for part in self.scene.parts]
+        parts = [Part(part.link, part.surface.simplified(share)) for part in self.scene.parts
+                 if part.layer == "body"]
         return self._add_links(f"ghost{number}", parts, 0.25)
 
     def _ground(self, dark: bool) -> None:
         scene, places = self.scene, self.scene.places(self.q)
         corners = scene.corners(places)
-        up, camera = upward(scene), Camera.around(scene, corners)
+        up, camera = scene.up, Camera.around(scene, corners)
         self.server.scene.set_up_direction(tuple(up))
         start = self.server.initial_camera
         start.position, start.look_at, start.up = (tuple(x) for x in (
