@@ -83,15 +83,20 @@ class Graph:
               is_truth: bool = False) -> Node:
         table = self._lasting if op in LASTING else self._table
         node = table.get(key)
-        if node is None:
-            if len(self.nodes) >= self._most:
-                raise TooManyNodes
-            node = Node()
-            node.graph, node.index, node.op, node.args = self, len(self.nodes), op, args
-            node.value, node.name, node.offline = value, name, offline
-            node.is_truth = is_truth
-            self.nodes.append(node)
-            table[key] = node
+        return self._made(table, key, op, args, value, name, offline, is_truth) if (
+            node is None) else node
+
+    def _made(self, table: dict[tuple, Node], key: tuple, op: str, args: tuple[Node, ...],
+              value: float, name: Any, offline: bool, is_truth: bool) -> Node:
+        """A new node."""
+        nodes = self.nodes
+        count = len(nodes)
+        if count >= self._most:
+            raise TooManyNodes
+        node = table[key] = Node()
+        node.graph, node.index, node.op, node.args = self, count, op, args
+        node.value, node.name, node.offline, node.is_truth = value, name, offline, is_truth
+        nodes.append(node)
         return node
 
     def const(self, value: float) -> Node:
@@ -168,24 +173,27 @@ class Graph:
         row = self._rows.get(op)
         if row is None:
             row = self._rows[op] = operation(op)
-        if row.commutes:
+        if len(args) == 2:  # nearly all are: written out, it takes half the time
             a, b = args
-            if b.op == "const" or (a.index > b.index and a.op != "const"):
-                args = b, a  # one order for both: a constant first, then by age
-        key = (op, *map(_INDEX, args))
-        node = (self._lasting if op in LASTING else self._table).get(key)
+            if row.commutes and (b.op == "const" or (a.index > b.index and a.op != "const")):
+                args = a, b = b, a  # one order for both: a constant first, then by age
+            key = op, a.index, b.index
+        else:
+            key = (op, *map(_INDEX, args))
+        table = self._lasting if op in LASTING else self._table
+        node = table.get(key)
         if node is not None:
             return node
         offline = all(map(_OFFLINE, args))
         if offline and args and all(a.op == "const" for a in args):
             value = row.floats(*(a.value for a in args))
             return self.truth(value) if row.is_truth else self.const(value)
-        return self._node(key, op, args, offline=offline, is_truth=row.is_truth)
+        return self._made(table, key, op, args, math.nan, "", offline, row.is_truth)
 
     def add(self, a: Node, b: Node) -> Node:
-        if _is(a, 0):
+        if a.op == "const" and a.value == 0:
             return b
-        if _is(b, 0):
+        if b.op == "const" and b.value == 0:
             return a
         if b.op == "neg" and b.index >= self._own:
             return self.sub(a, b.args[0])
@@ -194,9 +202,9 @@ class Graph:
         return self._plain("add", a, b)
 
     def sub(self, a: Node, b: Node) -> Node:
-        if _is(b, 0):
+        if b.op == "const" and b.value == 0:
             return a
-        if _is(a, 0):
+        if a.op == "const" and a.value == 0:
             return self.neg(b)
         if a is b:
             return self.const(0)
@@ -229,7 +237,7 @@ class Graph:
         return self._plain("mul", a, b)
 
     def div(self, a: Node, b: Node) -> Node:
-        if _is(a, 0) and not _is(b, 0):
+        if a.op == "const" and a.value == 0 and not (b.op == "const" and b.value == 0):
             return a
         if b.op == "const" and b.value != 0:
             return self.mul(self.const(1 / b.value), a)
@@ -286,10 +294,6 @@ class Graph:
 _RULES: dict[str, Callable[..., Node]] = {
     name: getattr(Graph, name) for name in PRIMITIVES if hasattr(Graph, name)}
 """What simplifies more than constants, by the name of the primitive."""
-
-
-def _is(node: Node, value: float) -> bool:
-    return node.op == "const" and node.value == value
 
 
 def _is_truth(x: Any) -> bool:

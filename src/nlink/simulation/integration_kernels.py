@@ -32,9 +32,12 @@ def kernel_of(system: System, method: Method, count: int, dtype: str = "float64"
     width = host().target.computing(PRECISIONS[dtype]).width if count > 2 else 2
 
     # what happens at events is a part of the iteration, not of the programs it calls
-    wanted = ("integration", system.recipe(), system.watching.triggers, method, width,
-              dtype, system.sampling, host())
-    return kept(system.robot, wanted, lambda: _load(system, method, width, dtype))
+    try:
+        wanted = ("integration", system.recipe(), system.watching.triggers, method, width,
+                  dtype, system.sampling, host())
+        return kept(system.robot, wanted, lambda: _load(system, method, width, dtype))
+    finally:
+        system.forget_programs()
 
 
 def one_step(system: System, method: Method, y: Array, own: Array, t: float, h: float) -> Array:
@@ -59,10 +62,9 @@ def _load(system: System, method: Method, width: int, dtype: str) -> ProcessKern
     def compile_now() -> Compiled:
         from nlink.backends.llvm.lanes import compile_iteration
 
-        programs = system.programs
-        if "derivatives" in method.needs:
-            programs |= solving_programs(system)
-        return compile_iteration(recorded, programs, system.shape, width, dense=iteration.dense,
+        more = solving_programs(system) if "derivatives" in method.needs else {}
+        return compile_iteration(recorded, system.programs | more, system.shape, width,
+                                 dense=iteration.dense,
                                  evaluations=method.cost.evaluations + method.cost.stages,
                                  narrow="rates" if dtype == "float32" else None)
 

@@ -303,10 +303,14 @@ class System(AssembledSystem):
 
     # its texts on nodes
 
-    @property
+    @lazy
     def programs(self) -> dict[str, Program | RolledRates]:
-        """All that an iteration calls, traced."""
+        """All that an iteration calls, traced: for its digest, and to be compiled."""
         return {name: self.program(name) for name in self.texts}
+
+    def forget_programs(self) -> None:
+        """Graphs are large, and nobody needs them once there is a kernel."""
+        vars(self).pop("programs", None)
 
     def moment(self, cells: int = 0) -> tuple[tuple[Port, ...], Moment]:
         """A moment of nodes."""
@@ -360,8 +364,11 @@ class System(AssembledSystem):
         """A text, or what `make` makes of texts, compiled for arrays of states; made once."""
         from nlink.backends.llvm.loading import load_kernel
 
-        return kept(self.robot, ("text of a system", name, self.recipe()), lambda: load_kernel(
-            self.straight(name) if make is None else make()))
+        try:
+            return kept(self.robot, ("text of a system", name, self.recipe()), lambda: load_kernel(
+                self.straight(name) if make is None else make()))
+        finally:
+            self.forget_programs()
 
     def _rolled_rates(self) -> RolledRates:
         ports, at = self.moment()
