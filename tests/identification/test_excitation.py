@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import nlink
-from nlink.identification.excitation import Information, PathShape, _objective
+from nlink.identification.excitation import SHAPES, Information, _objective
 from nlink.identification.excitation_limits import MotionLimits
 
 SMALL = nlink.load("double_pendulum")
 
 
-@pytest.fixture(scope="module")
-def path():
-    return nlink.excite(SMALL, duration=10, seed=1)
+@pytest.fixture(scope="module", params=["fourier", "spline"])
+def path(request):
+    return nlink.excite(SMALL, duration=10, seed=1, motion=request.param)
 
 
 def test_paths_keep_their_limits_and_rest_at_both_ends(path):
@@ -30,17 +30,19 @@ def test_paths_keep_their_limits_and_rest_at_both_ends(path):
 
 
 def test_the_same_seed_gives_the_same_path(path):
-    again = nlink.excite(SMALL, duration=10, seed=1)
+    again = nlink.excite(SMALL, duration=10, seed=1, motion=(
+        "fourier" if "Fourier" in repr(path) else "spline"))
     np.testing.assert_array_equal(again.at(np.arange(5.0))[0], path.at(np.arange(5.0))[0])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("criterion", ["condition", "D"])
-def test_gradients_are_exact(criterion):
+@pytest.mark.parametrize(("criterion", "motion"), [
+    ("condition", "fourier"), ("D", "fourier"), ("condition", "spline")])
+def test_gradients_are_exact(criterion, motion):
     bounds = MotionLimits.of(SMALL, {"effort": 15.0, "keep_out": ((0.5, -1, -1), (3, 1, 1))})
     measure = Information(SMALL, nlink.base_parameters(SMALL, ("viscous",), True), ("viscous",),
                           True, bounds, criterion, 0)
-    shape = PathShape(2, 3, 5.0)
+    shape = SHAPES[motion](2, 3, 5.0, 24)
     rng = np.random.default_rng(0)
     x = 1.3 * shape.random(rng, bounds)
     function = _objective(shape, measure, bounds, 2.0)
@@ -52,10 +54,11 @@ def test_gradients_are_exact(criterion):
 
 
 @pytest.mark.slow
-def test_limits_that_are_given_are_kept():
+@pytest.mark.parametrize("motion", ["fourier", "spline"])
+def test_limits_that_are_given_are_kept(motion):
     limits = {"velocity": 1.0, "acceleration": 2.0, "effort": 40.0,
               "keep_out": ((-3, -3, -3), (-0.3, 3, 3))}
-    path = nlink.excite(SMALL, duration=8, seed=2, limits=limits)
+    path = nlink.excite(SMALL, duration=8, seed=2, limits=limits, motion=motion)
     q, qd, qdd = path.at(np.linspace(0, 8, 2000))
     assert np.abs(qd).max() <= 1.0 + 1e-6
     assert np.abs(qdd).max() <= 2.0 + 1e-6
@@ -73,9 +76,17 @@ def test_a_second_path_complements_a_first_that_moves_one_joint():
     assert np.ptp(second.at(t)[0][:, 1]) > 1.0
 
 
+@pytest.mark.slow
+def test_periods_of_splines_go_on_into_one_another():
+    path = nlink.excite(SMALL, duration=6, seed=4, motion="spline", period=3.0, harmonics=3)
+    t = np.linspace(0, 3, 200)
+    for x, y in zip(path.at(t), path.at(t + 3), strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-9)
+
+
 def test_arguments_of_excite_are_checked(tmp_path, path):
     for how, said in (({"criterion": "E"}, "criterion: 'E'"), ({"duration": 0}, "duration: 0"),
-                      ({"harmonics": 1}, "harmonics: 1"), ({"period": 99}, "period: 99"),
+                      ({"harmonics": 1}, "harmonics: 1"), ({"motion": "line"}, "motion: 'line'"), ({"period": 99}, "period: 99"),
                       ({"limits": {"speed": 1}}, "limits: 'speed'"),
                       ({"limits": {"lower": 1, "upper": 0}}, "lower is not below upper"),
                       ({"limits": {"velocity": -1}}, "velocity")):

@@ -83,6 +83,7 @@ def excite(
         "--out", metavar="FILE", help="Write t, q, qd, qdd as CSV.")] = None,
     duration: Annotated[float, typer.Option(help="Seconds.")] = 20.0,
     harmonics: Annotated[int, typer.Option(help="Of the Fourier series.")] = 5,
+    motion: Annotated[str, typer.Option(help="fourier or spline.")] = "fourier",
     criterion: Annotated[str, typer.Option(help="condition or D.")] = "condition",
     after: Annotated[list[str] | None, typer.Option(
         "--after", metavar="LOG", help="A log that the motion complements.")] = None,
@@ -91,17 +92,20 @@ def excite(
     as_json: AsJson = False,
 ) -> None:
     """Find a motion whose log tells most of a robot's parameters."""
+    from nlink.identification.exciting_paths import SplinePath
     from nlink.reports import terminal
 
     path = nlink.excite(nlink.load(robot, physical="ignore"), duration, harmonics, criterion,
-                        after=list(after) if after else None, seed=seed)
+                        after=list(after) if after else None, seed=seed, motion=motion)
     if out:
         path.save(out, rate)
     if as_json:
         terminal.print_json({
             "condition": path.condition, "duration": path.duration, "names": path.names,
-            "frequencies": path.frequencies, "sines": path.sines, "cosines": path.cosines,
-            "middle": path.middle, "out": out})
+            **{name: getattr(path, name) for name in (
+                "frequencies", "sines", "cosines", "middle") if hasattr(path, name)},
+            **({"t": path.spline.t, "q": path.spline.q} if isinstance(path, SplinePath) else {}),
+            "out": out})
     else:
         terminal.say(f"{path!r}"[1:-1], *([f"written to {out}"] if out else []))
 

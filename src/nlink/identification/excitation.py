@@ -1,8 +1,7 @@
 """Motions that tell most of a robot's parameters: `nlink.excite`.
 
-Every joint follows a Fourier series that starts and ends at rest,
-
-    q(t) = q0 + sum a_k / w_k sin(w_k t) - b_k / w_k cos(w_k t),    sum a_k = 0,    sum w_k b_k = 0.
+Every joint follows a Fourier series or a cubic spline that starts and ends at rest, linear in the
+numbers that are found (`nlink.identification.exciting_paths`).
 
 With W the rows of the base parameters, those of a joint divided by the torque that the robot's own
 parameters usually give it, and each column by its usual size within the limits, the criterion is
@@ -15,27 +14,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from nlink.algorithms.joint_columns import column_kinds
 from nlink.derivatives.differentials import vjp
-from nlink.formats.files import write_text
 from nlink.identification.base_parameters import BaseParameters, base_parameters
 from nlink.identification.excitation_limits import MotionLimits
+from nlink.identification.exciting_paths import (
+    ExcitingPath,
+    FourierShape,
+    PathShape,
+    SplineShape,
+)
 from nlink.identification.fit import Fit
 from nlink.identification.logs import Log, read_log
 from nlink.identification.quasi_newton import minimized
 from nlink.identification.signals import differentiated, suggested_cutoff
 from nlink.model.names import did_you_mean
 from nlink.robot import Robot, expect_robot
-from nlink.scalars.functions import Scalar, cos, sin
 
 Array = np.ndarray
 CRITERIA = ("condition", "D")
+SHAPES = {"fourier": FourierShape, "spline": SplineShape}
 VOLUME = 0.3
 """How much the mean of -log of all eigenvalues counts beside the condition number: motions may not
 be small."""
@@ -49,66 +52,10 @@ STARTS = 3
 STEPS = 250
 
 
-@dataclass(frozen=True, eq=False)
-class FourierPath:
-    """A motion of all joints: called with t it gives q, qd and qdd, as controllers want them."""
-
-    frequencies: Array
-    """rad/s, (harmonics,)."""
-    sines: Array
-    """(harmonics, n): a_k / w_k."""
-    cosines: Array
-    """(harmonics, n): -b_k / w_k."""
-    middle: Array
-    """(n,)."""
-    duration: float
-    names: tuple[str, ...]
-    condition: float = math.inf
-    """Of the base parameters' rows, those of each joint divided by its usual torque, each column
-    by its usual size within the limits; with `after`, of all rows together."""
-    limits: MotionLimits | None = field(default=None, repr=False)
-
-    def __repr__(self) -> str:
-        return (f"<FourierPath: {len(self.names)} joints, {self.duration:g} s, condition "
-                f"{self.condition:.3g}>")
-
-    def __call__(self, t: Scalar | Array) -> tuple[Any, Any, Any]:
-        if isinstance(t, np.ndarray):
-            return self.at(t)
-        q, qd, qdd = list(self.middle.tolist()), [0.0] * len(self.middle), [0.0] * len(self.middle)
-        for w, a, b in zip(self.frequencies.tolist(), self.sines.tolist(), self.cosines.tolist(),
-                           strict=True):
-            s, c = sin(w * t), cos(w * t)
-            for j, (x, y) in enumerate(zip(a, b, strict=True)):
-                swing = x * s + y * c
-                q[j] = q[j] + swing
-                qd[j] = qd[j] + w * (x * c - y * s)
-                qdd[j] = qdd[j] - w * w * swing
-        return tuple(q), tuple(qd), tuple(qdd)
-
-    def at(self, t: Array) -> tuple[Array, Array, Array]:
-        """q, qd and qdd at many times, (times, n)."""
-        w, angle = self.frequencies, np.multiply.outer(np.asarray(t, dtype=float), self.frequencies)
-        s, c = np.sin(angle), np.cos(angle)
-        return (self.middle + s @ self.sines + c @ self.cosines,
-                (c * w) @ self.sines - (s * w) @ self.cosines,
-                -(s * w**2) @ self.sines - (c * w**2) @ self.cosines)
-
-    def save(self, path: str | Path, rate: float = 100.0) -> Path:
-        """Write a CSV file with t and q, qd, qdd of each joint, `rate` rows a second."""
-        t = np.arange(round(self.duration * rate) + 1) / rate
-        head = ",".join(["t", *(f"{name}.{kind}" for kind in ("q", "qd", "qdd")
-                                for name in self.names)])
-        rows = np.column_stack([t, *self.at(t)])
-        text = "\n".join([head, *(",".join(f"{x:.9g}" for x in row) for row in rows.tolist())])
-        write_text(path, f"{text}\n")
-        return Path(path)
-
-
 def excite(robot: Robot, duration: float = 20.0, harmonics: int = 5, criterion: str = "condition",
-           limits: Mapping[str, Any] | None = None, after: Any = None, seed: int = 0, *,
+           limits: Mapping[str, Any] | None = None, after: Any = None, seed: int = 0, *, motion: str = "fourier",
            friction: Sequence[str] = (), armature: bool = False,
-           period: float | None = None) -> FourierPath:
+           period: float | None = None) -> ExcitingPath:
     """A motion that tells most of the base parameters of a robot, within its limits.
 
     `criterion` is "condition" (the ratio of what is told best to what is told least) or "D" (the
@@ -116,7 +63,8 @@ def excite(robot: Robot, duration: float = 20.0, harmonics: int = 5, criterion: 
     "velocity", "acceleration", "effort", arrays of n, and "keep_out", a box ((x, y, z), (x, y, z))
     of the world that no link's origin enters. `after` are motions that were or will be driven
     beside this one: paths, logs, or a fit, which it complements. `friction` and `armature` are
-    columns to be told, too. The motion repeats after `period` seconds.
+    columns to be told, too. `motion` is "fourier", a series of `harmonics`, or "spline", a cubic
+    spline with about as many free numbers. It repeats after `period` seconds.
 
     >>> import nlink
     >>> path = nlink.excite(nlink.load("double_pendulum"), duration=10, seed=1)
@@ -128,6 +76,9 @@ def excite(robot: Robot, duration: float = 20.0, harmonics: int = 5, criterion: 
     if criterion not in CRITERIA:
         raise ValueError(f"criterion: {criterion!r}, expected one of {', '.join(CRITERIA)}"
                          f"{did_you_mean(criterion, CRITERIA)}")
+    if motion not in SHAPES:
+        raise ValueError(f"motion: {motion!r}, expected one of {', '.join(SHAPES)}"
+                         f"{did_you_mean(motion, SHAPES)}")
     if not (math.isfinite(duration) and duration > 0):
         raise ValueError(f"duration: {duration}, expected a positive number of seconds")
     if harmonics < 2:
@@ -139,8 +90,8 @@ def excite(robot: Robot, duration: float = 20.0, harmonics: int = 5, criterion: 
         raise ValueError(f"period: {period}, expected a positive number up to {duration}")
     base = base_parameters(robot, friction, armature)
     bounds = MotionLimits.of(robot, limits)
-    shape = PathShape(robot.n, harmonics, length)
-    fine = PathShape(robot.n, harmonics, length, FINE)
+    shape = SHAPES[motion](robot.n, harmonics, length, SAMPLES)
+    fine = SHAPES[motion](robot.n, harmonics, length, FINE)
     measure = Information(robot, base, tuple(friction), armature, bounds, criterion, seed)
     measure.known = known_rows(measure, after)
     rng = np.random.default_rng(seed)
@@ -154,66 +105,8 @@ def excite(robot: Robot, duration: float = 20.0, harmonics: int = 5, criterion: 
         if best is None or value < best[0]:
             best = value, x
     assert best is not None
-    return shape.path(best[1], duration, measure)
-
-
-@dataclass(frozen=True, eq=False)
-class PathShape:
-    """Numbers x of a path and the motion they give, linear in them."""
-
-    n: int
-    harmonics: int
-    period: float
-    samples: int = SAMPLES
-    """For each of the harmonics."""
-
-    def __post_init__(self) -> None:
-        w = 2 * math.pi / self.period * np.arange(1, self.harmonics + 1)
-        count = self.samples * self.harmonics
-        t = np.arange(count) * (self.period / count)
-        s, c = np.sin(np.outer(t, w)), np.cos(np.outer(t, w))
-        rest = np.zeros((2, 2 * self.harmonics))
-        rest[0, :self.harmonics], rest[1, self.harmonics:] = 1.0, w / w[0]
-        free = np.linalg.svd(rest)[2][2:].T  # of a and b, those that start at rest
-        for name, value in (("w", w), ("free", free),
-                            ("Q", np.hstack([s / w, -c / w]) @ free),
-                            ("V", np.hstack([c, s]) @ free),
-                            ("A", np.hstack([-s * w, c * w]) @ free)):
-            object.__setattr__(self, name, value)
-
-    w: Array = field(init=False)
-    free: Array = field(init=False)
-    Q: Array = field(init=False)
-    V: Array = field(init=False)
-    A: Array = field(init=False)
-
-    def motion(self, x: Array) -> tuple[Array, Array, Array]:
-        """q, qd and qdd of the samples of one period."""
-        middle, z = x[:self.n], x[self.n:].reshape(-1, self.n)
-        return middle + self.Q @ z, self.V @ z, self.A @ z
-
-    def pulled(self, q: Array, qd: Array, qdd: Array) -> Array:
-        """The gradient by x from those by the motion."""
-        return np.concatenate([q.sum(axis=0), (self.Q.T @ q + self.V.T @ qd
-                                               + self.A.T @ qdd).ravel()])
-
-    def random(self, rng: np.random.Generator, bounds: MotionLimits) -> Array:
-        x = np.concatenate([bounds.middle, rng.normal(size=self.free.shape[1] * self.n)])
-        return self.shrunk(x, bounds.largest(*self.motion(x)) / rng.uniform(0.5, 0.9, self.n))
-
-    def shrunk(self, x: Array, factor: Array) -> Array:
-        """With all swings divided by a factor for each joint."""
-        z = x[self.n:].reshape(-1, self.n) / factor
-        return np.concatenate([x[:self.n], z.ravel()])
-
-    def path(self, x: Array, duration: float, measure: Information) -> FourierPath:
-        """The path that these numbers stand for."""
-        ab = self.free @ x[self.n:].reshape(-1, self.n)
-        H = self.harmonics
-        return FourierPath(self.w, ab[:H] / self.w[:, None], -ab[H:] / self.w[:, None],
-                           x[:self.n].copy(), duration,
-                           measure.robot.qd_names, measure.condition(*self.motion(x)),
-                           measure.bounds)
+    return shape.path(best[1], duration, robot.qd_names, measure.condition(*shape.motion(best[1])),
+                      bounds)
 
 
 @dataclass(eq=False)
@@ -334,7 +227,7 @@ def known_rows(measure: Information, after: Any) -> Array | None:
         return None
     total = np.zeros((measure.count, measure.count))
     for each in after if isinstance(after, list | tuple) else [after]:
-        if isinstance(each, FourierPath):
+        if isinstance(each, ExcitingPath):
             motions = [each.at(np.linspace(0, each.duration, 400, endpoint=False))]
         else:
             logs = [rows.log for rows in each.rows] if isinstance(each, Fit) else [
