@@ -31,7 +31,17 @@ def test_torques_of_a_motion_that_was_not_seen(fit):
     assert fit.physical
     assert abs(fit.cost_of_physics) < 0.01
     assert 0.8 < sum(link.mass for link in fit.robot.links) / sum(TRUTH["mass"]) < 1.2
-    assert any("motor6" in each for each in fit.warnings)
+
+
+def test_what_a_robot_has_no_words_for_is_said_and_shared(fit):
+    assert any(each.startswith("motor6 turns with 1 joint5 + -1 joint6: a robot has no words for "
+                               "its viscous") and "armature 0.1" in each for each in fit.warnings)
+    assert fit.robot.joints[5].armature == pytest.approx(fit.values["motor6.armature"])
+    motion = nlink.excite(ARM, 20, seed=2, limits={"velocity": 1.8, "acceleration": 5.0}).at(
+        np.linspace(0, 20, 400))
+    told = (fit.predict(*motion) - fit.offset)[:, 5]
+    left = fit.robot.inverse_dynamics(*motion)[:, 5] - told
+    assert np.linalg.norm(left) < 0.85 * np.linalg.norm(told)  # without its share: 0.996
 
 
 def test_levels_of_friction(fit):

@@ -86,7 +86,8 @@ def test_periods_of_splines_go_on_into_one_another():
 
 def test_arguments_of_excite_are_checked(tmp_path, path):
     for how, said in (({"criterion": "E"}, "criterion: 'E'"), ({"duration": 0}, "duration: 0"),
-                      ({"harmonics": 1}, "harmonics: 1"), ({"motion": "line"}, "motion: 'line'"), ({"period": 99}, "period: 99"),
+                      ({"harmonics": 1}, "harmonics: 1"), ({"motion": "line"}, "motion: 'line'"),
+                      ({"period": 99}, "period: 99"),
                       ({"limits": {"speed": 1}}, "limits: 'speed'"),
                       ({"limits": {"lower": 1, "upper": 0}}, "lower is not below upper"),
                       ({"limits": {"velocity": -1}}, "velocity")):

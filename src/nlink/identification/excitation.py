@@ -53,8 +53,8 @@ STEPS = 250
 
 
 def excite(robot: Robot, duration: float = 20.0, harmonics: int = 5, criterion: str = "condition",
-           limits: Mapping[str, Any] | None = None, after: Any = None, seed: int = 0, *, motion: str = "fourier",
-           friction: Sequence[str] = (), armature: bool = False,
+           limits: Mapping[str, Any] | None = None, after: Any = None, seed: int = 0, *,
+           motion: str = "fourier", friction: Sequence[str] = (), armature: bool = False,
            period: float | None = None) -> ExcitingPath:
     """A motion that tells most of the base parameters of a robot, within its limits.
 

@@ -167,7 +167,7 @@ def _finished(task: FitTask, rows: Sequence[FitRows], held_out: list[tuple[FitRo
               result: SolvedFit, warnings: list[str], setting: SignalSetting, base_error: Any,
               second: OutputError | None, how: dict[str, Any]) -> Fit:
     columns, fit, pi = task.columns, result.base_fit, result.pi
-    robot, said = with_parameters(task.robot, columns, pi)
+    robot, said = with_parameters(task.robot, columns, pi, rows)
     error = score_of(rows, [each.X @ pi for each in rows])
     validation = score_of([each for each, _ in held_out], [p for _, p in held_out]) \
         if held_out and sum(int(each.fit.sum()) for each, _ in held_out) else None

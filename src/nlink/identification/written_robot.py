@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nlink.identification.consistent import parameters_of, pseudo_inertia, tensor_of
-from nlink.identification.fit_columns import FitColumns
+from nlink.identification.fit_columns import FitColumns, FitRows
 from nlink.model.coordinates import frame_place
 from nlink.model.description import Description, Friction, Link
 from nlink.robot import Robot
@@ -25,12 +25,15 @@ def bodies_of(robot: Robot) -> tuple[int, ...]:
     return tuple(carried[body] for body in sorted(carried))
 
 
-def with_parameters(robot: Robot, columns: FitColumns, pi: Array) -> tuple[Robot, list[str]]:
+def with_parameters(robot: Robot, columns: FitColumns, pi: Array, rows: Sequence[FitRows] = (),
+                    ) -> tuple[Robot, list[str]]:
     """The robot with all parameters changed, and what a robot has no words for.
 
     The link that a joint carries has all of the body; links fixed to it become massless.
     """
     names = dict(zip(columns.names, pi.tolist(), strict=True))
+    shares, apart = _shares_of_joints(robot, columns, pi, rows)
+    names |= {name: names.get(name, 0.0) + share for name, share in shares.items()}
     links = list(robot.description.links)
     said: list[str] = []
     carried = bodies_of(robot)
@@ -49,11 +52,7 @@ def with_parameters(robot: Robot, columns: FitColumns, pi: Array) -> tuple[Robot
         k += joint.type.nv
         if len(own) == 1:
             joints[number] = _joint(joint, own[0], names, columns)
-    apart = sorted({each.name.split(".")[0] for each in columns.extras
-                    if np.count_nonzero(each.direction) > 1 and names[each.name]})
-    if apart:
-        said.append(f"friction and inertia of {', '.join(apart)}, which turns with several joints, "
-                    "are in predict and not in the robot")
+    said += apart
     twofold = [each.name for each in columns.extras
                if each.kind.endswith("_difference") and names[each.name]]
     if twofold:
@@ -62,6 +61,43 @@ def with_parameters(robot: Robot, columns: FitColumns, pi: Array) -> tuple[Robot
                           physical="ignore")
     return Robot(replace(description, physical="warn") if not description.objection
                  else description), said
+
+
+def _shares_of_joints(robot: Robot, columns: FitColumns, pi: Array, rows: Sequence[FitRows],
+                      ) -> tuple[dict[str, float], list[str]]:
+    """Numbers of joints that come nearest to motors that turn with several, and what they miss.
+
+    An inertia J along a of A adds J a a^T to the mass matrix: joints get its diagonal. Friction
+    along a is shared by least squares on the rows of the logs.
+    """
+    shares: dict[str, float] = {}
+    said: dict[str, list[str]] = {}
+    places = {name: k for k, name in enumerate(columns.names)}
+    for k, each in enumerate(columns.extras, columns.inertial):
+        joints = np.flatnonzero(each.direction)
+        if len(joints) < 2 or not pi[k]:
+            continue
+        own = [f"{robot.qd_names[j]}.{each.kind}" for j in joints]
+        if each.kind == "armature":
+            share = np.array([pi[k] * each.direction[j] ** 2 for j in joints])
+        else:
+            share = _nearest(rows, pi[k], k, [places[name] for name in own])
+        for name, x in zip(own, share.tolist(), strict=True):
+            shares[name] = shares.get(name, 0.0) + x
+        turns = " + ".join(f"{each.direction[j]:.3g} {robot.qd_names[j]}" for j in joints)
+        said.setdefault(f"{each.name.split('.')[0]} turns with {turns}", []).append(
+            f"{each.kind} {pi[k]:.3g}")
+    return shares, [f"{motor}: a robot has no words for its {', '.join(numbers)}; predict has them "
+                    "as they are, the robot's joints the nearest of their own"
+                    for motor, numbers in said.items()]
+
+
+def _nearest(rows: Sequence[FitRows], value: float, column: int, others: Sequence[int]) -> Array:
+    """Numbers >= 0 of other columns that come nearest to one column's torques."""
+    A = np.concatenate([each.X[each.fit][:, others] for each in rows] or [np.zeros((0, 2))])
+    y = np.concatenate([each.X[each.fit][:, column] for each in rows] or [np.zeros(0)]) * value
+    found = np.linalg.lstsq(A, y, rcond=1e-9)[0] if len(A) else np.zeros(len(others))
+    return np.maximum(found, 0.0) if value > 0 else found
 
 
 def _link(link: Link, pi: Array) -> Link:
