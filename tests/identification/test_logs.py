@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 
 import numpy as np
@@ -57,29 +58,71 @@ def test_npz_and_mat_and_mapping(tmp_path):
                         columns={"t": "clock", "q": "x", "tau": "u"}))
 
 
-@pytest.mark.skipif(find_spec("rosbags") is None, reason="needs rosbags")
-@pytest.mark.slow
-def test_ros_bags(tmp_path):
-    from rosbags.rosbag2 import Writer
+def bag_writer(path, kind):
+    """A writer of rosbags, the type store, and the file or directory that is read."""
+    from rosbags import rosbag1, rosbag2
     from rosbags.typesys import Stores, get_typestore
 
-    store = get_typestore(Stores.ROS2_HUMBLE)
-    kinds = store.types
-    JointState, Header, Time = (kinds[name] for name in (
+    if kind == "bag":
+        return rosbag1.Writer(path / "run.bag"), get_typestore(Stores.ROS1_NOETIC), "run.bag"
+    plugin = rosbag2.StoragePlugin.MCAP if kind == "mcap" else rosbag2.StoragePlugin.SQLITE3
+    read = {"directory": "run", "db3": "run/run.db3", "mcap": "run/run.mcap"}[kind]
+    return (rosbag2.Writer(path / "run", version=9, storage_plugin=plugin),
+            get_typestore(Stores.ROS2_HUMBLE), read)
+
+
+@pytest.mark.skipif(find_spec("rosbags") is None, reason="needs rosbags")
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["bag", "mcap", "db3", "directory"])
+def test_ros_bags(tmp_path, kind):
+    writer, store, read = bag_writer(tmp_path, kind)
+    JointState, Header, Time = (store.types[name] for name in (
         "sensor_msgs/msg/JointState", "std_msgs/msg/Header", "builtin_interfaces/msg/Time"))
-    with Writer(tmp_path / "bag", version=9) as writer:
+    ros1 = {"seq": 0} if kind == "bag" else {}
+    serialize = store.serialize_ros1 if kind == "bag" else store.serialize_cdr
+    with writer:
         topic = writer.add_connection("/joint_states", JointState.__msgtype__, typestore=store)
         for t, q, tau in zip(T, Q, TAU, strict=True):
             stamp = round((t + 1.7e9) * 1e9)
             message = JointState(
-                header=Header(stamp=Time(sec=stamp // 10**9, nanosec=stamp % 10**9), frame_id=""),
+                header=Header(stamp=Time(sec=stamp // 10**9, nanosec=stamp % 10**9), frame_id="",
+                              **ros1),
                 name=["gripper", "joint2", "joint1"], position=np.array([0.0, *q[::-1]]),
                 velocity=np.zeros(3), effort=np.array([0.0, *tau[::-1]]))
-            writer.write(topic, stamp, store.serialize_cdr(message, JointState.__msgtype__))
-    log = nlink.read_log(tmp_path / "bag", ROBOT)
+            writer.write(topic, stamp, serialize(message, JointState.__msgtype__))
+    log = nlink.read_log(tmp_path / read, ROBOT)
     np.testing.assert_allclose(log.t, T, atol=1e-6)
     np.testing.assert_allclose(log.q, Q)
     np.testing.assert_allclose(log.tau, TAU)
+
+
+@pytest.mark.slow
+def test_parquet(tmp_path):
+    pytest.importorskip("pyarrow", reason="needs PyArrow")
+    import pyarrow
+    from pyarrow import parquet
+
+    flat = {"time": T, **{f"{kind}_{k + 1}": x[:, k] for kind, x in (("q", Q), ("tau", TAU))
+                          for k in range(2)}}
+    listed = {"time": (T * 1e9).round().astype(np.int64) + 1_700_000_000_000_000_000,
+              "position": Q.tolist(), "effort": TAU.tolist(), "note": ["a"] * len(T)}
+    for name, columns in (("flat", flat), ("listed", listed)):
+        parquet.write_table(pyarrow.table(columns), tmp_path / f"{name}.parquet")
+        same(nlink.read_log(tmp_path / f"{name}.parquet", ROBOT))
+    (tmp_path / "bad.parquet").write_bytes(b"no such thing")
+    with pytest.raises(ValueError, match="not a readable Parquet file"):
+        nlink.read_log(tmp_path / "bad.parquet", ROBOT)
+
+
+def test_formats_name_the_package_they_need(tmp_path, monkeypatch):
+    for name, modules, said in (
+            ("a.parquet", ("pyarrow", "pyarrow.parquet"), "pip install pyarrow"),
+            ("a.mcap", ("rosbags", "rosbags.highlevel"), r"pip install nlink\[logs\]")):
+        (tmp_path / name).write_bytes(b"PAR1")
+        for module in modules:
+            monkeypatch.setitem(sys.modules, module, None)
+        with pytest.raises(ImportError, match=said):
+            nlink.read_log(tmp_path / name, ROBOT)
 
 
 def test_units_of_time_are_seen():
