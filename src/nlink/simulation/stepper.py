@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.iterations.integration import STATUS, Method
-from nlink.iterations.iteration import new_records
 from nlink.scalars.arrays import batch
 from nlink.scalars.misuse import tell
 from nlink.simulation.closing import Closing
@@ -22,14 +21,12 @@ from nlink.simulation.contact_piece import CONTACT_MODE, FORCE
 from nlink.simulation.contact_reports import ContactHistories
 from nlink.simulation.doubts import failure
 from nlink.simulation.drives import Pushed, Untraced
-from nlink.simulation.ensemble import Ensemble, placed
-from nlink.simulation.events import Events, events_of, stop_outside
-from nlink.simulation.integration_kernels import kernel_of
+from nlink.simulation.events import Events, events_of
 from nlink.simulation.run import MESSAGES
-from nlink.simulation.setting import PHYSICS, Physics, Saving, Solver, door, setting, whole_number
+from nlink.simulation.sampled_robots import WAITING, SampledRobots
+from nlink.simulation.setting import PHYSICS, Physics, Solver, door, setting
 from nlink.simulation.system import System, system_of
 from nlink.simulation.wrenches import WIDTH, wrench_numbers
-from nlink.storage.event_log import EventLog
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
@@ -91,42 +88,13 @@ class Stepper:
                            motion=motion)
         _expect_steps(system, solver.integrator)
         system = system.but(drive=Pushed(system.drive, length))
-        saving = Saving([0.0, length], length)
-        self._ensemble = ensemble = Ensemble.of(system, q, qd, solver, saving)
-        system, method = ensemble.system, ensemble.method
-        self.robot, self.lead, self._system = system.robot, ensemble.lead, system
+        self._robots = robots = SampledRobots(system, q, qd, solver, length, threads)
+        self._system = system = robots.system
+        self.robot, self.lead = system.robot, robots.ensemble.lead
         self._strict, self._length, self._told = strict, length, False
         self._limited = partial(system.physics.limited, self.robot)
         self._limited(np.zeros(self.robot.n))
-        from nlink.backends.llvm.threads import threads as allowed
-
-        count, size, sampling = len(ensemble.y0), system.shape.size, system.sampling
-        assert sampling is not None
-        self._kernel = kernel_of(system, method, count, ensemble.dtype)
-        self._threads = allowed() if threads is None else whole_number("threads", threads)
-        self._blank = new_records(1, system.iteration(method).layout, size, system.varied.width)
-        self._blank["next"], self._blank["h"] = 1, ensemble.step
-        for name, value in sampling.first(0.0).items():
-            self._blank[name] = value
-        self._records, self._failed = np.repeat(self._blank, count), np.zeros(count, bool)
-        self._y, self._own = self._records["y"], self._records["own"]
-        self._held = self._y[:, system.layout.place(["held"])]
-        self._log = EventLog(count, size, len(system.event_names))
-        self._out, self._times = np.empty((count, 2, size)), np.array([0.0, np.inf])
-        self._bounds = solver.bounds(length)
-        self._begin(np.arange(count), ensemble.y0, ensemble.own, ensemble.unclosed)
-
-    def _begin(self, rows: Array, states: Array, own: Array, unclosed: Array) -> None:
-        """Start some robots from states (rows, nq + n) at t = 0."""
-        self._records[rows], self._failed[rows], self._told = self._blank, False, False
-        self._own[rows] = own
-        self._y[rows] = self._system.initial(states, own, 0.0)
-        status = np.where(unclosed, STATUS["not closed"], STATUS["waiting"])
-        self._records["status"][rows] = status
-        begun, system = self._records[rows], self._system
-        stop_outside(begun, EventLog(len(rows), system.shape.size, len(system.event_names)),
-                     system.watched)
-        self._records["status"][rows] = begun["status"]
+        self._failed = np.zeros(robots.count, bool)
 
     def step(self, tau: ArrayLike | None = None, f_ext: Any = None) -> None:
         """Advance all robots by one step under joint forces (..., n), zero if not given.
@@ -141,9 +109,9 @@ class Stepper:
         >>> float(world.t)
         0.001
         """
-        records, status = self._records, self._records["status"]
+        robots = self._robots
         if tau is None:
-            self._held[:] = 0.0
+            robots.held[:] = 0.0
         else:
             given = batch("tau", tau, (self.robot.n,))
             if given.shape != (*self.lead, self.robot.n):
@@ -152,22 +120,13 @@ class Stepper:
                 except ValueError:
                     raise ValueError(f"tau: shape {given.shape}, expected "
                                      f"{(*self.lead, self.robot.n)}") from None
-            self._held[:] = self._limited(given.reshape(-1, self.robot.n))
+            robots.held[:] = self._limited(given.reshape(-1, self.robot.n))
         if f_ext is not None:
             self._push(f_ext)
-        if names := self._system.event_names:
-            self._log = EventLog(len(records), self._system.shape.size, len(names),
-                                 self._log.buffer)
-        status[status == STATUS["waiting"]] = STATUS["running"]
-        # the bound on steps is one on each call
-        records["steps"] = records["rejects"] = 0
-        while (status == STATUS["running"]).any():
-            self._kernel.run(records, self._bounds, self._out, self._times,
-                             log=self._log.buffer, threads=self._threads)
-            self._log.collect(records)
-        over = status != STATUS["waiting"]
+        robots.advance()
+        over = robots.status != WAITING
         if over.any():
-            self._tell_of_failures(over & ~np.isin(status, ENDED))
+            self._tell_of_failures(over & ~np.isin(robots.status, ENDED))
 
     def _push(self, f_ext: Any) -> None:
         """Wrenches that never change, changed."""
@@ -185,19 +144,20 @@ class Stepper:
         first = varied.width - WIDTH * len(varied.links)
         for k, link in enumerate(links):
             at = first + WIDTH * varied.links.index(link)
-            self._own[:, at:at + WIDTH] = wrenches[..., WIDTH * k:WIDTH * (k + 1)].reshape(
+            self._robots.own[:, at:at + WIDTH] = wrenches[..., WIDTH * k:WIDTH * (k + 1)].reshape(
                 -1, WIDTH)
 
     def _tell_of_failures(self, failed: Array) -> None:
         """Warn of the first robot that has failed since the start or a reset, or raise."""
-        status, fresh = self._records["status"], failed & ~self._failed
+        robots, fresh = self._robots, failed & ~self._failed
         self._failed = failed
         if self._told or not fresh.any():
             return
         k = int(np.argmax(fresh))
         index = tuple(int(i) for i in np.unravel_index(k, self.lead)) if self.lead else ()
-        said = failure(self.robot, MESSAGES[int(status[k])], index, float(self._records["t"][k]),
-                       self._ensemble.y0[k, :self.robot.nq], self._length, self._held[k])
+        said = failure(self.robot, MESSAGES[int(robots.status[k])], index,
+                       float(robots.t[k]), robots.ensemble.y0[k, :self.robot.nq], self._length,
+                       robots.held[k])
         if self._strict:
             raise ArithmeticError(said)
         self._told = True
@@ -217,9 +177,9 @@ class Stepper:
         >>> world.t
         array([0.  , 0.01])
         """
-        robot, picked = self.robot, np.zeros(self.lead, bool)
+        robot, robots, picked = self.robot, self._robots, np.zeros(self.lead, bool)
         picked[... if where is None else where] = True
-        rows, states = np.flatnonzero(picked), self._ensemble.y0[picked.ravel()].copy()
+        rows, states = np.flatnonzero(picked), robots.ensemble.y0[picked.ravel()].copy()
         for name, given, part in (("q", q, slice(0, robot.nq)), ("qd", qd, slice(robot.nq, None))):
             if given is None:
                 continue
@@ -231,29 +191,28 @@ class Stepper:
             except ValueError:
                 raise ValueError(f"{name}: shape {values.shape}, expected ({len(rows)}, {width}) "
                                  "for the robots that are reset") from None
-        states, unclosed = placed(self._ensemble.system, states, self._own[rows], 0.0)
-        self._begin(rows, states, self._own[rows], unclosed)
+        robots.place(rows, states, robots.own[rows])
         self._failed[rows], self._told = False, False
 
     @property
     def events(self) -> Events | None:
         """The events of the last step, None if none are watched; see `Run.events`."""
-        return events_of(self._log, self.robot, self._system.event_names, "qd", None,
+        return events_of(self._robots.log, self.robot, self._system.event_names, "qd", None,
                          len(self._system.modes or ()))
 
     @property
     def contacts(self) -> ContactHistories:
         """What each contact does, by name, after the last step; see `Run.contacts`."""
-        layout = self._system.layout
+        layout, robots = self._system.layout, self._robots
         return ContactHistories(self.robot, self.q, self.qd, {
-            name: self._y[:, layout.place([name])].reshape(*self.lead, -1)
+            name: robots.y[:, layout.place([name])].reshape(*self.lead, -1)
             for name in (FORCE, CONTACT_MODE) if any(part.name == name for part in layout.parts)},
-            self._system.varied, self._own.reshape(*self.lead, -1))
+            self._system.varied, robots.own.reshape(*self.lead, -1))
 
     @property
     def t(self) -> Array:
         """The time of each robot since its last reset, (...)."""
-        return self._records["t"].reshape(self.lead)[()]
+        return self._robots.t.reshape(self.lead)[()]
 
     @property
     def q(self) -> Array:
@@ -267,19 +226,19 @@ class Stepper:
 
     def _shown(self, part: slice) -> Array:
         """Elements of the states, in the dtype that they were given in."""
-        values = self._y[:, part].astype(self._ensemble.dtype, copy=False)
+        values = self._robots.y[:, part].astype(self._robots.ensemble.dtype, copy=False)
         return values.reshape(*self.lead, values.shape[1])
 
     @property
     def status(self) -> Any:
         """"running", or why a robot no longer moves; an array of such words for a batch."""
-        words = np.array(["running" if code == STATUS["waiting"] else MESSAGES[int(code)]
-                          for code in self._records["status"]], object)
+        words = np.array(["running" if code == WAITING else MESSAGES[int(code)]
+                          for code in self._robots.status], object)
         return words.reshape(self.lead)[()]
 
     def __repr__(self) -> str:
-        return (f"<Stepper of {self._records.size} {self.robot.name}, "
-                f"t = {float(self._records['t'].max(initial=0.0)):g}>")
+        return (f"<Stepper of {self._robots.count} {self.robot.name}, "
+                f"t = {float(self._robots.t.max(initial=0.0)):g}>")
 
 
 def _expect_steps(system: System, method: Method) -> None:

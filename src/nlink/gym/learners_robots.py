@@ -1,0 +1,113 @@
+"""Robots as an environment needs them: they act, are told of, and start anew from what is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nlink.gym.acting import Acting, Task
+from nlink.gym.draws import drawn
+from nlink.gym.starts import Start
+from nlink.iterations.integration import STATUS
+from nlink.robot import Robot
+from nlink.simulation.sampled_robots import WAITING, SampledRobots
+from nlink.simulation.setting import Physics, Solver
+from nlink.simulation.system import System
+from nlink.simulation.wrenches import WIDTH
+
+Array = np.ndarray
+FINISHED = tuple(STATUS[word] for word in ("event", "limit reached", "at rest on a limit"))
+"""How a robot may end without having failed."""
+FAR = 100_000
+"""Steps within a call, at most, of a method that chooses their size."""
+
+
+class LearnersRobots:
+    """Robots of one task. What is drawn anew at resets is in `own`, what never changes too."""
+
+    def __init__(self, robot: Robot, count: int, task: Task, start: Start,
+                 vary: Mapping[str, Any], pushes: Mapping[str, Any], f_ext: Mapping[str, Any],
+                 physics: Physics, method: str, step: float, skip: int, threads: int | None,
+                 rng: np.random.Generator) -> None:
+        self.start, self.pushes = start, dict(pushes)
+        self.draws = {name: given for name, given in vary.items() if callable(given)}
+        values = {name: given(rng, count) if callable(given) else given
+                  for name, given in vary.items()}
+        if pushes:
+            values["f_ext"] = dict(values.get("f_ext", {})) | {
+                link: np.zeros((count, WIDTH)) for link in pushes}
+        period = skip * step
+        system = System(robot, lambda t, q, qd, *p: [0.0] * robot.n, vary=values or None,
+                        f_ext=f_ext or None, physics=physics)
+        drive = Acting(task, period, 0)
+        told = system.but(drive=drive).program_of("told", drive.observe)
+        drive = replace(drive, told=len(told.results))
+        self.task, self.width = task, drive.told - 2
+        q, qd = start.drawn(rng, count)
+        solver = Solver(method, step=step, max_steps=FAR)
+        self.robots = SampledRobots(system.but(drive=drive), q, qd, solver, period, threads)
+        self._told = self.robots.system.kernel("observe")
+        self._places = self._columns()
+
+    def _columns(self) -> dict[str, slice]:
+        """Where a record has what varies, by name."""
+        found, at = {}, 0
+        for name, width in self.robots.system.varied.columns:
+            found[name], at = slice(at, at + width), at + width
+        return found
+
+    @property
+    def failed(self) -> Array:
+        """Robots whose step failed: they stay where they were."""
+        status = self.robots.status
+        over = status != WAITING
+        return over & ~np.isin(status, FINISHED) if over.any() else over
+
+    def act(self, actions: Array, resting: Array | None) -> None:
+        """All robots go on under actions (count, size) but those that rest."""
+        self.robots.held[:] = actions
+        if resting is not None:
+            self.robots.status[resting] = STATUS["done"]
+        self.robots.advance()
+
+    def restart(self, rows: Array, rng: np.random.Generator) -> None:
+        """Some robots start anew, from numbers that are drawn."""
+        robots = self.robots
+        own = robots.own[rows]
+        for name, draw in self.draws.items():
+            place = self._places[name]
+            own[:, place] = drawn(f"vary: {name}", draw, rng, len(rows), place.stop - place.start)
+        robots.own[rows] = own
+        self.push(rows, rng)
+        q, qd = self.start.drawn(rng, len(rows))
+        states = np.concatenate([q, qd], axis=1)
+        if self.start.change is not None:
+            states = self.start.changed(states, self.parameters(rows))
+        robots.place(rows, states, robots.own[rows])
+
+    def parameters(self, rows: Any) -> Array:
+        """The numbers p of some robots, (rows, k)."""
+        return self.robots.own[rows][:, self._places["p"]] if "p" in self._places else (
+            np.empty((len(self.robots.own[rows]), 0)))
+
+    def push(self, rows: Array, rng: np.random.Generator) -> None:
+        """Wrenches drawn anew for some robots."""
+        if not self.pushes:
+            return
+        varied, robot = self.robots.system.varied, self.robots.system.robot
+        begin = self._places["f_ext"].start
+        for name, draw in self.pushes.items():
+            link = [each.name for each in robot.links].index(name)
+            at = begin + WIDTH * varied.links.index(link)
+            self.robots.own[rows, at:at + WIDTH] = drawn(
+                f"pushes: {name}", draw, rng, len(rows), WIDTH)
+
+    def told(self, rows: Any = slice(None)) -> tuple[Array, Array, Array]:
+        """Observations as float32, rewards, and which episodes have ended, of some robots."""
+        robots = self.robots
+        found = self._told(robots.t[rows, None], robots.y[rows], robots.own[rows])
+        width = self.width
+        return found[:, :width].astype(np.float32), found[:, width], found[:, width + 1] > 0.5

@@ -1,0 +1,80 @@
+"""Robots that are driven from sample to sample, and wait there for what is held until the next.
+
+`nlink.Stepper` and `nlink.gym` put their loops around them. A robot's record has its state, and
+`held` in it are the numbers that act from one sample to the next.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nlink.backends.llvm.threads import threads as allowed
+from nlink.iterations.integration import STATUS
+from nlink.iterations.iteration import new_records
+from nlink.simulation.ensemble import Ensemble, placed
+from nlink.simulation.events import stop_outside
+from nlink.simulation.integration_kernels import kernel_of
+from nlink.simulation.setting import Saving, Solver, whole_number
+from nlink.storage.event_log import EventLog
+
+if TYPE_CHECKING:
+    from nlink.simulation.system import System
+
+Array = np.ndarray
+RUNNING, WAITING = STATUS["running"], STATUS["waiting"]
+
+
+class SampledRobots:
+    """Robots of one system whose drive has samples that ask, from states q, qd."""
+
+    def __init__(self, system: System, q: ArrayLike | None, qd: ArrayLike | None, solver: Solver,
+                 period: float, threads: int | None) -> None:
+        self.ensemble = ensemble = Ensemble.of(system, q, qd, solver, Saving([0.0, period], period))
+        self.system = system = ensemble.system
+        self.count, size = len(ensemble.y0), system.shape.size
+        self._kernel = kernel_of(system, ensemble.method, self.count, ensemble.dtype)
+        self._threads = allowed() if threads is None else whole_number("threads", threads)
+        sampling = system.sampling
+        assert sampling is not None
+        blank = new_records(1, system.iteration(ensemble.method).layout, size, system.varied.width)
+        blank["next"], blank["h"] = 1, ensemble.step
+        for name, value in sampling.first(0.0).items():
+            blank[name] = value
+        self._blank, self.records = blank, np.repeat(blank, self.count)
+        self.status, self.t = self.records["status"], self.records["t"]
+        self.y, self.own = self.records["y"], self.records["own"]
+        self.held = self.y[:, system.layout.place(["held"])]
+        self._events = len(system.event_names)
+        self.log = EventLog(self.count, size, self._events)
+        self._out, self._times = np.empty((self.count, 2, size)), np.array([0.0, np.inf])
+        self._bounds = solver.bounds(period)
+        self.begin(np.arange(self.count), ensemble.y0, ensemble.own, ensemble.unclosed)
+
+    def place(self, rows: Array, states: Array, own: Array) -> None:
+        """Start some robots from states (rows, nq + n), in their spaces and closed, at t = 0."""
+        states, unclosed = placed(self.ensemble.system, states, own, 0.0)
+        self.begin(rows, states, own, unclosed)
+
+    def begin(self, rows: Array, states: Array, own: Array, unclosed: Array) -> None:
+        """Start some robots from states (rows, nq + n) at t = 0."""
+        system, records = self.system, self.records
+        begun = np.repeat(self._blank, len(rows))
+        begun["own"], begun["y"] = own, system.initial(states, own, 0.0)
+        begun["status"] = np.where(unclosed, STATUS["not closed"], WAITING)
+        stop_outside(begun, EventLog(len(rows), system.shape.size, self._events), system.watched)
+        records[rows] = begun
+
+    def advance(self) -> None:
+        """All robots that wait go on to their next sample."""
+        records, status = self.records, self.status
+        if self._events:
+            self.log = EventLog(self.count, self.system.shape.size, self._events, self.log.buffer)
+        status[status == WAITING] = RUNNING
+        records["steps"] = records["rejects"] = 0  # the bound on steps is one on each call
+        while (status == RUNNING).any():
+            self._kernel.run(records, self._bounds, self._out, self._times, log=self.log.buffer,
+                             threads=self._threads)
+            self.log.collect(records)
