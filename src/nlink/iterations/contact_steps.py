@@ -43,7 +43,7 @@ CELLS = ("residual", "over", "calls", "eps")
 class ContactEuler(OneStep):
     """Semi-implicit Euler with contacts."""
 
-    name, cost = "semi_implicit", StepCost(1)
+    name, cost, begins_anew = "semi_implicit", StepCost(1), True
     layout = Layout(
         (), MappingProxyType(dict.fromkeys(
             ("contact_residual", "contact_depth", "contact_sweeps", "contact_fallbacks"), 0.0)),

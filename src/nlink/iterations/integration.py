@@ -46,8 +46,8 @@ class Attempt:
     state: State
     """The state before the step, but for what the method notes of its own work."""
     new: Column
-    rate: Column
-    """The rate at the new state."""
+    rate: Column | None
+    """The rate at the new state; None where it is not kept."""
     error: Scalar
     """Over the tolerance; nan where a number is not finite."""
     stages: tuple[Column, ...] = ()
@@ -81,7 +81,7 @@ class Method(Protocol):
     """A method of integration.
 
     1. `layout` names what it keeps besides y, the state, k0, its rate, and the cells of every
-       integration.
+       integration. One that `begins_anew` needs no k0, unless events look at it.
     2. `attempt(s, trial, given)` tries a step from s.y, s.k0.
     3. `control(s, attempt, trial, accepted, rejected, given)` gives the state with `h`, the size
        of the next step, if it is `adaptive`.
@@ -101,6 +101,9 @@ class Method(Protocol):
     """Some of `NEEDS`."""
     cost: StepCost
     layout: Layout
+    begins_anew: bool
+    """Whether its steps begin with the rate at y, or without one, if none is kept: then what
+    follows a jump costs no more than other steps."""
     decides_modes: bool
     """Whether it decides the modes of rates in each step, by a method `with_modes`, and the
     forces of contacts, by one `with_contacts`; else modes change at events."""
@@ -128,7 +131,7 @@ class OneStep:
     interpolant, unless a method says otherwise."""
 
     name: str
-    adaptive = interpolates = decides_modes = False
+    adaptive = interpolates = decides_modes = begins_anew = False
     error_order = 0
     needs: frozenset[str] = frozenset()
     cost = StepCost()
@@ -145,8 +148,8 @@ class OneStep:
         return s
 
     def commit(self, s: State, attempt: Attempt, accepted: Any) -> State:
-        return s.replace(y=where(accepted, attempt.new, s.y),
-                         k0=where(accepted, attempt.rate, s.k0))
+        s = s.replace(y=where(accepted, attempt.new, s.y))
+        return s.replace(k0=where(accepted, attempt.rate, s.k0)) if keeps_rate(s) else s
 
     def forget(self, s: State, jumped: Any) -> State:
         return s
@@ -156,6 +159,21 @@ class OneStep:
 
     def output(self, s: State, given: Any) -> Column:
         raise NotImplementedError
+
+
+def keeps_rate(s: State) -> bool:
+    """Whether the rate at the end of a step is kept for the next one."""
+    return "k0" in s
+
+
+def rate_at_start(s: State, given: Any) -> Column:
+    """The rate at the state from which a step starts."""
+    return s.k0 if keeps_rate(s) else given.rates(s.t, s.y)
+
+
+def rate_at_end(s: State, time: Scalar, new: Column, given: Any) -> Column | None:
+    """The rate at the end of a step, if it is kept."""
+    return given.rates(time, new) if keeps_rate(s) else None
 
 
 class Integration:
@@ -170,11 +188,12 @@ class Integration:
         self.sampling = sampling
         columns, brief = (projection.COLUMNS, projection.CELLS) if projects else ((), ())
         kept = method.layout
-        cells = {"t": 0.0, "h": 0.0, "fresh": 1.0, "steps": 0.0, "rejects": 0.0, "sweeps": 0.0,
+        rate = {} if method.begins_anew and events is None else {"fresh": 1.0}
+        cells = {"t": 0.0, "h": 0.0, **rate, "steps": 0.0, "rejects": 0.0, "sweeps": 0.0,
                  **kept.cells, **(events.cells if events else {}),
                  **(sampling.cells if sampling else {})}
         self.layout = Layout(
-            ("y", "k0", *kept.columns, *(events.columns if events else ())), cells,
+            ("y", *(["k0"] if rate else []), *kept.columns, *(events.columns if events else ())), cells,
             (*kept.brief_columns, *columns, *(("mark",) if events else ())),
             ("status", *kept.brief_cells, *brief, *(("marked", "mark_time") if events else ())),
             events.marks if events else ())
@@ -191,7 +210,8 @@ class Integration:
 
     def _integrate(self, s: State, given: Any) -> State:
         """One attempt."""
-        s = when(less(0.0, s.fresh), s, lambda s: self._begin(s, given))
+        if keeps_rate(s):
+            s = when(less(0.0, s.fresh), s, lambda s: self._begin(s, given))
         trial = self._aim(s, given)
         attempt = self.method.attempt(s, trial, given)
         s, trial = attempt.state, attempt.trial or trial

@@ -314,6 +314,8 @@ class RecordedInputs:
             return recorder.input("index")
         if name == "restore" and name not in programs:  # states stay where they belong
             return lambda time, column: column
+        if name == "velocity" and name not in programs:  # of what has no coordinates of its own
+            name = "rates"
         if name not in programs:
             return recorder.input(GIVEN + name)
         return lambda time, column, cells=(), *more: recorder.call(
@@ -341,6 +343,11 @@ class RecordedIteration:
         return (layout.columns, dict(layout.cells), layout.brief_columns, layout.brief_cells,
                 layout.marks, self.row, *((part.body, dict(part.cells))
                                           for part in self.recordings))
+
+    def calls(self) -> frozenset[str]:
+        """The names of the programs that are called."""
+        return frozenset(each.name for part in self.recordings for each in flat(part.body)
+                         if isinstance(each, Call))
 
     def given(self) -> tuple[str, ...]:
         """The numbers that the text reads, by name."""

@@ -3,7 +3,8 @@
     K_i = f(t + c_i h, y + h sum_j a_ij K_j),   new = y + h sum_i b_i K_i,   K_s = f(t + h, new)
 
 K_0 = f(t, y) is there when a step begins, and K_s becomes the next K_0, so that an accepted
-step costs one evaluation for each stage whatever the method. The size of the next step is SAFETY
+step costs one evaluation for each stage whatever the method; a method of fixed steps computes K_0
+where a step begins instead, if nobody else needs K_s. The size of the next step is SAFETY
 err^(-1/(q+1)) times that of the last, err being the error over the tolerance.
 """
 
@@ -13,7 +14,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from nlink.iterations.integration import Attempt, OneStep, StepCost, Trial
+from nlink.iterations.integration import (
+    Attempt,
+    OneStep,
+    StepCost,
+    Trial,
+    rate_at_end,
+    rate_at_start,
+)
 from nlink.iterations.iteration import Column, Layout, State, equal, total, totals
 from nlink.iterations.projection import restored
 from nlink.iterations.rules import inverse_root, larger, mean_root, not_finite, smaller, tolerance
@@ -45,6 +53,7 @@ class RungeKutta(StepControl):
     def __init__(self, tableau: Tableau) -> None:
         self.name, self.tableau = tableau.name, tableau
         self.adaptive, self.error_order = bool(tableau.errors), tableau.error_order
+        self.begins_anew = not (tableau.errors or tableau.dense)
         self.cost, self.interpolates = StepCost(len(tableau.b)), bool(tableau.dense)
         if tableau.dense:
             self.layout = Layout((), {}, ("base", *(f"F{r}" for r in range(len(tableau.dense)))),
@@ -52,16 +61,16 @@ class RungeKutta(StepControl):
 
     def attempt(self, s: State, trial: Trial, given: Any) -> Attempt:
         h, tableau = trial.size, self.tableau
-        K = [s.k0]
+        K = [rate_at_start(s, given)]
         for row, node in zip(tableau.a[1:], tableau.c[1:], strict=True):
             K.append(given.rates(s.t + float(node) * h, s.y + h * weighted(row, K)))
         s, new = restored(s, trial.time, s.y + h * weighted(tableau.b, K), given)
         # before the call, this shares the pass that computes `new`
         error = 0.0 if self.adaptive else total(not_finite(new))
-        rate = given.rates(trial.time, new)
+        rate = rate_at_end(s, trial.time, new, given)
         if self.adaptive:
             error = self._error(s, [*K, rate], new, h, given)
-        return Attempt(s, new, rate, error, stages=(*K, rate))
+        return Attempt(s, new, rate, error, stages=(*K, rate) if rate is not None else ())
 
     def _error(self, s: State, K: Sequence[Column], new: Column, h: Scalar, given: Any) -> Scalar:
         """The error over the tolerance, root mean square over the state."""

@@ -60,7 +60,9 @@ class Sampling:
             if "settling" in s:  # forces have jumped, and may let go or hold what they did not
                 s = s.replace(settling=BEGINNING)
             ticks = s.ticks + 1.0
-            s = s.replace(ticks=ticks, fresh=1.0, tick=given.begin + ticks * self.period)
+            s = s.replace(ticks=ticks, tick=given.begin + ticks * self.period)
+            if "fresh" in s:
+                s = s.replace(fresh=1.0)
             if method.adaptive and "history" in method.needs:
                 s = s.replace(h=0.0)
             return method.forget(s, reached)

@@ -62,9 +62,11 @@ def _load(system: System, method: Method, width: int, dtype: str) -> ProcessKern
     def compile_now() -> Compiled:
         from nlink.backends.llvm.lanes import compile_iteration
 
-        more = solving_programs(system) if "derivatives" in method.needs else {}
-        return compile_iteration(recorded, system.programs | more, system.shape, width,
-                                 dense=iteration.dense,
+        called = recorded.calls()
+        programs = {name: x for name, x in system.programs.items() if name in called}
+        if "derivatives" in method.needs:
+            programs |= solving_programs(system)
+        return compile_iteration(recorded, programs, system.shape, width, dense=iteration.dense,
                                  evaluations=method.cost.evaluations + method.cost.stages,
                                  narrow="rates" if dtype == "float32" else None)
 

@@ -417,7 +417,8 @@ def step_on_arrays(system: SensitiveSystem, method: Any, y: Array, own: Array, t
     start = system.with_units(y).reshape(len(y), -1, size)
     restore = partial(called, "restore") if system.plain.restores else None
     with np.errstate(all="ignore"):
-        new = attempted(method, start, t, h, system.robot.nq, partial(called, "rates"), restore)
+        new = attempted(method, start, t, h, system.robot.nq, partial(called, "rates"), restore,
+                        partial(called, "velocity"))
     return new[:, 0], new[:, 1:].swapaxes(1, 2)
 
 

@@ -48,11 +48,12 @@ class LiveModule:
         """The module of an ensemble, its memory as one trajectory has it at the start."""
         system, method = ensemble.system, ensemble.method
         _expect_computable(system, method)
-        programs = {name: system.straight(name) for name in system.texts}
+        recorded = system.recorded(method)
+        called = recorded.calls()
+        programs = {name: system.straight(name) for name in system.texts if name in called}
         if "derivatives" in method.needs:
             programs |= solving_programs(system)
         module, records = Module(), new_records_of(ensemble)
-        recorded = system.recorded(method)
         places = write_machine(module, recorded, programs, system.shape)
         for name, at in (*places.cells.items(), *places.columns.items()):
             if name in (records.dtype.names or ()):

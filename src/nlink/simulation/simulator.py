@@ -258,7 +258,7 @@ def _compiled(ensemble: Ensemble, limits: dict[str, Any], threads: int,
     head = {"method": method.name, "lead": ensemble.lead, "t": ensemble.times,
             "velocity": system.velocity.name, "closing": system.closing,
             "evaluations": method.cost.evaluations, "stages": method.cost.stages,
-            "start": 2 if method.adaptive and not ensemble.step else 1,
+            "start": _evaluations_before(ensemble),
             "nq": robot.nq,
             "parts": [[part.name, part.size] for part in system.parts],
             "forces": forces is not None and (system.motion is not None or not any(
@@ -301,6 +301,14 @@ def _compiled(ensemble: Ensemble, limits: dict[str, Any], threads: int,
             write_run(run, place)
             remove_directory(target)
     return run
+
+
+def _evaluations_before(ensemble: Ensemble) -> int:
+    """Evaluations of the rates before the first step."""
+    method = ensemble.method
+    if "k0" not in ensemble.system.iteration(method).layout.columns:
+        return 0
+    return 2 if method.adaptive and not ensemble.step else 1
 
 
 def _target(save: str | Path | None) -> Path | None:

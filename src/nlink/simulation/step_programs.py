@@ -97,20 +97,24 @@ def _attempt(system: System, method: Method, h: float, t: Node, y: Sequence[Node
 
     restore = partial(text, "restore") if system.restores else None
     return attempted(method, np.array(y, dtype=object), t, h, system.robot.nq,
-                     partial(text, "rates"), restore)
+                     partial(text, "rates"), restore, partial(text, "velocity"))
 
 
 def attempted(method: Any, y: Array, t: Any, h: float, coordinates: int,
               rates: Callable[[Any, Array], Array],
-              restore: Callable[[Any, Array], Array] | None) -> Array:
+              restore: Callable[[Any, Array], Array] | None,
+              velocity: Callable[[Any, Array], Array] | None = None) -> Array:
     """The states after one step, by the method's text on arrays whose last axis are the elements
     of a state."""
     size = y.shape[-1]
     around = SimpleNamespace(
-        rates=rates, restore=restore or (lambda _at, y: y), coordinates=coordinates,
+        rates=rates, restore=restore or (lambda _at, y: y), velocity=velocity or rates,
+        coordinates=coordinates,
         index=np.arange(size), discrete=0, continuous=size, share=1.0, rtol=1.0, atol=1.0,
         stop=t + h, due=t + h, final=t + h, begin=t)
-    cells = {**method.layout.cells, "t": t, "h": h, "y": y, "k0": rates(t, y)}
+    cells = {**method.layout.cells, "t": t, "h": h, "y": y}
+    if not method.begins_anew:
+        cells["k0"] = rates(t, y)
     return method.attempt(State(cells), Trial(h, t + h), around).new
 
 

@@ -246,7 +246,7 @@ class System(AssembledSystem):
     @lazy
     def texts(self) -> dict[str, Text]:
         """All that an iteration may call."""
-        known = {"rates": Text(self.derivative)}
+        known = {"rates": Text(self.derivative), "velocity": Text(self.moving)}
         if self.restores:
             known["restore"] = Text(self.restore)
         if self.projects:
@@ -287,6 +287,11 @@ class System(AssembledSystem):
         change = self.velocity.derivative(perform, at.q, at.v, at.qd, tau,
                                           lambda: _drag(self.bare(at.mechanism), at.qd))
         return [*velocity, *change, *further]
+
+    def moving(self, at: Moment) -> Scalars:
+        """The rates of the coordinates, as in y'; nothing of what else the state has."""
+        velocity = at.qd if self.space.flat else self.space.tangent(at.q, at.qd)
+        return [*velocity, *[0.0] * (self.shape.size - self.robot.nq)]
 
     def restore(self, at: Moment) -> Scalars:
         """The state with q in its space, where an error of integration left it."""

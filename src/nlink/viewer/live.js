@@ -31,7 +31,10 @@ class Actor {
     this.marks = []; this.history = []; this.look();
   }
   // what a slider or the hand has changed: the rate kept from the last step is another one now
-  change(index, value) { this.inputs[index] = value; this.put("fresh", 1); }
+  change(index, value) {
+    this.inputs[index] = value;
+    if ("fresh" in this.head.cells) this.put("fresh", 1);  // a rate that is kept is another now
+  }
   look() {
     const {look, links, n} = this.layout;
     this.memory[look.time / 8] = this.cell("t");

@@ -4,8 +4,8 @@
 
 First order, fixed step, symplectic for separable systems: energy errors stay bounded where
 explicit Euler's grow, which is why game and contact simulators use it. A step evaluates the
-rates twice, once for a, once for qdot at the new velocities, so that joints whose coordinates
-are not their rates (quaternions) need nothing special.
+rates once, for a; `given.velocity(t, y)` has qdot, which is not qd where coordinates are
+quaternions.
 
 Where rates have modes, each step solves the box problem of velocities: v' is 0 where friction can
 hold, or takes the coordinate to its limit, by impulses within h times the bounds of the forces.
@@ -21,7 +21,14 @@ from typing import Any
 
 from nlink.iterations.box_problem import CELLS, pivot
 from nlink.iterations.contact_steps import ContactEuler
-from nlink.iterations.integration import Attempt, OneStep, StepCost, Trial
+from nlink.iterations.integration import (
+    Attempt,
+    OneStep,
+    StepCost,
+    Trial,
+    rate_at_end,
+    rate_at_start,
+)
 from nlink.iterations.iteration import Layout, State, equal, kept, total, when
 from nlink.iterations.projection import restored
 from nlink.iterations.rules import not_finite
@@ -31,7 +38,7 @@ from nlink.scalars.functions import less, less_equal, where
 class SemiImplicitEuler(OneStep):
     """The fixed-step method of first order."""
 
-    name, cost, decides_modes = "semi_implicit", StepCost(2), True
+    name, cost, decides_modes, begins_anew = "semi_implicit", StepCost(1), True, True
 
     def with_modes(self) -> SemiImplicitEuler:
         """The same for rates that have modes."""
@@ -43,17 +50,18 @@ class SemiImplicitEuler(OneStep):
 
     def attempt(self, s: State, trial: Trial, given: Any) -> Attempt:
         h, coordinate = trial.size, less(given.index, given.coordinates)
-        faster = kept(s.y + h * where(coordinate, 0.0, s.k0))
-        moving = given.rates(s.t, faster)
+        faster = kept(s.y + h * where(coordinate, 0.0, rate_at_start(s, given)))
+        moving = given.velocity(s.t, faster)
         s, new = restored(s, trial.time, faster + h * where(coordinate, moving, 0.0), given)
         error = total(not_finite(new))
-        return Attempt(s, new, given.rates(trial.time, new), error)
+        return Attempt(s, new, rate_at_end(s, trial.time, new, given), error)
 
 
 class PivotingEuler(SemiImplicitEuler):
     """The same where rates have modes, which are decided in each step."""
 
-    cost, layout = StepCost(2, 1), Layout((), MappingProxyType(dict(CELLS)), ("new", "rate"))
+    begins_anew, cost = False, StepCost(2, 1)
+    layout = Layout((), MappingProxyType(dict(CELLS)), ("new", "rate"))
 
     def attempt(self, s: State, trial: Trial, given: Any) -> Attempt:
         first = equal(s.pivots, 0.0)
