@@ -21,6 +21,7 @@ from nlink.simulation.wrenches import WIDTH
 Array = np.ndarray
 FINISHED = tuple(STATUS[word] for word in ("event", "limit reached", "at rest on a limit"))
 """How a robot may end without having failed."""
+Told = tuple[Array, Array, Array]
 FAR = 100_000
 """Steps within a call, at most, of a method that chooses their size."""
 
@@ -66,12 +67,20 @@ class LearnersRobots:
         over = status != WAITING
         return over & ~np.isin(status, FINISHED) if over.any() else over
 
-    def act(self, actions: Array, resting: Array | None) -> None:
-        """All robots go on under actions (count, size) but those that rest."""
-        self.robots.held[:] = actions
+    def act(self, actions: Array, resting: Array | None) -> Told:
+        """All robots go on under actions (count, size) but those that rest; what they tell."""
+        robots = self.robots
+        robots.held[:] = actions
         if resting is not None:
-            self.robots.status[resting] = STATUS["done"]
-        self.robots.advance()
+            robots.status[resting] = STATUS["done"]
+        idle = robots.status != WAITING
+        seen = np.empty((robots.count, self.width), np.float32)
+        told = np.empty((robots.count, 2))
+        robots.advance(seen, told)
+        if idle.any():  # they have not moved
+            rows = np.flatnonzero(idle)
+            seen[rows], told[rows, 0], told[rows, 1] = self.told(rows)
+        return seen, told[:, 0], told[:, 1] > 0.5
 
     def restart(self, rows: Array, rng: np.random.Generator) -> None:
         """Some robots start anew, from numbers that are drawn."""
@@ -105,7 +114,7 @@ class LearnersRobots:
             self.robots.own[rows, at:at + WIDTH] = drawn(
                 f"pushes: {name}", draw, rng, len(rows), WIDTH)
 
-    def told(self, rows: Any = slice(None)) -> tuple[Array, Array, Array]:
+    def told(self, rows: Any = slice(None)) -> Told:
         """Observations as float32, rewards, and which episodes have ended, of some robots."""
         robots = self.robots
         found = self._told(robots.t[rows, None], robots.y[rows], robots.own[rows])

@@ -150,19 +150,19 @@ class VectorEnv(gymnasium.vector.VectorEnv):
                                  'expected reset(options={"reset_mask": ended}) before')
             if self.autoreset_mode is AutoresetMode.NEXT_STEP:
                 resting = over
-        robots.act(actions, resting)
+        seen, rewards, ended = robots.act(actions, resting)
         infos: Info = {}
         failed = robots.failed
         self._elapsed += 1
         if resting is not None:
             failed = failed & ~resting
-            self._restart(np.flatnonzero(resting))
+            rows = np.flatnonzero(resting)
+            self._restart(rows)
+            seen[rows], _, _ = robots.told(rows)
+            rewards[rows], ended[rows] = 0.0, False
         elif self._every is not None:
             rows = np.flatnonzero(self._elapsed % self._every == 0)
             robots.push(rows, self.np_random)
-        seen, rewards, ended = robots.told()
-        if resting is not None:
-            rewards[resting], ended[resting] = 0.0, False
         if failed.any():
             self.failures += int(failed.sum())
             ended |= failed

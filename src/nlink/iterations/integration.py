@@ -188,7 +188,9 @@ class Integration:
         self.sampling = sampling
         columns, brief = (projection.COLUMNS, projection.CELLS) if projects else ((), ())
         kept = method.layout
-        rate = {} if method.begins_anew and events is None else {"fresh": 1.0}
+        # methods of users need not say whether they do
+        anew = getattr(method, "begins_anew", False) and events is None
+        rate = {} if anew else {"fresh": 1.0}
         cells = {"t": 0.0, "h": 0.0, **rate, "steps": 0.0, "rejects": 0.0, "sweeps": 0.0,
                  **kept.cells, **(events.cells if events else {}),
                  **(sampling.cells if sampling else {})}

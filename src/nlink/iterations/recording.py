@@ -332,16 +332,20 @@ class RecordedIteration:
     """None where nothing is ever due."""
     row: str = ""
     """The memory of the column that is an output."""
+    telling: Recording | None = None
+    """What is told of a state when its process leaves."""
+    told: tuple[Node, ...] = ()
+    """The cells that it gives."""
 
     @property
     def recordings(self) -> tuple[Recording, ...]:
-        return (self.step,) if self.output is None else (self.step, self.output)
+        return tuple(x for x in (self.step, self.output, self.telling) if x is not None)
 
     def parts(self) -> tuple[Any, ...]:
         """All that determines the compiled code."""
         layout = self.layout
         return (layout.columns, dict(layout.cells), layout.brief_columns, layout.brief_cells,
-                layout.marks, self.row, *((part.body, dict(part.cells))
+                layout.marks, self.row, self.told, *((part.body, dict(part.cells))
                                           for part in self.recordings))
 
     def calls(self) -> frozenset[str]:
@@ -361,7 +365,8 @@ class RecordedIteration:
 
 def record(iteration: Iteration, programs: Mapping[str, Gives], discrete: int = 0,
            ) -> RecordedIteration:
-    """An iteration that may call `programs`, on states of which so many elements only jump."""
+    """An iteration that may call `programs`, on states of which so many elements only jump. What
+    "observe" gives, if it is among them, is told when a process leaves."""
     recorder = Recorder(iteration.layout, "step")
     given = RecordedInputs(recorder, programs, discrete)
     step = recorder.finish(iteration.step(recorder.start(), given))
@@ -371,8 +376,14 @@ def record(iteration: Iteration, programs: Mapping[str, Gives], discrete: int = 
     state = recorder.start()
     column = recorder.keep(iteration.output(state, RecordedInputs(
         recorder, programs, discrete)))
-    return RecordedIteration(iteration.layout, step, recorder.finish(state),
-                             recorder.columns[column.index])
+    output, row = recorder.finish(state), recorder.columns[column.index]
+    if "observe" not in programs:
+        return RecordedIteration(iteration.layout, step, output, row)
+    recorder = Recorder(iteration.layout, "telling")
+    state = recorder.start()
+    told = RecordedInputs(recorder, programs, discrete).observe(state.t, state.y)
+    return RecordedIteration(iteration.layout, step, output, row, recorder.finish(state),
+                             tuple(told))
 
 
 def share_columns(recording: Recording, placed_already: Collection[str]) -> dict[str, int]:

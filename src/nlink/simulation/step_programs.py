@@ -113,7 +113,7 @@ def attempted(method: Any, y: Array, t: Any, h: float, coordinates: int,
         index=np.arange(size), discrete=0, continuous=size, share=1.0, rtol=1.0, atol=1.0,
         stop=t + h, due=t + h, final=t + h, begin=t)
     cells = {**method.layout.cells, "t": t, "h": h, "y": y}
-    if not method.begins_anew:
+    if not getattr(method, "begins_anew", False):
         cells["k0"] = rates(t, y)
     return method.attempt(State(cells), Trial(h, t + h), around).new
 

@@ -18,14 +18,16 @@ from nlink.backends.llvm.ir import COMMON, MODULE_TAIL, Function, Target, number
 from nlink.backends.llvm.kernel import Compiled
 from nlink.backends.llvm.process_kernel import ENTRY, POINTERS, WORDS
 from nlink.backends.llvm.rates import Rates, RolledRates, emit_narrow_rates, emit_rates
+from nlink.backends.llvm.record_moves import MOVES, TELLING, RecordMoves
 from nlink.backends.llvm.sincos import with_reduction
 from nlink.backends.llvm.statements import Memory, StatementWriter
 from nlink.iterations.iteration import RECORD_HEAD, Shape
 from nlink.iterations.recording import RecordedIteration
 from nlink.programs.program import Port, Program
 
-OWN = ("due", "stop", "active", "job", *RECORD_HEAD[1:])
-"""Cells of the machine: times, whether a lane is taken, by which job, and counts of the record."""
+OWN = ("due", "stop", "active", "job", *MOVES, *RECORD_HEAD[1:])
+"""Cells of the machine: times, whether a lane is taken, by which job, what moves its record, and
+counts of the record, which come last."""
 KNOWN = ("due", "stop", "begin", "final", "share", "continuous", "coordinates")
 """Numbers that texts read and the machine knows: of times and of shapes."""
 
@@ -77,11 +79,14 @@ class Machine:
                              iteration.recordings, target, blocks)
         self.cell = self.memory.cells
         self.counter = self.memory.at
-        self.spent, self.scratch = self.counter + 8, self.counter + 16
         self.record = 8 * (len(RECORD_HEAD) + self.memory.kept + shape.own)
+        self.spent, nobody = self.counter + 8, self.counter + 16
+        # the record of nobody, for lanes that move none
+        self.scratch = nobody + max(self.record, 8 * len(iteration.told))
         self.f = Function()
         self.writer = StatementWriter(self.f, target, self.memory, {}, "")
         self.block = self.writer.block
+        self.moves = RecordMoves(self.f, self.block, self.memory, self.layout, shape, nobody)
 
     def function(self) -> str:
         f, block = self.f, self.block
@@ -119,7 +124,9 @@ class Machine:
         f.branch(f.let(f"icmp slt i64 {spent}, %budget"), "attempt", "suspend")
         # the budget is spent: all processes go back to their records, still running
         f.begin("suspend")
+        self.moves.none()
         self.each_lane(lambda place: self.if_active(place, lambda: self.retire(place, "0")))
+        self.moves.stored()
         f.go("end")
 
         # one step of all lanes, and what it leaves to the machine
@@ -156,7 +163,13 @@ class Machine:
             self.each_lane(self.write_row)
             f.go(outputs)
         f.begin(ends)
+        self.moves.none()
         self.each_lane(lambda place: self.if_active(place, lambda: self.conclude(place)))
+        self.moves.stored()
+        if self.iteration.telling is not None:
+            self.writer.given = dict(given) | self.aims()
+            self.writer.write(self.iteration.telling)
+            self.moves.tell([self.writer.value(x) for x in self.iteration.told])
         f.go(seen)
         f.begin(seen)
 
@@ -223,10 +236,19 @@ class Machine:
         f, block = self.f, self.block
         idle = block.logic("xor", self.active(), block.splat("i1", "true"))
         waiting = f.let(f"icmp slt i64 {f.load('i64', '%scratch', self.counter)}, %count")
-        self.if_true(f"and i1 {block.any(idle)}, {waiting}", lambda: self.each_lane(self.take))
+        self.if_true(f"and i1 {block.any(idle)}, {waiting}", self.load_records)
+
+    def load_records(self) -> None:
+        """Idle lanes take processes."""
+        self.moves.none()
+        self.each_lane(self.take)
+        self.moves.taken()
+        if self.iteration.output is not None:
+            self.each_lane(lambda place: self.if_true(
+                f"icmp ne i64 {self.get(place, 'moving')}, 0", lambda: self.aim(place)))
 
     def take(self, place: str) -> None:
-        """One lane, if it is idle, takes the next process that is running."""
+        """One lane, if it is idle, finds the next process that is running."""
         f = self.f
         seek, look, found, done = (f.fresh(s) for s in ("seek", "look", "found", "taken"))
         # the next record whose status is running
@@ -237,20 +259,13 @@ class Machine:
         f.begin(look)
         f.store("i64", f.let(f"add i64 {index}, 1"), "%scratch", self.counter)
         record = f.offset("%records", f.let(f"mul i64 {index}, {self.record}"))
-        f.branch(f.let(f"icmp eq i64 {f.load('i64', record)}, 0"), found, seek)
+        status = f.load("i64", record)
+        running, resumed = (f.let(f"icmp eq i64 {status}, {x}") for x in ("0", "%resumed"))
+        f.branch(f.let(f"or i1 {running}, {resumed}"), found, seek)
         f.begin(found)
-        # its head, its cells and columns, and the numbers of its own
-        for cell, value in (("job", index), ("active", "1"), *(
-                (name, f.load("i64", record, 8 * k)) for k, name in enumerate(RECORD_HEAD) if k)):
+        for cell, value in (("job", index), ("active", "1"), ("moving", "1"),
+                            ("row", f.let(f"ptrtoint ptr {record} to i64"))):
             self.put(place, cell, value)
-        state = f.offset(record, 8 * len(RECORD_HEAD))
-        self.copy(self.memory.kept, place, state, to_lane=True)
-        for cell in self.layout.brief_cells:  # nothing of the process before it in this lane
-            self.put(place, cell, number(0.0), "double")
-        own = f.offset(place, self.memory.inputs + self.shape.timed * self.memory.row)
-        self.copy(self.shape.own, own, f.offset(state, 8 * self.memory.kept), to_lane=True)
-        if self.iteration.output is not None:
-            self.aim(place)
         f.go(done)
         f.begin(done)
 
@@ -335,11 +350,16 @@ class Machine:
         self.put(place, "marked", number(0.0), "double")
 
     def retire(self, place: str, status: str) -> None:
-        """Store the lane's record and free the lane."""
+        """Store the head of the lane's record, mark the rest to be stored, and free the lane."""
         f = self.f
         record = f.offset("%records", f.let(f"mul i64 {self.get(place, 'job')}, {self.record}"))
         f.store("i64", status, record)
         for k, name in enumerate(RECORD_HEAD[1:], 1):
             f.store("i64", self.get(place, name), record, 8 * k)
-        self.copy(self.memory.kept, place, f.offset(record, 8 * len(RECORD_HEAD)), to_lane=False)
+        self.put(place, "row", f.let(f"ptrtoint ptr {record} to i64"))
+        if self.iteration.told:
+            for cell, width in (("seen", 4 * (len(self.iteration.told) - TELLING)),
+                                ("told", 8 * TELLING)):
+                at = f.offset(f"%{cell}", f.let(f"mul i64 {self.get(place, 'job')}, {width}"))
+                self.put(place, cell, f.let(f"ptrtoint ptr {at} to i64"))
         self.put(place, "active", "0")

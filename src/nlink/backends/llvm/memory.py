@@ -113,6 +113,30 @@ class LaneRows:
                 else:
                     f.store(kind, own, self.row(lane), offset)
 
+    def load_four(self, k: int) -> list[str]:
+        """Four doubles of every row from number k on: lanes four apart in one vector, which is
+        transposed in each four lanes."""
+        f, lanes, width = self.lanes.function, self.lanes, self.lanes.width
+        rows = [self._joined([f.load("<4 x double>", self.row(lane), lanes.size * k)
+                              for lane in range(first, width, 4)], 4) for first in range(4)]
+        return self._of_four(rows)
+
+    def store_four(self, k: int, values: Sequence[str]) -> None:
+        """Four doubles of every row from number k on."""
+        f, lanes, width = self.lanes.function, self.lanes, self.lanes.width
+        for first, row in enumerate(self._of_four(values)):
+            for lane in range(first, width, 4):
+                own = row if width == 4 else self._shuffled(
+                    row, "poison", width, list(range(lane - first, lane - first + 4)))
+                f.store("<4 x double>", own, self.row(lane), lanes.size * k)
+
+    def _of_four(self, parts: Sequence[str]) -> list[str]:
+        """Four vectors of doubles as a square matrix in each four lanes, transposed."""
+        pairs = [self._by_block(a, b, order, 4) for a, b in (parts[:2], parts[2:])
+                 for order in ([0, 4, 2, 6], [1, 5, 3, 7])]
+        return [self._by_block(pairs[j % 2], pairs[2 + j % 2],
+                               [0, 1, 4, 5] if j < 2 else [2, 3, 6, 7], 4) for j in range(4)]
+
     def _transposed(self, parts: Sequence[str]) -> list[str]:
         """Two or four vectors as a square matrix in each two or four lanes, transposed.
 
