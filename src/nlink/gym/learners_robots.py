@@ -16,14 +16,25 @@ from nlink.robot import Robot
 from nlink.simulation.sampled_robots import WAITING, SampledRobots
 from nlink.simulation.setting import Physics, Solver
 from nlink.simulation.system import System
+from nlink.simulation.variation import SURFACE
 from nlink.simulation.wrenches import WIDTH
 
 Array = np.ndarray
 FINISHED = tuple(STATUS[word] for word in ("event", "limit reached", "at rest on a limit"))
 """How a robot may end without having failed."""
 Told = tuple[Array, Array, Array]
+SINGLE_NUMBERS = ("payload", *SURFACE)
+"""What varies and is one number for each robot."""
 FAR = 100_000
 """Steps within a call, at most, of a method that chooses their size."""
+
+
+def _first(name: str, given: Any, rng: np.random.Generator, count: int) -> Any:
+    """The first values of what varies."""
+    if not callable(given):
+        return given
+    values = np.asarray(given(rng, count), float)
+    return values.reshape(-1) if name in SINGLE_NUMBERS else values
 
 
 class LearnersRobots:
@@ -35,8 +46,7 @@ class LearnersRobots:
                  rng: np.random.Generator) -> None:
         self.start, self.pushes = start, dict(pushes)
         self.draws = {name: given for name, given in vary.items() if callable(given)}
-        values = {name: given(rng, count) if callable(given) else given
-                  for name, given in vary.items()}
+        values = {name: _first(name, given, rng, count) for name, given in vary.items()}
         if pushes:
             values["f_ext"] = dict(values.get("f_ext", {})) | {
                 link: np.zeros((count, WIDTH)) for link in pushes}
@@ -71,9 +81,10 @@ class LearnersRobots:
         """All robots go on under actions (count, size) but those that rest; what they tell."""
         robots = self.robots
         robots.held[:] = actions
+        idle = robots.status != WAITING
         if resting is not None:
             robots.status[resting] = STATUS["done"]
-        idle = robots.status != WAITING
+            idle &= ~resting
         seen = np.empty((robots.count, self.width), np.float32)
         told = np.empty((robots.count, 2))
         robots.advance(seen, told)
@@ -119,4 +130,6 @@ class LearnersRobots:
         robots = self.robots
         found = self._told(robots.t[rows, None], robots.y[rows], robots.own[rows])
         width = self.width
-        return found[:, :width].astype(np.float32), found[:, width], found[:, width + 1] > 0.5
+        with np.errstate(over="ignore"):
+            seen = found[:, :width].astype(np.float32)
+        return seen, found[:, width], found[:, width + 1] > 0.5

@@ -15,6 +15,8 @@ from nlink.gym.learners_robots import LearnersRobots
 from nlink.gym.pictures_of_robots import Cameraman
 from nlink.gym.starts import Start
 from nlink.robot import Robot, expect_robot
+from nlink.simulation.run import MESSAGES
+from nlink.simulation.sampled_robots import WAITING
 from nlink.simulation.setting import PHYSICS, Physics, setting, whole_number
 
 Array = np.ndarray
@@ -44,7 +46,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     those of `nlink.simulate`.
 
     Episodes are cut after `max_episode_steps`. A robot whose step fails stays where it was, its
-    episode ends, `failures` counts it, and infos["failed"] says which one it is.
+    episode ends, `failures` counts it, and infos["failed"] says which one it is; a reward that is
+    not finite there is 0.
 
     >>> import nlink, numpy as np
     >>> from nlink.gym import Uniform, VectorEnv
@@ -166,6 +169,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         if failed.any():
             self.failures += int(failed.sum())
             ended |= failed
+            seen[failed] = np.nan_to_num(seen[failed])
+            rewards[failed] = np.where(np.isfinite(rewards[failed]), rewards[failed], 0.0)
             infos["failed"] = infos["_failed"] = failed
         cut = np.zeros(self.num_envs, bool) if self._longest is None else (
             self._elapsed >= self._longest)
@@ -210,6 +215,12 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         """Rates of all robots, (num_envs, n)."""
         nq = self.robot.nq
         return self._robots.robots.y[:, nq:nq + self.robot.n].copy()
+
+    @property
+    def status(self) -> Array:
+        """"running", or why a robot no longer moves, which its next reset mends."""
+        return np.array(["running" if code == WAITING else MESSAGES[int(code)]
+                         for code in self._robots.robots.status], object)
 
     def render(self) -> tuple[Array, ...] | None:
         """Pictures (height, width, 3) of all robots, if `render_mode` is "rgb_array"."""

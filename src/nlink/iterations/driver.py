@@ -54,7 +54,7 @@ def drive(iteration: Iteration, given: Mapping[str, Any], start: Mapping[str, An
         "continuous": size - discrete, **ends, **given})
     if "restore" not in given:
         space.restore = lambda time, column: column
-    if "velocity" not in given:
+    if "velocity" not in given and "rates" in given:
         space.velocity = space.rates
     outcome = Outcome(np.full((len(times), size), np.nan), state, 0)
     outcome.out[:1] = y
