@@ -52,6 +52,7 @@ MAY_IMPORT = {
              "papers programs reports robot scalars simulation testing torch viewer",
     "studies": "backends formats iterations model programs reports robot simulation storage",
     "sweeps": "studies",
+    "gym": "derivatives formats iterations model programs robot scalars simulation studies viewer",
     # other frameworks
     "numba": "backends derivatives engines robot simulation",
     "casadi": "backends derivatives robot simulation",

@@ -64,7 +64,7 @@ _HOMES = {
     "nlink.studies.sweeping": ("open_sweep", "sweep"),
     "nlink.testing": ("check",),
 }
-_PACKAGES = ("casadi", "jax", "model", "numba", "simulation", "studies", "testing", "torch")
+_PACKAGES = ("casadi", "gym", "jax", "model", "numba", "simulation", "studies", "testing", "torch")
 """Packages whose names users take, such as `nlink.simulation.PD`."""
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -18,12 +18,12 @@ from importlib.util import find_spec as _find_spec
 if _find_spec("gymnasium") is None:
     raise ImportError("nlink.gym needs Gymnasium: pip install nlink[gym]")
 
-from nlink.gym.draws import Normal as Normal
-from nlink.gym.draws import Uniform as Uniform
+from nlink.gym.registered_tasks import TASKS as _TASKS
+from nlink.gym.registered_tasks import register as _register
 from nlink.gym.single_env import Env as Env
-from nlink.gym.tasks import TASKS as _TASKS
-from nlink.gym.tasks import register as _register
 from nlink.gym.vector_env import VectorEnv as VectorEnv
+from nlink.studies.drawing import Normal as Normal
+from nlink.studies.drawing import Uniform as Uniform
 
 __all__ = ["Env", "Normal", "Uniform", "VectorEnv", "tasks"]
 

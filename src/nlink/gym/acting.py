@@ -16,7 +16,7 @@ import numpy as np
 from nlink.iterations.recording import Gives
 from nlink.iterations.sampling import Sampling
 from nlink.programs.keys import key
-from nlink.scalars.functions import Scalars, where
+from nlink.scalars.functions import Scalars, clip, where
 from nlink.scalars.graph import Node
 from nlink.scalars.misuse import explained
 from nlink.simulation.control_scheme import StatePart
@@ -33,12 +33,12 @@ Function = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class Task:
+class LearnersTask:
     """The functions of a learner, and the size of an action."""
 
     size: int
-    forces: Function | None
-    """Joint forces; None if the action is a force of each joint."""
+    forces: Function
+    """Joint forces."""
     observation: Function
     reward: Function
     termination: Function | None
@@ -70,7 +70,7 @@ class Task:
 class Acting(Drive):
     """Joint forces that follow from an action, which is held from sample to sample."""
 
-    task: Task
+    task: LearnersTask
     period: float
     told: int
     """How many numbers are told of a state."""
@@ -83,8 +83,6 @@ class Acting(Drive):
         return Sampling(self.period, asks=True)
 
     def control(self, at: Moment) -> Control:
-        if self.task.forces is None:
-            return list(at.parts["held"]), []
         return _numbers("forces", _call("forces", self.task.forces, at),
                         at.system.robot.n), []
 
@@ -105,7 +103,8 @@ class Acting(Drive):
 def _call(name: str, function: Function, at: Moment) -> Any:
     """A function of a learner at a moment."""
     q, qd = at.state
-    known = {"t": at.t, "q": q, "qd": qd, "action": np.array(at.parts["held"], q.dtype)}
+    action = np.array([clip(x, -1.0, 1.0) for x in at.parts["held"]], q.dtype)
+    known = {"t": at.t, "q": q, "qd": qd, "action": action}
     parameters = at.system.varied.parameters(at.own)
     if parameters:
         known["p"] = parameters[0]

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from nlink.formats.load import load_description
-from nlink.gym.draws import Uniform
 from nlink.model.description import Description, Friction, Joint, Link
 from nlink.model.joints import Prismatic
 from nlink.model.pose import Mount, Pose
 from nlink.robot import Robot
 from nlink.scalars.functions import cos, exp, maximum, sin, sqrt, tanh
+from nlink.studies.drawing import Uniform
 
 Array = np.ndarray
 HOME = (0.0, -math.pi / 4, 0.0, -3 * math.pi / 4, 0.0, math.pi / 2, math.pi / 4)

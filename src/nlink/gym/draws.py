@@ -1,62 +1,41 @@
-"""Numbers that are drawn anew at each reset: states to start from, goals, payloads, pushes."""
+"""Numbers that are drawn anew at each reset: states to start from, goals, payloads, pushes.
+
+A draw is a distribution of `nlink.studies`, such as Uniform(low, high), or a function
+draw(rng, count) that gives a row for each of `count` robots.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 Array = np.ndarray
 
 
-@dataclass(frozen=True)
-class Uniform:
-    """Numbers between `low` and `high`, which have the shape of one draw.
+def is_draw(given: Any) -> bool:
+    """Whether numbers are drawn, and not given."""
+    return callable(given) or hasattr(given, "quantile")
 
-    >>> Uniform([0.0, 1.0], [1.0, 3.0])(np.random.default_rng(0), 4).shape
+
+def draw(given: Any, rng: np.random.Generator, count: int) -> Array:
+    """What a draw gives, (count, ...).
+
+    >>> from nlink.studies import Uniform
+    >>> draw(Uniform([0.0, 1.0], [1.0, 3.0]), np.random.default_rng(0), 4).shape
     (4, 2)
     """
-
-    low: ArrayLike
-    high: ArrayLike
-
-    def __call__(self, rng: np.random.Generator, count: int) -> Array:
-        low, high = np.asarray(self.low, float), np.asarray(self.high, float)
-        return rng.uniform(low, high, (count, *np.broadcast_shapes(low.shape, high.shape)))
-
-
-@dataclass(frozen=True)
-class Normal:
-    """Numbers about `mean` with a standard deviation, which have the shape of one draw.
-
-    >>> Normal([0.0, 0.0], 0.1)(np.random.default_rng(0), 4).shape
-    (4, 2)
-    """
-
-    mean: ArrayLike
-    deviation: ArrayLike
-
-    def __call__(self, rng: np.random.Generator, count: int) -> Array:
-        mean, deviation = np.asarray(self.mean, float), np.asarray(self.deviation, float)
-        return rng.normal(mean, deviation, (count, *np.broadcast_shapes(
-            mean.shape, deviation.shape)))
-
-
-Draw = Callable[[np.random.Generator, int], ArrayLike]
-"""draw(rng, count) gives (count, ...) numbers."""
+    if hasattr(given, "quantile"):
+        return given.quantile(rng.random((count, given.size)))
+    return np.asarray(given(rng, count), float)
 
 
 def drawn(name: str, given: Any, rng: np.random.Generator, count: int, width: int) -> Array:
     """The numbers (count, width) of a draw, checked."""
-    values = np.asarray(given(rng, count), float)
-    try:
-        values = values.reshape(count, width)
-    except ValueError:
+    values = draw(given, rng, count)
+    if values.size != count * width or values.shape[:1] != (count,):
         raise ValueError(f"{name}: a draw gave the shape {values.shape}, expected ({count}, "
-                         f"{width}): one row for each robot that is reset") from None
+                         f"{width}): one row for each robot that is reset")
     if not np.isfinite(values).all():
         raise ValueError(f"{name}: a draw gave numbers that are not finite")
-    return values
+    return values.reshape(count, width)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from nlink.gym.acting import Acting, Task
-from nlink.gym.draws import drawn
+from nlink.gym.acting import Acting, LearnersTask
+from nlink.gym.draws import draw, drawn, is_draw
 from nlink.gym.starts import Start
 from nlink.iterations.integration import STATUS
 from nlink.robot import Robot
@@ -31,21 +31,21 @@ FAR = 100_000
 
 def _first(name: str, given: Any, rng: np.random.Generator, count: int) -> Any:
     """The first values of what varies."""
-    if not callable(given):
+    if not is_draw(given):
         return given
-    values = np.asarray(given(rng, count), float)
+    values = draw(given, rng, count)
     return values.reshape(-1) if name in SINGLE_NUMBERS else values
 
 
 class LearnersRobots:
     """Robots of one task. What is drawn anew at resets is in `own`, what never changes too."""
 
-    def __init__(self, robot: Robot, count: int, task: Task, start: Start,
+    def __init__(self, robot: Robot, count: int, task: LearnersTask, start: Start,
                  vary: Mapping[str, Any], pushes: Mapping[str, Any], f_ext: Mapping[str, Any],
                  physics: Physics, method: str, step: float, skip: int, threads: int | None,
                  rng: np.random.Generator) -> None:
         self.start, self.pushes = start, dict(pushes)
-        self.draws = {name: given for name, given in vary.items() if callable(given)}
+        self.draws = {name: given for name, given in vary.items() if is_draw(given)}
         values = {name: _first(name, given, rng, count) for name, given in vary.items()}
         if pushes:
             values["f_ext"] = dict(values.get("f_ext", {})) | {
@@ -97,9 +97,9 @@ class LearnersRobots:
         """Some robots start anew, from numbers that are drawn."""
         robots = self.robots
         own = robots.own[rows]
-        for name, draw in self.draws.items():
+        for name, given in self.draws.items():
             place = self._places[name]
-            own[:, place] = drawn(f"vary: {name}", draw, rng, len(rows), place.stop - place.start)
+            own[:, place] = drawn(f"vary: {name}", given, rng, len(rows), place.stop - place.start)
         robots.own[rows] = own
         self.push(rows, rng)
         q, qd = self.start.drawn(rng, len(rows))
@@ -119,11 +119,11 @@ class LearnersRobots:
             return
         varied, robot = self.robots.system.varied, self.robots.system.robot
         begin = self._places["f_ext"].start
-        for name, draw in self.pushes.items():
+        for name, given in self.pushes.items():
             link = [each.name for each in robot.links].index(name)
             at = begin + WIDTH * varied.links.index(link)
             self.robots.own[rows, at:at + WIDTH] = drawn(
-                f"pushes: {name}", draw, rng, len(rows), WIDTH)
+                f"pushes: {name}", given, rng, len(rows), WIDTH)
 
     def told(self, rows: Any = slice(None)) -> Told:
         """Observations as float32, rewards, and which episodes have ended, of some robots."""

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from nlink.formats.load import load_description
-from nlink.gym.draws import Uniform
 from nlink.model.shapes import Sphere
 from nlink.model.world import World
 from nlink.robot import Robot
 from nlink.scalars.functions import cos, exp, less, sin
+from nlink.studies.drawing import Uniform
 
 FEET, RADIUS = ("FL_FOOT", "FR_FOOT", "HL_FOOT", "HR_FOOT"), 0.016
 LEG, HEIGHT = (0.0, 0.8, -1.6), 0.239

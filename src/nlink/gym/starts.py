@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nlink.derivatives.traced_functions import function
-from nlink.gym.draws import drawn
+from nlink.gym.draws import drawn, is_draw
 from nlink.robot import Robot
 from nlink.scalars.arrays import batch
 
@@ -59,7 +59,7 @@ class Start:
 
     @staticmethod
     def _part(name: str, given: Any, default: Array, rng: np.random.Generator, count: int) -> Array:
-        if callable(given):
+        if is_draw(given):
             return drawn(name, given, rng, count, len(default))
         values = batch(name, default if given is None else given, (len(default),))
         if values.ndim > 1:

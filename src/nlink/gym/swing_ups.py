@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 from nlink.formats.load import load_description
-from nlink.gym.draws import Uniform
 from nlink.model.description import Description, Joint, Limits, Link
 from nlink.model.joints import Prismatic, Revolute
 from nlink.model.pose import Mount
 from nlink.robot import Robot
 from nlink.scalars.functions import cos, less, sin
+from nlink.studies.drawing import Uniform
 
 TORQUE = (8.0, 8.0)
 """Nm; 29.4 and 9.8 would hold the rods level."""

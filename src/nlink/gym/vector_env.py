@@ -10,7 +10,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike
 
-from nlink.gym.acting import Task
+from nlink.gym.acting import LearnersTask
+from nlink.gym.draws import draw, is_draw
 from nlink.gym.learners_robots import LearnersRobots
 from nlink.gym.pictures_of_robots import Cameraman
 from nlink.gym.starts import Start
@@ -33,14 +34,15 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     + - * / and the functions of nlink, and they may call the robot's methods. They see the state at
     the end of a step. `termination` gives a truth, such as `nlink.less(a, b)`.
 
-    An action is (`action_size`,) numbers between -1 and 1, by default one for each joint force.
+    An action is (`action_size`,) numbers between -1 and 1, by default one for each joint force;
+    what is beyond that is clipped.
     `forces` is a function of the same arguments that gives the joint forces (n,), at all times
     between two actions; if not given, an action is that share of the joint's effort limit.
 
     A step is `frame_skip` steps of `step` seconds by `method`. `q` and `qd` are where robots start:
-    arrays, or draws, functions of a generator of random numbers and a count such as
-    `nlink.gym.Uniform(low, high)`; `reset` is a traced function of q, qd, p that makes the state to
-    start from of what was drawn. `vary` is that of `nlink.simulate`, one value for each robot, or
+    arrays, or draws: `nlink.gym.Uniform(low, high)` and other distributions of `nlink.studies`, or
+    functions of a generator of random numbers and a count. `reset` is a traced function of q, qd
+    and p that makes the state to start from of what was drawn. `vary` is that of `nlink.simulate`, one value for each robot, or
     draws: payloads, friction, inertias, p. `pushes` are wrenches on links that are drawn at resets,
     and every `push_every` steps. `f_ext`, `limits`, `friction`, `contact` and the other physics are
     those of `nlink.simulate`.
@@ -71,8 +73,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
                  step: float = 0.01, frame_skip: int = 1, method: str = "semi_implicit",
                  max_episode_steps: int | None = None,
                  autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-                 render_mode: str | None = None, observation_names: tuple[str, ...] = (),
-                 friction: str = "smooth", width: float = 1e-3, limits: str = "ignore",
+                 render_mode: str | None = None, friction: str = "smooth", width: float = 1e-3,
+                 limits: str = "ignore",
                  restitution: float | None = None, contact: str = "rigid",
                  algorithm: str | None = None, physics: Physics | None = None,
                  threads: int | None = None) -> None:
@@ -96,10 +98,10 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         self.robot, self.render_mode, self.failures = robot, render_mode, 0
         size = robot.n if action_size is None else whole_number("action_size", action_size)
         skip, vary = whole_number("frame_skip", frame_skip), dict(vary or {})
-        task = Task(size, forces or _shares(robot, size), observation, reward, termination)
+        task = LearnersTask(size, forces or _shares(robot, size), observation, reward, termination)
         if "p" in vary:
             given = vary["p"]
-            p = np.asarray(given(np.random.default_rng(0), 1) if callable(given) else given)
+            p = draw(given, np.random.default_rng(0), 1) if is_draw(given) else np.asarray(given)
             parameters = p.shape[-1] if p.ndim else 1
         else:
             parameters = 0

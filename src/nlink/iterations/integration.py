@@ -195,7 +195,8 @@ class Integration:
                  **kept.cells, **(events.cells if events else {}),
                  **(sampling.cells if sampling else {})}
         self.layout = Layout(
-            ("y", *(["k0"] if rate else []), *kept.columns, *(events.columns if events else ())), cells,
+            ("y", *(["k0"] if rate else []), *kept.columns, *(events.columns if events else ())),
+            cells,
             (*kept.brief_columns, *columns, *(("mark",) if events else ())),
             ("status", *kept.brief_cells, *brief, *(("marked", "mark_time") if events else ())),
             events.marks if events else ())

@@ -51,6 +51,6 @@ def register() -> None:
     for name, task in TASKS.items():
         if f"nlink/{name}" not in gymnasium.registry:
             gymnasium.register(
-                f"nlink/{name}", entry_point="nlink.gym.tasks:single_env",
-                vector_entry_point="nlink.gym.tasks:vector_env", max_episode_steps=task.steps,
+                f"nlink/{name}", entry_point=f"{__name__}:single_env",
+                vector_entry_point=f"{__name__}:vector_env", max_episode_steps=task.steps,
                 kwargs={"task": name})
