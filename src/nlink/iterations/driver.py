@@ -54,8 +54,8 @@ def drive(iteration: Iteration, given: Mapping[str, Any], start: Mapping[str, An
         "continuous": size - discrete, **ends, **given})
     if "restore" not in given:
         space.restore = lambda time, column: column
-    if "velocity" not in given and "rates" in given:
-        space.velocity = space.rates
+    if "coordinate_rates" not in given and "rates" in given:
+        space.coordinate_rates = space.rates
     outcome = Outcome(np.full((len(times), size), np.nan), state, 0)
     outcome.out[:1] = y
     following = 1

@@ -314,7 +314,7 @@ class RecordedInputs:
             return recorder.input("index")
         if name == "restore" and name not in programs:  # states stay where they belong
             return lambda time, column: column
-        if name == "velocity" and name not in programs:  # of what has no coordinates of its own
+        if name == "coordinate_rates" and name not in programs:  # nobody says which these are
             name = "rates"
         if name not in programs:
             return recorder.input(GIVEN + name)

@@ -418,7 +418,7 @@ def step_on_arrays(system: SensitiveSystem, method: Any, y: Array, own: Array, t
     restore = partial(called, "restore") if system.plain.restores else None
     with np.errstate(all="ignore"):
         new = attempted(method, start, t, h, system.robot.nq, partial(called, "rates"), restore,
-                        partial(called, "velocity"))
+                        partial(called, "coordinate_rates"))
     return new[:, 0], new[:, 1:].swapaxes(1, 2)
 
 

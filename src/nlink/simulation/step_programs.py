@@ -97,19 +97,19 @@ def _attempt(system: System, method: Method, h: float, t: Node, y: Sequence[Node
 
     restore = partial(text, "restore") if system.restores else None
     return attempted(method, np.array(y, dtype=object), t, h, system.robot.nq,
-                     partial(text, "rates"), restore, partial(text, "velocity"))
+                     partial(text, "rates"), restore, partial(text, "coordinate_rates"))
 
 
 def attempted(method: Any, y: Array, t: Any, h: float, coordinates: int,
               rates: Callable[[Any, Array], Array],
               restore: Callable[[Any, Array], Array] | None,
-              velocity: Callable[[Any, Array], Array] | None = None) -> Array:
+              coordinate_rates: Callable[[Any, Array], Array] | None = None) -> Array:
     """The states after one step, by the method's text on arrays whose last axis are the elements
     of a state."""
     size = y.shape[-1]
     around = SimpleNamespace(
-        rates=rates, restore=restore or (lambda _at, y: y), velocity=velocity or rates,
-        coordinates=coordinates,
+        rates=rates, restore=restore or (lambda _at, y: y), coordinates=coordinates,
+        coordinate_rates=coordinate_rates or rates,
         index=np.arange(size), discrete=0, continuous=size, share=1.0, rtol=1.0, atol=1.0,
         stop=t + h, due=t + h, final=t + h, begin=t)
     cells = {**method.layout.cells, "t": t, "h": h, "y": y}

@@ -246,7 +246,7 @@ class System(AssembledSystem):
     @lazy
     def texts(self) -> dict[str, Text]:
         """All that an iteration may call."""
-        known = {"rates": Text(self.derivative), "velocity": Text(self.moving)}
+        known = {"rates": Text(self.derivative), "coordinate_rates": Text(self.moving)}
         if self.restores:
             known["restore"] = Text(self.restore)
         if self.projects:

@@ -4,7 +4,7 @@
 
 First order, fixed step, symplectic for separable systems: energy errors stay bounded where
 explicit Euler's grow, which is why game and contact simulators use it. A step evaluates the
-rates once, for a; `given.velocity(t, y)` has qdot, which is not qd where coordinates are
+rates once, for a; `given.coordinate_rates(t, y)` has qdot, which is not qd where coordinates are
 quaternions.
 
 Where rates have modes, each step solves the box problem of velocities: v' is 0 where friction can
@@ -51,7 +51,7 @@ class SemiImplicitEuler(OneStep):
     def attempt(self, s: State, trial: Trial, given: Any) -> Attempt:
         h, coordinate = trial.size, less(given.index, given.coordinates)
         faster = kept(s.y + h * where(coordinate, 0.0, rate_at_start(s, given)))
-        moving = given.velocity(s.t, faster)
+        moving = given.coordinate_rates(s.t, faster)
         s, new = restored(s, trial.time, faster + h * where(coordinate, moving, 0.0), given)
         error = total(not_finite(new))
         return Attempt(s, new, rate_at_end(s, trial.time, new, given), error)
