@@ -43,9 +43,9 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     arrays, or draws: `nlink.gym.Uniform(low, high)` and other distributions of `nlink.studies`, or
     functions of a generator of random numbers and a count. `reset` is a traced function of q, qd
     and p that makes the state to start from of what was drawn. `vary` is that of `nlink.simulate`,
-    one value for each robot, or draws: payloads, friction, inertias, p. `pushes` are
-    wrenches on links that are drawn at resets, and every `push_every` steps. `f_ext`, `limits`, `friction`, `contact` and the other physics are
-    those of `nlink.simulate`.
+    one value for each robot, or draws: payloads, friction, inertias, p. `pushes` are wrenches on
+    links that are drawn at resets, and every `push_every` steps. `f_ext`, `limits`, `friction`,
+    `contact` and the other physics are those of `nlink.simulate`.
 
     Episodes are cut after `max_episode_steps`. A robot whose step fails stays where it was, its
     episode ends, `failures` counts it, and infos["failed"] says which one it is; a reward that is
