@@ -7,7 +7,7 @@ these. They are compiled beside the steps of the robot.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from nlink.simulation.drives import Control, Drive
 from nlink.simulation.moment import Moment, Text, Texts
 
 if TYPE_CHECKING:
+    from nlink.simulation.assembled_system import AssembledSystem
     from nlink.simulation.system import System
 
 ARGUMENTS = ("t", "q", "qd", "action", "p")
@@ -75,7 +76,7 @@ class Acting(Drive):
     told: int
     """How many numbers are told of a state."""
 
-    def parts(self, system: System) -> tuple[StatePart, ...]:
+    def parts(self, system: AssembledSystem) -> tuple[StatePart, ...]:
         return (StatePart("held", self.task.size, discrete=True),)
 
     @property
@@ -112,16 +113,15 @@ def _call(name: str, function: Function, at: Moment) -> Any:
         return function(*(known[word] for word in _words(name, function, known)))
 
 
-def _words(name: str, function: Function, known: Sequence[str] | dict[str, Any]) -> list[str]:
+def _words(name: str, function: Function, known: Collection[str]) -> Sequence[str]:
     """Which arguments a function takes."""
     try:
         parameters = [each.name for each in inspect.signature(function).parameters.values()
                       if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
                       and each.default is each.empty]
     except (TypeError, ValueError):
-        parameters = list(ARGUMENTS[:3])
-    words = parameters if all(x in ARGUMENTS for x in parameters) else list(
-        ARGUMENTS[:len(parameters)])
+        parameters = ARGUMENTS[:3]
+    words = parameters if all(x in ARGUMENTS for x in parameters) else ARGUMENTS[:len(parameters)]
     if len(parameters) > len(ARGUMENTS):
         raise TypeError(f"{name}: a function of {len(parameters)} arguments, expected one of "
                         f"{', '.join(ARGUMENTS)}, or of the first of these")
