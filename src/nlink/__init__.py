@@ -45,6 +45,7 @@ _HOMES = {
     "nlink.kinematics.paths": ("Arc", "reach"),
     "nlink.kinematics.tasks": ("AlignAxis", "LookAt", "ReachMassCenter", "ReachOrientation",
                              "ReachPose", "ReachPosition"),
+    "nlink.optimization.mpc": ("mpc",),
     "nlink.optimization.optimize": ("optimize",),
     "nlink.robot": ("Robot", "load"),
     "nlink.scalars.counting": ("Count",),
@@ -141,6 +142,7 @@ if TYPE_CHECKING:
     from nlink.model.shapes import Sphere as Sphere
     from nlink.model.world import HeightField as HeightField
     from nlink.model.world import World as World
+    from nlink.optimization.mpc import mpc as mpc
     from nlink.optimization.optimize import optimize as optimize
     from nlink.programs.applying import solve as solve
     from nlink.robot import Robot as Robot

@@ -162,7 +162,7 @@ class OptimalControl:
         used = np.zeros(self.robot.n)
         used[list(self.motors)] = 1.0
         tau = self.limited(guess[-1]) if bounded else guess[-1] * used
-        at.tau[:] = np.repeat(tau, 2, axis=0)
+        at.tau[:, :-1] = np.repeat(tau, 2, axis=0)
         if len(guess) == 1:
             at.q[:], at.qd[:] = (np.repeat(x, 2, axis=0)[:, None] for x in (q0, qd0))
             return

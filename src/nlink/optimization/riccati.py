@@ -9,8 +9,10 @@ first, where P and V are nearly diagonal, and by (dq, dv) and du then [Mayne 66;
 Todorov 12, eq. 5 to 11]. A gap f between where a knot leads and where the next one is moves s by
 S f [Giftthaler et al. 18; Mastalli et al. 20, eq. 14].
 
-Bounds on u make the step in u a problem with a box, solved by projected Newton steps from du = 0
-[Bertsekas 82; Tassa, Mansard, Todorov 14]: rates of u that are held have no feedback.
+Bounds on u make the step in u a problem with a box [Tassa, Mansard, Todorov 14]. Which forces are at
+their bounds is found by a primal-dual active set [Hintermueller, Ito, Kunisch 02], and where its
+point promises less than a step of one force after the other, that is made. Forces that are held
+have no feedback.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from nlink.scalars.functions import Scalars, clip, less, less_equal, maximum, mi
 Row = list[Any]
 Matrix = list[Row]
 PROJECTED = 4
-"""Newton steps on the box: at a solution the first one is exact."""
+"""Active sets that are tried: at a solution the first one is right."""
 
 
 @dataclass(frozen=True)
@@ -174,19 +176,56 @@ def _in_box(Quu: Matrix, Qu: Row, Qux: Matrix, low: Scalars, high: Scalars,
     """The same with low <= k <= high, where low <= 0 <= high."""
     m = len(Qu)
     k: Row = [0.0] * m
-    for last in [*[False] * PROJECTED, True]:
-        slope = [a + dot(row, k) for a, row in zip(Qu, Quu, strict=True)]
-        free = [where(less_equal(x, a) & less(0.0, g) | less_equal(b, x) & less(g, 0.0), 0.0, 1.0)
-                for x, g, a, b in zip(k, slope, low, high, strict=True)]
-        pivots = Pivots(symmetric(m, lambda i, j, free=free: Quu[i][j] * free[i] * free[j] + (
-            1.0 - free[i] if i == j else 0.0)))
-        if last:
-            K = transposed([[-x for x in pivots.solve([a * f for a, f in zip(
-                column, free, strict=True)])] for column in transposed(Qux)])
-            return k, K, pivots.least
-        step = pivots.solve([g * f for g, f in zip(slope, free, strict=True)])
-        k = [clip(x - d, a, b) for x, d, a, b in zip(k, step, low, high, strict=True)]
-    raise AssertionError
+    under, over = _pushed(k, Qu, low, high)
+    for _ in range(PROJECTED):
+        # the least value with some elements at their bounds, wherever the others go
+        held = [where(u, a, where(o, b, 0.0)) for u, o, a, b in zip(
+            under, over, low, high, strict=True)]
+        pivots, free = _masked(Quu, under, over)
+        slope = [(g + dot(row, held)) * f for g, row, f in zip(Qu, Quu, free, strict=True)]
+        x = [a - d for a, d in zip(held, pivots.solve(slope), strict=True)]
+        # which are at a bound next: those that went beyond, and those that are pushed outward
+        inside = [clip(y, a, b) for y, a, b in zip(x, low, high, strict=True)]
+        push = [g + dot(row, x) for g, row in zip(Qu, Quu, strict=True)]
+        under, over = (
+            [u & less(0.0, g) | ~u & less(y, a) for u, g, y, a in zip(
+                under, push, x, low, strict=True)],
+            [o & less(g, 0.0) | ~o & less(b, y) for o, g, y, b in zip(
+                over, push, x, high, strict=True)])
+        sure = _one_by_one(Quu, Qu, k, low, high)
+        better = less(_promise(Quu, Qu, inside), _promise(Quu, Qu, sure))
+        k = [where(better, a, b) for a, b in zip(inside, sure, strict=True)]
+    pivots, free = _masked(Quu, *_pushed(k, [g + dot(row, k) for g, row in zip(
+        Qu, Quu, strict=True)], low, high))
+    K = transposed([[-x for x in pivots.solve([a * f for a, f in zip(column, free, strict=True)])]
+                    for column in transposed(Qux)])
+    return k, K, pivots.least
+
+
+def _pushed(k: Row, slope: Row, low: Scalars, high: Scalars) -> tuple[Row, Row]:
+    """Which elements are at their lower and upper bounds, and pushed outward."""
+    return ([less_equal(x, a) & less(0.0, g) for x, a, g in zip(k, low, slope, strict=True)],
+            [less_equal(b, x) & less(g, 0.0) for x, b, g in zip(k, high, slope, strict=True)])
+
+
+def _masked(Quu: Matrix, under: Row, over: Row) -> tuple[Pivots, Row]:
+    """The factors of the rows and columns that are free, and 1 for each of these."""
+    free = [where(u | o, 0.0, 1.0) for u, o in zip(under, over, strict=True)]
+    return Pivots(symmetric(len(Quu), lambda i, j: Quu[i][j] * free[i] * free[j] + (
+        1.0 - free[i] if i == j else 0.0))), free
+
+
+def _promise(Quu: Matrix, Qu: Row, k: Row) -> Any:
+    """Q_u k + k^T Q_uu k / 2."""
+    return dot(Qu, k) + 0.5 * dot(k, [dot(row, k) for row in Quu])
+
+
+def _one_by_one(Quu: Matrix, Qu: Row, k: Row, low: Scalars, high: Scalars) -> Row:
+    """Each element where it promises most, the others held: never worse than before."""
+    k = list(k)
+    for i, row in enumerate(Quu):
+        k[i] = clip(k[i] - (Qu[i] + dot(row, k)) / row[i], low[i], high[i])
+    return k
 
 
 def largest_of(values: Sequence[Any]) -> Any:

@@ -52,6 +52,7 @@ class Trajectories:
     q: Array
     qd: Array
     tau: Array
+    """With a row behind the last knot, for trajectories that move on."""
     which: Array
     """Which of the two is the current one."""
 
@@ -60,7 +61,7 @@ class Trajectories:
         nq, n = problem.robot.nq, problem.robot.n
         return Trajectories(np.zeros((2 * count, knots + 1, nq)),
                             np.zeros((2 * count, knots + 1, n)),
-                            np.zeros((2 * count, knots, n)), np.zeros(count, np.int64))
+                            np.zeros((2 * count, knots + 1, n)), np.zeros(count, np.int64))
 
     def places(self, these: Array, *, tried: bool = False) -> Array:
         which = self.which[these]
@@ -69,7 +70,7 @@ class Trajectories:
     def current(self) -> tuple[Array, Array, Array]:
         """The current trajectories."""
         at = self.places(np.arange(len(self.which)))
-        return self.q[at], self.qd[at], self.tau[at]
+        return self.q[at], self.qd[at], self.tau[at, :-1]
 
 
 @dataclass
@@ -88,11 +89,11 @@ class Sweeps:
     """Numbers of each problem, (count, 1), by the names of ports."""
 
     def __post_init__(self) -> None:
-        problem, count, knots = self.problem, len(self.start[0]), self.trajectories.tau.shape[1]
-        self.knots = knots
-        # behind those of the slots there is feedback that does nothing
-        self.K = np.zeros((self.slots + 1, knots, problem.size("K")))
-        self.k = np.zeros((self.slots + 1, knots, problem.m))
+        problem, count = self.problem, len(self.start[0])
+        self.knots = knots = self.trajectories.q.shape[1] - 1
+        # behind those of the slots, and behind the last knot, there is feedback that does nothing
+        self.K = np.zeros((self.slots + 1, knots + 1, problem.size("K")))
+        self.k = np.zeros((self.slots + 1, knots + 1, problem.m))
         self.slot = np.full(count, self.slots, np.int64)
         self.value = {x: np.zeros((self.slots + 1, problem.size(x))) for x in ("S", "s")}
         self.last = [x.copy() for x in self.start]
@@ -117,9 +118,10 @@ class Sweeps:
             numbers["gap"] = ScanArray(self.gap, these)
         kernel.run({**numbers, **arrays}, rows, threads=self.threads)
 
-    def forward(self, these: Array, *, feedback: bool = True) -> Array:
-        """Try steps alpha: the costs of new trajectories."""
-        at = self.trajectories
+    def forward(self, these: Array, *, feedback: bool = True, later: int = 0) -> Array:
+        """Try steps alpha: the costs of new trajectories. They begin where the old ones are so many
+        knots later."""
+        at, ahead = self.trajectories, slice(later, None)
         old, new = at.places(these), at.places(these, tried=True)
         slots = self.slot[these] if feedback else np.full(len(these), self.slots, np.int64)
         q, qd = self.start
@@ -128,9 +130,11 @@ class Sweeps:
         self.numbers["J"][these] = 0.0
         last = {name: ScanArray(x, these) for name, x in zip(("q", "qd"), self.last, strict=True)}
         self._run("forward", these, {
-            **last, "q.old": ScanArray(at.q, old), "qd.old": ScanArray(at.qd, old),
-            "tau.old": ScanArray(at.tau, old), "K": ScanArray(self.K, slots),
-            "k": ScanArray(self.k, slots), "q.next": ScanArray(at.q[:, 1:], new),
+            **last, "q.old": ScanArray(at.q[:, ahead], old),
+            "qd.old": ScanArray(at.qd[:, ahead], old),
+            "tau.old": ScanArray(at.tau[:, ahead], old),
+            "K": ScanArray(self.K[:, ahead], slots), "k": ScanArray(self.k[:, ahead], slots),
+            "q.next": ScanArray(at.q[:, 1:], new),
             "qd.next": ScanArray(at.qd[:, 1:], new),
             "tau": ScanArray(at.tau, new)}, self.knots)
         self._run("end", these, last, 1)
@@ -164,8 +168,8 @@ class Sweeps:
         back = slice(self.knots - 1, None, -1)
         arrays = {**value, "q": ScanArray(at.q[:, back], here),
                   "qd": ScanArray(at.qd[:, back], here),
-                  "tau": ScanArray(at.tau[:, ::-1], here), "K": ScanArray(self.K[:, ::-1], slots),
-                  "k": ScanArray(self.k[:, ::-1], slots),
+                  "tau": ScanArray(at.tau[:, back], here), "K": ScanArray(self.K[:, back], slots),
+                  "k": ScanArray(self.k[:, back], slots),
                   "qd.later": ScanArray(at.qd[:, :0:-1], here)}
         if self.problem.gaps:
             arrays["gap"] = ScanArray(self.gap[:, ::-1], these)

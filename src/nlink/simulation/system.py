@@ -100,7 +100,7 @@ class System(AssembledSystem):
             drive = Tabled()
         elif varied.has("tau"):
             drive = Constant()
-        if not traced:
+        if not (traced and getattr(controller, "traced", True)):
             drive = Untraced(drive)
         bounce = physics.impact
         modes, smooth = friction_of(robot, physics.friction, physics.width, physics.limits, bounce,
