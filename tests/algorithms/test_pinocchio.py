@@ -70,7 +70,7 @@ def test_random_mechanisms(block):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(nlink.robots()) - {
-    "humanoid", "puma_saha", "stewart", "two_arms_box"}))
+    "humanoid", "puma_saha", "quadruped", "stewart", "two_arms_box"}))
 def test_bundled_robots(name):
     """But for the one that Pinocchio refuses, which test_reference.py has, and those with joints
     of several rates, which closed/test_pinocchio_constraints.py has; loops are opened."""
