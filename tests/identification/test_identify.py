@@ -211,6 +211,22 @@ def test_what_is_wrong_with_units_signs_and_lengths_is_said():
         nlink.identify(SMALL, {name: x[:100] for name, x in log.items()}, cutoff=0.8)
 
 
+def test_positions_that_are_turned_or_from_another_zero_are_said():
+    log = small_log()
+    with pytest.raises(ValueError, match="joint 'joint2' seems to be counted the other way round"):
+        nlink.identify(SMALL, {**log, "q": turned(log["q"], 1)}, friction=(), armature=False)
+    with pytest.raises(ValueError, match="joint 'joint1' seems to be 90 degrees from the model's"):
+        nlink.identify(SMALL, {**log, "q": log["q"] + [np.pi / 2, 0.0]}, friction=(),
+                       armature=False)
+
+
+def test_torques_of_another_size_are_doubted():
+    log = small_log()
+    fit = nlink.identify(SMALL, {**log, "tau": log["tau"] / 10}, friction=())
+    assert any("'joint1' are 0.1 times what the robot's own masses give" in each
+               for each in fit.warnings)
+
+
 def test_gaps_and_joints_that_never_move_are_said():
     log = small_log()
     keep = (log["t"] < 2.0) | (log["t"] > 2.7)

@@ -26,7 +26,10 @@ def same(log):
 HEADS = ["t,q1,q2,tau1,tau2", "time;q_0;q_1;tau_0;tau_1",
          "timestamp,joint1.position,joint2.position,joint1.effort,joint2.effort",
          "__time,/js/joint1/position,/js/joint2/position,/js/joint1/effort,/js/joint2/effort",
-         "timestamp,actual_q_0,actual_q_1,torque[0],torque[1]", None, "# t q1 q2 tau1 tau2"]
+         "timestamp,actual_q_0,actual_q_1,torque[0],torque[1]", None,
+         "time,q[0],q[1],tau_J[0],tau_J[1]",
+         "%time,field.position0,field.position1,field.effort0,field.effort1",
+         "Zeit;A1_pos;A2_pos;A1_trq;A2_trq", "# t q1 q2 tau1 tau2"]
 
 
 @pytest.mark.parametrize("head", HEADS)
@@ -201,3 +204,21 @@ def test_files_that_are_no_logs(tmp_path):
     np.savez(tmp_path / "d.npz", q=np.array([{}], dtype=object))
     with pytest.raises(ValueError, match="no positions"):
         nlink.read_log(tmp_path / "d.npz", ROBOT)
+
+
+def test_decimal_commas_comments_and_units_in_names(tmp_path):
+    rows = np.column_stack([1e3 * T, np.degrees(Q), 1e3 * TAU]).tolist()
+    lines = [";".join(repr(x).replace(".", ",") for x in row) for row in rows]
+    head = "Time [ms];pos_A1 [deg];pos_A2 [deg];torque_A1 [Nmm];torque_A2 [Nmm]"
+    text = "\n".join(["// a trace", "# of today", head, *lines])
+    (tmp_path / "run.csv").write_text(text, "utf-8")
+    log = nlink.read_log(tmp_path / "run.csv", ROBOT)
+    same(log)
+    assert "q: read in deg, as the names of columns say" in log.notes
+
+
+def test_full_turns_of_encoders_are_taken_out():
+    q = 1.5 * np.column_stack([4 * T, -9 * T]) + [2.5, -2.0]
+    log = nlink.read_log({**LOG, "q": (q + np.pi) % (2 * np.pi) - np.pi}, ROBOT)
+    np.testing.assert_allclose(np.diff(log.q, axis=0), np.diff(q, axis=0), atol=1e-12)
+    assert any("jumps of a full turn" in note for note in log.notes)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from nlink.identification.consistent import tensor_of
 from nlink.identification.drive_gains import estimated_gains
 from nlink.identification.fit import Fit, score_of, without_payload
-from nlink.identification.fit_columns import FitRows
+from nlink.identification.fit_columns import FitRows, Preparation
 from nlink.identification.fit_signals import (
     SignalSetting,
     all_rows,
@@ -23,8 +23,10 @@ from nlink.identification.fit_signals import (
 )
 from nlink.identification.fit_task import FitTask, other_logs
 from nlink.identification.log_doubts import (
+    other_sizes,
     refuse_millimetres,
     refuse_signs,
+    refuse_turned_positions,
     still_joints,
 )
 from nlink.identification.logs import Log
@@ -111,7 +113,8 @@ def identify(robot: Robot, log: Data | Sequence[Data], *,
                   for some in (rows, seen))
     task = replace(task, columns=columns)
     refuse_millimetres(rows, task.columns.prior)
-    warnings = [*task.warnings, *still_joints(task.columns, task.logs)]
+    warnings = [*task.warnings, *still_joints(task.columns, task.logs),
+                *other_sizes(task.columns, rows)]
     for each in (*task.logs, *others):
         warnings += [f"{each.name}: {note}" for note in each.notes]
     warnings += gaps(rows, setting.cutoff)
@@ -135,6 +138,10 @@ def identify(robot: Robot, log: Data | Sequence[Data], *,
         held_out = [(each, each.X @ result.pi) for each in seen]
     error = score_of(rows, [each.X @ result.base_pi for each in rows])
     refuse_signs(task.columns, rows, error, task.base.columns, task.known, task.columns.prior)
+    unseen = score_of([each for each, _ in held_out], [p for _, p in held_out]) if held_out else 0.0
+    how = Preparation(setting.cutoff, setting.delay, mode == "gravity", False, setting.top)
+    refuse_turned_positions(task.columns, task.logs, how, task.gains, max(error, unseen),
+                            task.base.columns, task.known)
     return _finished(task, rows, held_out, result, warnings, setting, error, second, {
         "friction": tuple(friction), "armature": armature, "transmission": transmission,
         "cutoff": cutoff, "delay": delay, "mode": mode, "robust": robust, "weight": weight,

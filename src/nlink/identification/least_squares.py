@@ -20,7 +20,7 @@ fitted."""
 LAGS = 8
 TAIL = 4.685
 """Tukey's constant: residuals of so many deviations and more do not count."""
-LEAST_NOISE = 1e-4
+LEAST_NOISE = 1e-3
 """What the physical fit takes for the noise at least, as a share of a motor's torque."""
 
 

@@ -14,7 +14,7 @@ from nlink.robot import Robot
 Array = np.ndarray
 STATE_KINDS = ("q", "qd", "qdd", "tau", "current")
 WORDS = {
-    "t": "t time times timestamp timestamps stamp stamps secs seconds clock",
+    "t": "t time times timestamp timestamps stamp stamps secs seconds clock zeit",
     "q": "q pos position positions angle angles theta",
     "qd": "qd dq qdot vel velocity velocities speed rate rates",
     "qdd": "qdd ddq qddot acc accel acceleration accelerations",
@@ -29,10 +29,15 @@ WISHES = frozenset(("target", "desired", "des", "ref", "reference", "cmd", "comm
 FILLERS = frozenset((
     "joint", "joints", "axis", "motor", "actual", "measured", "meas", "state", "states", "data",
     "robot", "m", "rad", "s", "nm", "n", "a", "deg", "header", "ms", "us", "ns", "sec", "msec",
-    "usec", "nsec", "nanosec"))
+    "usec", "nsec", "nanosec", "field", "j", "degree", "degrees", "nmm", "mnm", "ma"))
 """Words that say nothing of the kind."""
 PARTS_OF_A_SECOND = {"ns": 1e-9, "nsec": 1e-9, "nanosec": 1e-9, "us": 1e-6, "usec": 1e-6,
                      "ms": 1e-3, "msec": 1e-3}
+
+
+UNITS = {**dict.fromkeys(("deg", "degree", "degrees"), (("q", "qd", "qdd"), np.pi / 180)),
+         **dict.fromkeys(("nmm", "mnm"), (("tau",), 1e-3)), "ma": (("current",), 1e-3)}
+"""Units that names of columns may give: of which kinds, and their size in nlink's."""
 
 
 def arrays_by_kind(arrays: Mapping[str, Any], robot: Robot, columns: Mapping[str, Any] | None,
@@ -61,6 +66,10 @@ def arrays_by_kind(arrays: Mapping[str, Any], robot: Robot, columns: Mapping[str
         if kind in named:
             continue
         x = _numbers(key, given, name)
+        unit = _unit(key, kind)
+        if unit is not None:
+            x = x * UNITS[unit][1]
+            notes.append(f"{kind}: read in {unit}, as the names of columns say")
         if kind == "t":
             if x.ndim == 2 and 1 in x.shape:
                 x = x.reshape(-1)
@@ -83,7 +92,13 @@ def arrays_by_kind(arrays: Mapping[str, Any], robot: Robot, columns: Mapping[str
                 notes.append(f"{kind}: what the controller asked for, as nothing is measured")
     if left:
         notes.append(f"columns not used: {first_few(left, 6)}")
-    return found, notes
+    return found, list(dict.fromkeys(notes))
+
+
+def _unit(key: str, kind: str) -> str | None:
+    """The unit that the name of a column gives, if it is not nlink's."""
+    words = [word.lower() for word in re.findall(r"[A-Za-z]+", key)]
+    return next((word for word in words if word in UNITS and kind in UNITS[word][0]), None)
 
 
 def meaning(key: str, robot: Robot) -> tuple[str | None, str | None, bool]:
@@ -178,6 +193,21 @@ def time_in_seconds(t: Array) -> tuple[Array, tuple[str, ...]]:
         if 5e-5 <= step * size <= 0.2 and step > 0.5:
             return t * size, (f"time: read as {unit}",)
     return t, ()
+
+
+def unwrapped(q: Array, units: Sequence[str]) -> tuple[Array, tuple[str, ...]]:
+    """Positions without the full turns that encoders jump by, if a joint turns little a row."""
+    q, notes = q.copy(), []
+    for j, unit in enumerate(units):
+        step = np.diff(q[:, j])
+        turns = np.round(step / (2 * np.pi))
+        if unit == "rad" and turns.any() and np.median(np.abs(step)) < 0.2 and (
+                np.abs(step - 2 * np.pi * turns) < 0.5).all():
+            q[1:, j] -= 2 * np.pi * np.cumsum(turns)
+            q[:, j] -= 2 * np.pi * np.round(q[:, j].mean() / (2 * np.pi))
+            notes.append(f"joint {j + 1}: {int(np.abs(turns).sum())} jumps of a full turn were "
+                         "taken out of its positions")
+    return q, tuple(notes)
 
 
 def free_rates(robot: Robot) -> list[int]:

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from nlink.identification.fit_columns import FitColumns, FitRows
+from nlink.identification.fit_columns import (
+    FitColumns,
+    FitRows,
+    Preparation,
+    joint_motion,
+    measured,
+    rows_of,
+)
 from nlink.identification.logs import Log
 from nlink.model.coordinates import rate_units
 
 Array = np.ndarray
 STILL = 1e-3
 """A joint that moves less (rad, m) never moves."""
-POOR = 0.3
-"""With a larger relative error, signs of joints are doubted."""
+DOUBTED = 0.03
+"""With a larger relative error, signs and zeros of joints are doubted."""
+OTHER = 3.0
+"""Torques that many times what the robot's own numbers give are doubted."""
 BETTER = 0.5
 """A sign is wrong if the other one leaves less than this share of the error."""
 
@@ -65,11 +75,62 @@ def refuse_millimetres(rows: Sequence[FitRows], prior: Array) -> None:
                          "masses give, expected N m; these look like N mm")
 
 
+def other_sizes(columns: FitColumns, rows: Sequence[FitRows]) -> list[str]:
+    """Torques that are several times, or a fraction of, what the robot's own numbers give, in
+    sentences: currents, shares of a rating, torques of motors before their gears."""
+    if columns.to_motors is not None:
+        return []
+    said = []
+    for j, name in enumerate(columns.robot.qd_names):
+        y = np.concatenate([each.y[each.fit[:, j], j] for each in rows])
+        own = np.concatenate([(each.X @ columns.prior)[each.fit[:, j], j] for each in rows])
+        size, expected = np.linalg.norm(y), np.linalg.norm(own)
+        if not size or not expected or y @ own < 0.8 * size * expected:
+            continue
+        ratio = float(size / expected)
+        if not 1 / OTHER < ratio < OTHER:
+            said.append(f"torques of joint {name!r} are {ratio:.2g} times what the robot's own "
+                        "masses give: if they are not in N m at the joint, masses are wrong by as "
+                        "much (gains=, transmission=)")
+    return said
+
+
+def refuse_turned_positions(columns: FitColumns, logs: Sequence[Log], how: Preparation,
+                            gains: Array | None, error: float, base: Sequence[int],
+                            known: Array) -> None:
+    """A joint that is counted the other way round, or from another zero, than in the model."""
+    log = next((log for log in logs if log.t is not None), None)
+    if error < DOUBTED or log is None or columns.to_motors is not None or log.payload is not None:
+        return
+    motion, _ = joint_motion(columns, log, how.cutoff, how.delay)
+    torque = measured(columns, log, gains)
+
+    def left(sign: Array, shift: Array) -> float:
+        turned = replace(motion, q=sign * motion.q + shift, qd=sign * motion.qd,
+                         qdd=sign * motion.qdd)
+        rows = rows_of(columns, log, torque, turned, how)
+        return _left(rows.X, rows.y, rows.fit, base, known)
+
+    one, zero = np.ones(columns.robot.n), np.zeros(columns.robot.n)
+    best, found = BETTER * left(one, zero), None
+    for j, name in enumerate(columns.robot.qd_names):
+        for what, sign, shift in (("counted the other way round", -1.0, 0.0), *(
+                (f"{-x} degrees from the model's", 1.0, x) for x in (90, -90, 180))):
+            own, more = one.copy(), zero.copy()
+            own[j], more[j] = sign, np.radians(shift)
+            now = left(own, more)
+            if now < best:
+                best, found = now, (name, what)
+    if found:
+        raise ValueError(f"{log.name}: the position of joint {found[0]!r} seems to be {found[1]}: "
+                         "without that less than half of the error is left")
+
+
 def refuse_signs(columns: FitColumns, rows: Sequence[FitRows], error: float, base: Sequence[int],
                  known: Array, prior: Array) -> None:
     """A joint whose torque, or whose position, has the other sign: the error falls by more than
     half if it is turned around."""
-    if error < POOR:
+    if error < DOUBTED:
         return
     X = np.concatenate([each.X for each in rows])
     y = np.concatenate([each.y for each in rows])

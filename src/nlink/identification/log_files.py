@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ Array = np.ndarray
 LARGEST_FILE = 2**31
 """Bytes."""
 POINTER = b"version https://git-lfs"
+DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
 HEADS = {2: ("q", "tau"), 3: ("q", "qd", "tau"), 4: ("q", "qd", "qdd", "tau")}
 """What columns are in a table without names, after the time, by their number for each joint."""
 
@@ -65,19 +67,20 @@ def _read_csv(path: Path, robot: Robot) -> dict[str, Array]:
         raise ValueError(f"{path}: not UTF-8 text") from None
     lines = text.splitlines()
     first = next((k for k, line in enumerate(lines) if line.strip()
-                  and not line.lstrip().startswith(("#", "%"))), None)
+                  and not _is_comment(line)), None)
     if first is None:
         raise ValueError(f"{path}: no rows, expected a log")
-    mark = next((sign for sign in (",", ";", "\t") if sign in lines[first]), None)
+    mark = next((sign for sign in (";", ",", "\t") if sign in lines[first]), None)
     head = _cells(lines[first], mark)
     named = not all(_is_number(cell) for cell in head)
-    if not named and first and lines[first - 1].lstrip()[:1] in ("#", "%"):
-        above = _cells(lines[first - 1].lstrip(" #%"), mark)
+    if not named and first and _is_comment(lines[first - 1]):
+        above = _cells(lines[first - 1].lstrip(" #%/"), mark)
         if len(above) == len(head) and not any(map(_is_number, above)):
             head, named, first = above, True, first - 1
     start = first + named
-    body = [line for line in lines[start:] if line.strip()
-            and line.lstrip()[0] not in "#%"]
+    if mark in (";", "\t"):  # decimal commas
+        lines = [*lines[:start], *(DECIMAL_COMMA.sub(".", line) for line in lines[start:])]
+    body = [line for line in lines[start:] if line.strip() and not _is_comment(line)]
     if not body:
         raise ValueError(f"{path}: no rows below the names, expected a log")
     try:
@@ -94,6 +97,10 @@ def _read_csv(path: Path, robot: Robot) -> dict[str, Array]:
         return {name: table[:, k] for k, name in enumerate(head)
                 if not np.isnan(table[:, k]).all()}
     return _without_names(path, table, robot.n)
+
+
+def _is_comment(line: str) -> bool:
+    return line.lstrip().startswith(("#", "%", "//"))
 
 
 def _cells(line: str, mark: str | None) -> list[str]:
@@ -115,7 +122,7 @@ def _slow_table(path: Path, lines: list[str], start: int, mark: str | None,
     rows of another length."""
     rows, places = [], []
     for number, line in enumerate(lines[start:], start + 1):
-        if line.strip() and line.lstrip()[0] not in "#%":
+        if line.strip() and not _is_comment(line):
             cells = _cells(line, mark)
             if len(cells) == len(head) + 1 and not cells[-1]:
                 del cells[-1]

@@ -19,9 +19,11 @@ from nlink.identification.log_columns import (
     arrays_by_kind,
     free_rates,
     time_in_seconds,
+    unwrapped,
     wrenches_of_links,
 )
 from nlink.identification.log_files import read_arrays
+from nlink.model.coordinates import rate_units
 from nlink.model.names import counted, first_few
 from nlink.robot import Robot, expect_robot
 
@@ -158,6 +160,9 @@ def _checked(found: dict[str, Array], robot: Robot, name: str, notes: tuple[str,
             raise ValueError(f"{name}: {kind} is {x.reshape(rows, -1)[row, column]} in row "
                              f"{row + 1}, column {column + 1}, expected finite numbers"
                              + (f" ({len(unfit)} are not)" if len(unfit) > 1 else ""))
+    if robot.nq == n and rows > 2:
+        found["q"], turns = unwrapped(found["q"], rate_units(robot.description))
+        notes += turns
     t = found.get("t")
     if robot.nq != n:
         if not {"qd", "qdd"} <= set(found):
