@@ -7,6 +7,9 @@ import pytest
 
 import contact_cases
 import nlink
+from nlink.algorithms.contact_points import contact_points
+from nlink.algorithms.kinematics import forward_kinematics
+from nlink.algorithms.sweep import Unrolled
 from nlink.testing import random_robot
 from nlink.testing.mechanisms import EVERY
 
@@ -41,6 +44,46 @@ def test_rows_are_those_of_dense_algebra(robot):
     push = gap / h if gap > 0 else max(0.2 * gap / h, -1.0)
     scale = max(1.0, np.abs(free).max(), abs(push))
     assert found.g == pytest.approx(free + np.array([0, 0, push]), abs=1e-9 * scale)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_rows_of_two_links_are_those_of_dense_algebra(seed):
+    """Balls of two links of one tree: J is the difference of those of the point in both, and the
+    forces on both add up to nothing."""
+    rng = np.random.default_rng(seed)
+    made = random_robot(seed, 6, types=EVERY, fixed=False, tree=True)
+    one, two = made.links[-1].name, made.links[2].name
+    robot = made.with_contacts({name: nlink.Sphere(0.1, pairs_only=True) for name in (one, two)},
+                               pairs=[(one, two)])
+    q, qd = robot.random_state(rng)
+    centres = [robot.pose(q, name)[:3, 3] for name in (one, two)]
+    n = centres[0] - centres[1]
+    n /= np.linalg.norm(n)
+    point = centres[0] - 0.1 * n
+    J = 0
+    for name, centre, sign in zip((one, two), centres, (1, -1), strict=True):
+        own = robot.jacobian(q, name)
+        J = J + sign * (own[3:] + np.cross(own[:3].T, point - centre).T)
+    found = robot.contact_problem(q, qd, 0 * qd)
+    assert found.gap == pytest.approx(np.linalg.norm(centres[0] - centres[1]) - 0.2)
+    G = J @ np.linalg.solve(robot.mass_matrix(q), J.T)  # along the world's axes
+    scale = np.abs(G).max()
+    assert found.G[2, 2] == pytest.approx(n @ G @ n, abs=1e-9 * scale)
+    assert np.trace(found.G) == pytest.approx(np.trace(G), abs=1e-9 * scale)
+    assert np.linalg.eigvalsh(found.G) == pytest.approx(np.linalg.eigvalsh(G), abs=1e-8 * scale)
+    driver = Unrolled(robot.mechanism)
+    places = forward_kinematics(driver, robot.mechanism.split(q, "nq"), robot.mechanism.base.p)
+    touch, = contact_points(driver, places, robot.mechanism.base.p)
+    for ends in touch.on_bodies():
+        total = np.zeros(6)
+        for body, wrench in ends:
+            at, x = (np.array(each, dtype=float) for each in (
+                places[body].R.rows, places[body].p.components))
+            force, moment = (at @ np.array(each.components, dtype=float) for each in (
+                wrench.force, wrench.moment))
+            total += np.concatenate([force, moment + np.cross(x, force)])
+        assert total == pytest.approx(0, abs=1e-12 * max(1, np.abs(centres).max()))
 
 
 def test_a_ball_on_the_ground_by_hand():

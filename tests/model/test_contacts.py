@@ -11,6 +11,7 @@ from nlink.algorithms.kinematics import forward_kinematics, twists
 from nlink.algorithms.sweep import Unrolled
 from nlink.formats.dh import parse_toml
 from nlink.formats.urdf import parse_urdf
+from nlink.formats.urdf_writer import to_urdf, urdf_losses
 from nlink.testing import random_robot as random_mechanism
 from nlink.testing.mechanisms import EVERY
 
@@ -213,6 +214,27 @@ def test_shapes_of_a_urdf_file():
     gaps = [touch.gap for touch in touches(there, [0, 0, 1, 1, 0, 0, 0])]
     assert sorted(gaps[:9]) == pytest.approx([0.88, *[0.95] * 4, *[1.05] * 4])
     assert gaps[9:] == pytest.approx([0.5, 1.5, 0.5, 0.5])
+
+
+def test_urdf_files_keep_the_shapes_that_urdf_knows(rng):
+    """Written and read back, the same gaps; what is lost is said."""
+    robot = nlink.load("planar3").with_contacts({
+        "link3": [nlink.Box((0.1, 0.2, 0.3), pose=skewed(rng)), nlink.Sphere(0.1, friction=0.3)],
+        "link2": {"roll": nlink.Cylinder(0.1, 0.2, pose=skewed(rng)),
+                  "egg": nlink.Ellipsoid((0.1, 0.1, 0.2))},
+        "link1": nlink.Capsule(0.1, 0.2)})
+    again = nlink.Robot(parse_urdf(to_urdf(robot.description))).with_contacts(collisions="file")
+    q = rng.normal(size=3)
+    gaps = {touch.contact.name: touch.gap for touch in touches(robot, q)}
+    found = {touch.contact.name: touch.gap for touch in touches(again, q)}
+    assert found.pop("roll.1") == pytest.approx(gaps.pop("roll.1"))
+    assert set(gaps) - set(found) == {"egg"}
+    for name, gap in found.items():
+        assert gap == pytest.approx(gaps[name], abs=1e-12)
+    lost = "\n".join(urdf_losses(robot.description))
+    for line in ("ellipsoids and hulls that touch: 1 (link2)", "the world, and pairs of links",
+                 "friction, restitution and pairs_only of shapes: 1 (link3)"):
+        assert line in lost
 
 
 TETRAHEDRON = """solid x

@@ -1,8 +1,9 @@
-"""The <collision> elements of a URDF file: shapes of links that touch."""
+"""The <collision> elements of a URDF file: shapes of links that touch, read and written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from xml.etree.ElementTree import Element, SubElement
 
 from nlink.formats.safe_xml import XmlNode
 from nlink.model.pose import Pose
@@ -57,3 +58,23 @@ def shape_size(kind: str, shape: XmlNode) -> tuple[float, ...]:
         return shape.vector("size", (1.0, 1.0, 1.0))
     names = ("radius",) if kind == "sphere" else ("radius", "length")
     return tuple(shape.number(name) for name in names)
+
+
+def collision_element(collision: Collision, origin: Element,
+                      written: Callable[[Iterable[float]], str]) -> Element | None:
+    """A <collision> with its <origin>; None of a shape that URDF has no word for."""
+    shape = collision.shape
+    if isinstance(shape, Box):
+        sizes = {"size": written(shape.edges)}
+    elif isinstance(shape, Sphere):
+        sizes = {"radius": written([shape.radius])}
+    elif isinstance(shape, Cylinder | Capsule):
+        sizes = {"radius": written([shape.radius]), "length": written([shape.length])}
+    elif isinstance(shape, MeshShape):
+        sizes = {"filename": shape.file, "scale": written(shape.scale)}
+    else:
+        return None
+    element = Element("collision", {"name": collision.name} if collision.name else {})
+    element.append(origin)
+    SubElement(SubElement(element, "geometry"), shape.kind, sizes)
+    return element

@@ -15,11 +15,13 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 import numpy as np
 
 from nlink.formats.files import LARGEST
+from nlink.formats.urdf_collisions import collision_element
 from nlink.model.canonical import align
 from nlink.model.description import Description, Friction, Joint, Limits, Link
 from nlink.model.joints import Fixed, Free, Planar, Prismatic, Revolute
 from nlink.model.names import SIGNS, distinct, first_few, fresh, plain
 from nlink.model.pose import DH, Pose
+from nlink.model.shapes import Ellipsoid, Hull
 
 EARTH = (0.0, 0.0, -9.81)
 
@@ -37,6 +39,11 @@ def to_urdf(description: Description) -> str:
     description = plainly_named(description)
     robot = Element("robot", name=description.name)
     robot.extend(list(_elements(description)))
+    links = {element.get("name"): element for element in robot if element.tag == "link"}
+    for collision in description.collisions:
+        shape = collision_element(collision, _origin(collision.shape.pose), numbers)
+        if shape is not None:  # the first link is, or is fixed at, the base
+            links.get(collision.link, robot[0]).append(shape)
     return xml_text(robot)
 
 
@@ -76,8 +83,17 @@ def urdf_losses(description: Description) -> list[str]:
     if description.frames:
         frames = [frame.name for frame in description.frames]
         lost.append(f"frames become massless links: {len(frames)} ({first_few(frames)})")
-    if description.collisions:
-        lost.append(f"shapes that touch are not written: {len(description.collisions)}")
+    shapes = description.collisions
+    unknown = [each.link for each in shapes if isinstance(each.shape, Ellipsoid | Hull)]
+    if unknown:
+        lost.append(f"ellipsoids and hulls that touch: {len(unknown)} ({first_few(unknown)})")
+    own = [each.link for each in shapes if each.shape.friction is not None
+           or each.shape.restitution is not None or each.shape.pairs_only]
+    if own:
+        lost.append(f"friction, restitution and pairs_only of shapes: {len(own)} "
+                    f"({first_few(own)})")
+    if description.world is not None:
+        lost.append("the world, and pairs of links that touch")
     return lost + name_losses(description)
 
 
@@ -92,6 +108,8 @@ def plainly_named(description: Description) -> Description:
         frames=tuple(replace(frame, name=links[frame.name]) for frame in description.frames),
         collisions=tuple(replace(each, link=links.get(each.link, each.link))
                          for each in description.collisions),
+        pairs=tuple((links.get(one, one), links.get(two, two))
+                    for one, two in description.pairs),
         joints=tuple(replace(joint, name=joints[joint.name], mimic=joint.mimic and replace(
             joint.mimic, joint=joints[joint.mimic.joint])) for joint in description.joints),
         loops=tuple(replace(loop, name=loops[loop.name], of=replace(
@@ -198,13 +216,16 @@ def _link(link: Link) -> Element:
     return element
 
 
+def _origin(pose: Pose) -> Element:
+    return Element("origin", xyz=numbers(pose.origin), rpy=numbers(roll_pitch_yaw(pose.R)))
+
+
 def _joint(joint: Joint, parent: str, child: str, origin: Pose, axis: np.ndarray) -> Element:
     kind, friction, mimic = _type(joint), joint.friction, joint.mimic
     element = Element("joint", name=joint.name, type=kind)
     SubElement(element, "parent", link=parent)
     SubElement(element, "child", link=child)
-    SubElement(element, "origin", xyz=numbers(origin.origin),
-               rpy=numbers(roll_pitch_yaw(origin.R)))
+    element.append(_origin(origin))
     if kind not in ("fixed", "floating"):
         SubElement(element, "axis", xyz=numbers(axis))
     if friction != Friction() or joint.rotor_inertia:
