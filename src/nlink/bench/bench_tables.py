@@ -182,9 +182,9 @@ def markdown(bench: Bench) -> str:
     arms = list(dict.fromkeys(
         t.robot for t in bench.timings if t.method == "nlink batch" and t.what == "mass_matrix"))
     return "\n".join([
-        "# Benchmarks", "", "Written by `nlink bench --markdown FILE` on the machine named; run it "
-        "on yours. Times are the best of many repeats, all in one run on the same states, and only "
-        "the ratios mean something.", "", conditions(bench),
+        f"# Benchmarks: {bench.cpu}", "", "Written by `nlink bench --markdown FILE` on the machine "
+        "named; run it on yours. Times are the best of many repeats, all in one run on the same "
+        "states, and only the ratios mean something.", "", conditions(bench),
         *_call_lines(bench, arms), *_first_call_lines(bench),
         *_urdf_peer_lines(bench, arms), *_kernel_lines(bench, arms),
         *_derivative_lines(bench, arms), *_loop_lines(bench), *_chain_lines(bench), "",

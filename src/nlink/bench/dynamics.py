@@ -14,6 +14,7 @@ from importlib import metadata
 
 import numpy as np
 
+from nlink.backends.llvm.host import host
 from nlink.bench.bench_robots import HUMANOID, QUADRUPED, bench_robot, random_arm
 from nlink.bench.closed_chains_bench import bench_loops
 from nlink.bench.derivatives_bench import bench_derivatives, bench_linearized_step
@@ -220,7 +221,12 @@ def versions() -> dict[str, str]:
 
 
 def cpu_name() -> str:
-    """The processor, as the system names it."""
+    """The processor, as the system names it and as code is made for it now."""
+    made_for = host()
+    return f"{_named()} ({made_for.cpu}, {made_for.target.width} numbers in a vector)"
+
+
+def _named() -> str:
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as stream:
             for line in stream:

@@ -222,12 +222,17 @@ def bench(
         "--bridges", help="Time float32 and other frameworks instead.")] = False,
     contact: Annotated[bool, typer.Option(
         "--contact", help="Time a quadruped that stands instead, beside MuJoCo.")] = False,
+    portable: Annotated[bool, typer.Option(
+        "--portable", help="Machine code for any processor with AVX2, or any 64-bit ARM.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Time nlink beside Pinocchio and MuJoCo on the same states.
 
     Ratios of one run are what counts; each number is the best of many repeats.
     """
+    from contextlib import nullcontext
+
+    from nlink.backends.llvm import host
     from nlink.bench import bench_tables
     from nlink.bench import dynamics as measure
     from nlink.cli import printing
@@ -251,7 +256,8 @@ def bench(
     if contact:
         printing.run_contact_bench(seconds, as_json=as_json)
         return
-    with terminal.console(stderr=True).status("measuring") as status:
+    with terminal.console(stderr=True).status("measuring") as status, (
+            host.portable() if portable else nullcontext()):
         result = measure.run_bench(
             robots, seconds=seconds, chains=measure.CHAINS if chains and not robots else (),
             progress=lambda what: status.update(terminal.label(f"measuring {what}")))
