@@ -56,6 +56,10 @@ def _result(page: Page, fit: Fit) -> None:
     if not fit.physical:
         page.text("The semidefinite problem was not solved: the numbers need not be those of real "
                   "bodies.")
+    if fit.output_error is not None:
+        page.text(f"Simulated positions differ from measured ones by "
+                  f"{_percent(fit.output_error.score)} of their swing; before the second stage "
+                  f"by {_percent(fit.output_error.before)}.")
     if fit.payload is not None:
         low, high = fit.payload.mass_interval
         centre = ", ".join(f"{x:.4f}" for x in fit.payload.com)

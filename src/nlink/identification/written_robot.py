@@ -84,12 +84,19 @@ def _shares_of_joints(robot: Robot, columns: FitColumns, pi: Array, rows: Sequen
             share = _nearest(rows, pi[k], k, [places[name] for name in own])
         for name, x in zip(own, share.tolist(), strict=True):
             shares[name] = shares.get(name, 0.0) + x
-        turns = " + ".join(f"{each.direction[j]:.3g} {robot.qd_names[j]}" for j in joints)
+        turns = " ".join(_term(each.direction[j], robot.qd_names[j], j == joints[0])
+                         for j in joints)
         said.setdefault(f"{each.name.split('.')[0]} turns with {turns}", []).append(
             f"{each.kind} {pi[k]:.3g}")
     return shares, [f"{motor}: a robot has no words for its {', '.join(numbers)}; predict has them "
                     "as they are, the robot's joints the nearest of their own"
                     for motor, numbers in said.items()]
+
+
+def _term(factor: float, name: str, first: bool) -> str:
+    """One term of a sum, such as "- 0.5 joint4"."""
+    sign = ("-" if factor < 0 else "") if first else ("- " if factor < 0 else "+ ")
+    return f"{sign}{name if abs(factor) == 1 else f'{abs(factor):.3g} {name}'}"
 
 
 def _nearest(rows: Sequence[FitRows], value: float, column: int, others: Sequence[int]) -> Array:
