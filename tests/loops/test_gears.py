@@ -13,6 +13,7 @@ import nlink
 from nlink import Description, Free, Gear, Joint, Link, Mimic, Prismatic, Robot
 from nlink.formats.dh import parse_toml
 from nlink.formats.toml_writer import to_toml
+from nlink.testing.closed import random_arms
 from nlink.testing.loop_laws import LOOP_LAWS
 from nlink.testing.samples import samples
 
@@ -290,3 +291,18 @@ def test_equalities_of_joints_are_gears(tmp_path):
     assert any("not linear in joints, ignored" in line for line in found.report)
     a, b = model.qpos0
     np.testing.assert_allclose(found.loops.error([a + 0.1 + 2 * 0.3, b + 0.3]), 0, atol=1e-15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", [("arm1_joint1", "arm1_joint4"), ("arm1_joint2", "arm4_joint6")])
+def test_early_rows_know_what_gears_wait_for(names):
+    """Four hands on an object, two of whose arms have a gear, so that their rows go late."""
+    robot = Robot(random_arms(2, arms=4))
+    q = dict(zip(robot.q_names, robot.neutral, strict=True))
+    robot = robot.with_gears([Gear("pair", dict.fromkeys(names, 1.0), sum(q[x] for x in names))])
+    rng = np.random.default_rng(0)
+    qd = robot.loops.project(robot.neutral, rng.normal(size=robot.n))[1]
+    state = robot.neutral, qd, rng.normal(size=robot.n)
+    late, early = (robot.forward_dynamics(*state, engine="python", algorithm=order)
+                   for order in ("elimination", "early"))
+    assert np.abs(early - late).max() < 1e-11 * np.abs(late).max()

@@ -285,7 +285,7 @@ class JointGraph:
         for c, (bodies, _) in enumerate(cycles):
             for body in bodies:
                 through.setdefault(body, []).append(c)
-        branches = self._branches(tree, depth, cut) if self.early else {}
+        branches = self._branches(tree, depth, cut, cycles) if self.early else {}
         order = _Order(tree, rows, through, waits, [meets for _, meets in cycles],
                        [self.edges[tree[i].edge].rates if i in tree else 0
                         for i in range(self.bodies + 1)], branches)
@@ -296,9 +296,10 @@ class JointGraph:
             loose, tuple(order.steps), order.width, order.work)
 
     def _branches(self, tree: Tree, depth: dict[int, int], cut: list[int],
-                  ) -> dict[int, tuple[list[int], int]]:
+                  cycles: Sequence[tuple[list[int], int]]) -> dict[int, tuple[list[int], int]]:
         """For cuts that may go early, a branch from the base that no other one has, with rates
-        enough for its rows, and the body at the other end."""
+        enough for its rows, and the body at the other end. `cycles` are those of all cuts, then
+        those of rows on rates."""
         found: dict[int, tuple[list[int], int]] = {}
         taken: set[int] = set()
         for c, k in enumerate(cut):
@@ -313,6 +314,13 @@ class JointGraph:
                     found[c] = branch, edge.other(end)
                     taken |= set(branch)
                     break
+        # what waits for both of its branches may have no body of an early one
+        late = [c for c in range(len(cycles)) if c not in found]
+        for c in late:  # grows meanwhile
+            shared = [k for k, (branch, _) in found.items() if set(branch) & set(cycles[c][0])]
+            for k in shared:
+                del found[k]
+            late += shared
         return found
 
     def _tied(self, tree: Tree, depth: dict[int, int], tie: TiedRates) -> tuple[list[int], int]:
