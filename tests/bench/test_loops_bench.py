@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from nlink import Robot
+from nlink.bench.dense_reference import dense_accelerations
 from nlink.bench.loops_bench import HEADINGS, LoopsBench, LoopsLine, rows, run_loops_bench
+from nlink.testing.linkages import net, walker
 
 
 @pytest.mark.slow
@@ -28,3 +32,13 @@ def test_a_line_without_peers_has_empty_cells():
 def test_unknown_mechanisms_are_refused():
     with pytest.raises(ValueError, match="robots: 'puma560', expected some of ladder 2,"):
         run_loops_bench(("puma560",))
+
+
+@pytest.mark.parametrize("description", [net(2, 3), walker(1)], ids=["net", "walker"])
+def test_the_dense_reference_is_another_way_to_the_same(description):
+    """Also with the rows of pins that depend on others."""
+    robot = Robot(description)
+    tau = np.random.default_rng(0).normal(size=robot.n)
+    exact = dense_accelerations(robot, robot.neutral, tau)
+    found = robot.forward_dynamics(robot.neutral, np.zeros(robot.n), tau)
+    assert np.abs(found - exact).max() < 1e-12 * np.abs(exact).max()

@@ -1,8 +1,8 @@
 """`nlink bench --loops`: mechanisms with many loops beside Pinocchio, in one run, on one thread.
 
-Ladders of four-bars have a closed form, nets are compared with Pinocchio's `constraintDynamics`,
-which is exact. Its `lcaba` has a cost in O(n) like ours and a penalty, mu, that costs digits: its
-error is shown beside its time. Pinocchio knows loops that hold a point or a whole frame, so
+Ladders of four-bars have a closed form; nets and walkers are compared with a dense solve
+in extended precision (`nlink.bench.dense_reference`). Pinocchio's `lcaba` has a cost in O(n) like ours and a
+penalty, mu, that costs digits: its error is shown beside its time. Pinocchio knows loops that hold a point or a whole frame, so
 the pins of a ladder are balls there; in the plane of a ladder that is the same.
 
 What the first call of a mechanism takes, in seconds and megabytes, is measured in a process of its
@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from nlink.bench.closed_chains_bench import pinocchio_constraints, pinocchio_dynamics
+from nlink.bench.dense_reference import dense_accelerations
 from nlink.bench.dynamics import cpu_name, missing, versions
 from nlink.bench.timing import best, best_call, caller
 from nlink.engines.engines import kernel
@@ -101,12 +102,14 @@ def _measured(name: str, robot: Robot, seconds: float, *, pinocchio: bool) -> Lo
     code, out = kernel(robot.request("forward_dynamics")), [np.empty((BATCH, robot.n))]
     line = LoopsLine(name, len(robot.description.loops), first, memory,
                      best(partial(code.run, [q, qd, tau], out, BATCH, 1), seconds) / BATCH)
-    found, exact = out[0][0], None
+    found = out[0][0]
     if name.startswith("ladder"):
         loops = len(robot.description.loops)
         exact = np.array(ladder_rates(loops, ladder_acceleration(loops, ANGLE)))
+    else:
+        exact = dense_accelerations(robot, q[0], tau[0])
     if not pinocchio or name.startswith("walker"):  # which has pins in space
-        return line if exact is None else replace(line, error=_relative(found, exact))
+        return replace(line, error=_relative(found, exact))
     model, order = to_pinocchio(robot.tree.description), pinocchio_order(robot.description)
     state = [np.ascontiguousarray(x) for x in (
         q[0, order.coordinates], qd[0, order.rates], tau[0, order.rates])]
@@ -114,8 +117,6 @@ def _measured(name: str, robot: Robot, seconds: float, *, pinocchio: bool) -> Lo
         replace(loop, constraint=Ball()) for loop in robot.description.loops)))
     dense, penalized = pinocchio_dynamics(balls, model), _lcaba(balls, model)
     back = np.argsort(order.rates)
-    if exact is None:
-        exact = np.array(dense(*state))[back]
     overhead = _call_overhead(model, state, seconds)
     return replace(
         line, error=_relative(found, exact),
