@@ -1,9 +1,10 @@
 """`nlink bench --loops`: mechanisms with many loops beside Pinocchio, in one run, on one thread.
 
-Ladders of four-bars have a closed form; nets and walkers are compared with a dense solve
-in extended precision (`nlink.bench.dense_reference`). Pinocchio's `lcaba` has a cost in O(n) like ours and a
-penalty, mu, that costs digits: its error is shown beside its time. Pinocchio knows loops that hold a point or a whole frame, so
-the pins of a ladder are balls there; in the plane of a ladder that is the same.
+Ladders of four-bars have a closed form; nets and walkers are compared with a dense solve in
+extended precision (`nlink.bench.dense_reference`). Pinocchio's `lcaba` has a cost in O(n) like ours
+and a penalty, mu, that costs digits: its error is shown beside its time. Pinocchio knows loops that
+hold a point or a whole frame, so the pins of a ladder are balls there; in the plane of a ladder that
+is the same.
 
 What the first call of a mechanism takes, in seconds and megabytes, is measured in a process of its
 own: `python -m nlink.bench.loops_bench NAME`.
