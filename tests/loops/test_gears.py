@@ -294,10 +294,9 @@ def test_equalities_of_joints_are_gears(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("names", [("arm1_joint1", "arm1_joint4"), ("arm1_joint2", "arm4_joint6")])
-def test_early_rows_know_what_gears_wait_for(names):
+def test_early_rows_know_what_gears_wait_for():
     """Four hands on an object, two of whose arms have a gear, so that their rows go late."""
-    robot = Robot(random_arms(2, arms=4))
+    robot, names = Robot(random_arms(2, arms=4)), ("arm1_joint2", "arm4_joint6")
     q = dict(zip(robot.q_names, robot.neutral, strict=True))
     robot = robot.with_gears([Gear("pair", dict.fromkeys(names, 1.0), sum(q[x] for x in names))])
     rng = np.random.default_rng(0)

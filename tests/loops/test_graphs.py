@@ -15,7 +15,7 @@ from nlink.model.cycles import Held, JointGraph
 from nlink.model.joints import JOINT_TYPES
 from nlink.testing import close_at_random, random_description
 
-BLOCKS, BLOCK = 4, 25
+BLOCKS, BLOCK = 4, 35
 EVERY = tuple(name for name in JOINT_TYPES if name != "fixed")
 
 
@@ -63,7 +63,7 @@ def test_random_graphs_agree_with_a_dense_solve(block):
         if least >= 1e-3:
             size = np.abs((expected, freely)).max()
             assert np.abs(found - expected).max() < 1e-10 * size, seed
-    assert unclear <= 3
+    assert unclear <= 4
 
 
 def along(tree: Callable[[JointGraph, dict[int, Held]], dict[int, Held] | None], robot: Robot,

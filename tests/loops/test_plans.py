@@ -52,6 +52,10 @@ def test_open_rows_of_a_ladder_are_those_of_two_loops_however_long_it_is():
     assert [len(plan.cut) for plan in plans] == [5, 40]
 
 
+def test_legs_with_four_bars_open_no_more_rows_however_many_there_are():
+    assert Robot(walker(40)).loops.plan.width == Robot(walker(2)).loops.plan.width
+
+
 def test_a_box_in_two_hands_hangs_on_one_of_them():
     plan = nlink.load("two_arms_box").loops.plan
     assert plan.cut == ("right_grasp",)

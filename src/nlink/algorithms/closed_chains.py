@@ -24,6 +24,7 @@ from nlink.algorithms.closures import (
 )
 from nlink.algorithms.cycle_elimination import (
     ClosedSystem,
+    EliminatedBody,
     EliminatedRows,
     none_held,
     plan_of,
@@ -38,6 +39,8 @@ from nlink.model.mechanism import Mechanism, MovingJoint
 from nlink.scalars.functions import Scalar, largest, less, literal, maximum, where
 from nlink.spatial import Matrix, Transform, Twist, Vector
 
+NO_INERTIA = 1e-13
+"""An inertia of this share of that of what moves with it is rounding."""
 ASKEW = 3 * ANGLE_TOLERANCE
 """How far loops may stay open, over a radian or their size, because axes are not quite parallel;
 and how close to a dead point a state that was integrated can be told from one."""
@@ -195,6 +198,24 @@ def _at(mechanism: Unrolled, q: Column, held: Column | None = None,
     closures = _contacts(mechanism, [rest, *(body for body, _ in found)])
     return ClosedSystem.of(mechanism, q, [X for _, X in found], closures, closeness=ASKEW,
                            held=held), closures
+
+
+def unresisted(mechanism: Mechanism, q: Sequence[float]) -> int | None:
+    """The first joint, or behind the joints loop, of the plan whose rate has no inertia in a
+    configuration but for rounding; None if all have."""
+    unrolled = Unrolled(mechanism)
+    system, _ = _at(unrolled, mechanism.split(q, "nq"))
+    area = mechanism.size ** 2
+    for node in system.eliminate():
+        if isinstance(node, EliminatedBody):
+            I = node.I
+            weight = I.M.xx + I.M.yy + I.M.zz
+            turning = I.J.xx + I.J.yy + I.J.zz + weight * area
+            for pivot in node.pivots:
+                turns = any(x != 0 for x in pivot.S.angular.components)
+                if not pivot.D > NO_INERTIA * (turning if turns else weight):
+                    return node.edge
+    return None
 
 
 def closure_rank(mechanism: Unrolled, q: Column) -> Scalar:

@@ -85,13 +85,30 @@ def plan_of(mechanism: Mechanism, *, early: bool = False, held: Column | None = 
             ) -> EliminationPlan:
     """The plan of a mechanism: of its joints and loops, where some rates may be held."""
     held = none_held(mechanism) if held is None else held
-    joints = [JointEdge(i, parent, joint.type.nv, *_cut(joint, own))
-              for i, (joint, parent, own) in enumerate(zip(mechanism.joints, mechanism.parents,
-                                                           held, strict=True), 1)]
+    bodies, kept = len(mechanism.joints), _not_cut(mechanism)
+    carries = mechanism.carries or ((True, True),) * (bodies + len(mechanism.closures))
+    joints = []
+    for i, (joint, parent, own) in enumerate(zip(mechanism.joints, mechanism.parents, held,
+                                                 strict=True)):
+        rows, cuttable = _cut(joint, own)
+        joints.append(JointEdge(i + 1, parent, joint.type.nv, rows, cuttable and i not in kept,
+                                carries_parent=carries[i][1]))
     loops = [JointEdge(c.a.body, c.b.body, len(c.constraint.freedom(Matrix.identity()).S),
-                       c.constraint.count) for c in mechanism.closures]
+                       c.constraint.count, True, *own)
+             for c, own in zip(mechanism.closures, carries[bodies:], strict=True)]
     ties = [TiedRates(gear.joints) for gear in mechanism.gears]
     return plan_edges(len(joints), len(joints), [*joints, *loops], ties, early=early)
+
+
+def _not_cut(mechanism: Mechanism) -> set[int]:
+    """Joints (from 0) by which bodies carry something that are accelerated by that alone."""
+    alone = [child for child, _ in mechanism.carries]
+    heavy, kept = list(alone), dict[int, int]()
+    for i in reversed(range(len(mechanism.joints) if alone else 0)):
+        parent = mechanism.parents[i] - 1
+        if heavy[i] and parent >= 0 and not alone[parent]:
+            heavy[parent], kept[parent] = True, i
+    return set(kept.values())
 
 
 def regrouped(mechanism: Mechanism, *, early: bool = False) -> Mechanism:

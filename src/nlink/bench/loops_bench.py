@@ -3,8 +3,8 @@
 Ladders of four-bars have a closed form; nets and walkers are compared with a dense solve in
 extended precision (`nlink.bench.dense_reference`). Pinocchio's `lcaba` has a cost in O(n) like ours
 and a penalty, mu, that costs digits: its error is shown beside its time. Pinocchio knows loops that
-hold a point or a whole frame, so the pins of a ladder are balls there; in the plane of a ladder that
-is the same.
+hold a point or a whole frame, so the pins of a ladder are balls there; in its plane that is the
+same.
 
 What the first call of a mechanism takes, in seconds and megabytes, is measured in a process of its
 own: `python -m nlink.bench.loops_bench NAME`.

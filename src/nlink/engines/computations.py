@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.algorithms.catalogue import INVERTING, Algorithm, rivals
+from nlink.algorithms.closed_chains import unresisted
 from nlink.backends.llvm.signature import CompiledFunction, compiled_function
 from nlink.backends.llvm.threads import MAKING
 from nlink.engines.composed import forward_derivatives
@@ -27,6 +28,7 @@ from nlink.engines.engines import (
     out_last,
     prepare,
 )
+from nlink.engines.kernels import kept
 from nlink.model.canonical import attach, canonical
 from nlink.model.description import Description
 from nlink.model.mechanism import Attachment, Mechanism
@@ -204,6 +206,8 @@ class Computations:
                 f"{entry.name}: joint {massless[0]!r} moves no mass, so no acceleration follows "
                 "from a force on it; expected a mass or a rotor there (with_payload, "
                 "with_armature), or the joint locked (lock)")
+        if differentiated(entry.name) in INVERTING:
+            self._expect_inertia(entry.name)
         if wrenches and "f_ext" not in dict(entry.inputs):
             raise ValueError(f"{entry.name} has no argument f_ext")
         frames = frame if isinstance(frame, tuple) else (frame,)
@@ -212,6 +216,21 @@ class Computations:
         if len(frames) > 1 and not entry.several_frames:
             raise ValueError(f"frame: {frame!r}, expected one name or index for {entry.name}")
         return Request(entry, self._mechanism, tuple(map(self._attachment, frames)), wrenches)
+
+    def _expect_inertia(self, name: str) -> None:
+        """Refuse mechanisms with loops in which bodies without mass leave a rate without inertia,
+        in the order in which they are eliminated."""
+        mechanism, joints = self._mechanism, len(self._mechanism.joints)
+        if all(child for child, _ in mechanism.carries[:joints]):
+            return
+        home = self.description.home or mechanism.space.neutral
+        edge = kept(mechanism, ("rate without inertia",), lambda: unresisted(mechanism, home))
+        if edge is not None:
+            moving = [joint.name for joint in self.description.joints if joint.type.nv]
+            names = [*moving, *(loop.name for loop in self.description.loops)]
+            raise SingularMassMatrix(
+                f"{name}: {names[edge]!r} carries bodies without mass that move as they like, so "
+                "no acceleration follows from a force on it; expected a mass there (with_payload)")
 
     def _formulation(self, name: str, algorithm: str | None, *,
                      stand_ins: bool = False) -> Algorithm:

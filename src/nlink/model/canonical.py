@@ -13,11 +13,12 @@ between their joints.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nlink.model.candidates import contacts_of
+from nlink.model.carrying import carries_of
 from nlink.model.constraints import ANGLE_TOLERANCE
 from nlink.model.coordinates import frame_place
 from nlink.model.description import Description, Frame, Link, Loop
@@ -88,7 +89,7 @@ def canonical(description: Description) -> Mechanism:
         pose = there @ place @ pose
         return _attachment(number, pose.seen_from(bodies[number].slide) if number else stand @ pose)
 
-    return Mechanism(
+    mechanism = Mechanism(
         joints=tuple(joints),
         parents=tuple(body.parent for body in bodies[1:]),
         gravity=_vector(base.R.T @ np.array(description.gravity, dtype=float)),
@@ -100,6 +101,7 @@ def canonical(description: Description) -> Mechanism:
         contacts=contacts_of(description.collisions, description.pairs, description.world,
                              attached),
     )
+    return replace(mechanism, carries=carries_of(mechanism)) if description.closed else mechanism
 
 
 def _tree_sizes(bodies: list[_Body]) -> list[float]:

@@ -196,6 +196,9 @@ class Mechanism:
     links: tuple[Attachment, ...]
     closures: tuple[Closure, ...] = ()
     gears: tuple[GearRow, ...] = ()
+    carries: tuple[tuple[bool, bool], ...] = ()
+    """For joints, then closures, whether child and parent resist their rates alone, as the author's
+    numbers are; empty if all do."""
     contacts: tuple[Contact, ...] = ()
 
     @lazy
