@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 
 from nlink.algorithms.closures import (
     ByBody,
@@ -213,7 +214,8 @@ def unresisted(mechanism: Mechanism, q: Sequence[float]) -> int | None:
             turning = I.J.xx + I.J.yy + I.J.zz + weight * area
             for pivot in node.pivots:
                 turns = any(x != 0 for x in pivot.S.angular.components)
-                if not pivot.D > NO_INERTIA * (turning if turns else weight):
+                least = NO_INERTIA * (turning if turns else weight)
+                if isnan(pivot.D) or pivot.D <= least:
                     return node.edge
     return None
 
