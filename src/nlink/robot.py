@@ -301,9 +301,9 @@ class Robot(Editable, Mechanics, Regressors, WholeBody, ContactProblems):
         """A picture of the robot at q (`neutral` if not given) as a PNG file, written to `path` if
         given; no display is needed. Meshes that cannot be drawn are named on standard error.
 
-        `theme` is "light" or "dark", `layers` may contain "axes", "frames", "masses" and
-        "inertias", and `packages` are directories where package:// names of meshes are searched,
-        besides those above the robot's file.
+        `theme` is "light" or "dark", `layers` may contain "axes", "frames", "masses",
+        "inertias" and "contacts", and `packages` are directories where package:// names of meshes
+        are searched, besides those above the robot's file.
 
         >>> import nlink
         >>> nlink.load("planar3").png(width=40, height=30)[:4]

@@ -81,6 +81,21 @@ def test_wrenches_of_a_contact_are_its_jacobian(rng):
         assert float(speeds[body].dot(wrench)) == pytest.approx(moving @ numbers(direction))
 
 
+def test_parts_of_a_robot_keep_their_shapes_and_pairs():
+    """Equal robots have equal shapes; what is left out takes its pairs along."""
+    arm = nlink.load("planar3")
+    shapes = {name: nlink.Sphere(0.1) for name in ("link1", "link2", "link3")}
+    touching = arm.with_contacts(shapes, pairs=[("link1", "link3"), ("link2", "link3")])
+    assert touching.description != arm.with_contacts(shapes).description
+    assert touching.description != arm.with_contacts(
+        shapes | {"link1": nlink.Sphere(0.2)}, pairs=touching.description.pairs).description
+    assert [x.name for x in touching.sub("link2").mechanism.contacts] == [
+        "link3", "link2-link3"]  # link2 is the base now
+    assert len(touching.lock(["joint2"]).mechanism.contacts) == 5
+    assert [x.name for x in touching.with_contacts(pairs=[("link1", "link2")]).mechanism.contacts
+            ] == ["link1", "link2", "link3", "link1-link2"]
+
+
 def test_without_a_world_nothing_touches():
     assert nlink.load("planar3").mechanism.contacts == ()
 

@@ -181,6 +181,25 @@ def test_a_ball_rolls_down_terrain_as_down_a_plane():
     assert raised.q[1, -1, 2] < raised.q[0, -1, 2] - 0.1
 
 
+def test_friction_ground_and_masses_vary_with_any_shape():
+    """A ball on a box of the world: its own friction and mass, and the box raised."""
+    world = nlink.World(planes=(), friction=0.1, boxes=[nlink.Box((9, 9, 1))])
+    ball = nlink.free_body("ball", 2.0, nlink.Sphere(0.1), world)
+    heavy = np.array([ball.inertias, 3 * ball.inertias, ball.inertias])
+    runs = nlink.simulate(ball, [[0, 0, 0.6 + up, *FLAT] for up in (0, 0, 0.2)],
+                          [0, 0, 0, 1.0, 0, 0], t=0.1, vary={
+        "contact_friction": [0.1, 0.1, 0.2], "ground": [0, 0, 0.2], "inertia": heavy}, **EULER)
+    touch = runs.contacts["ball"]
+    assert np.abs(touch.gap).max() < 1e-12
+    assert touch.force[:, -1, 2] == pytest.approx([2 * G, 6 * G, 2 * G])
+    assert -touch.force[:, -1, 0] == pytest.approx([0.2 * G, 0.6 * G, 0.4 * G])
+    stepper = nlink.Stepper(ball, [0, 0, 0.6, *FLAT], [0, 0, 0, 1.0, 0, 0], step=STEP,
+                            method="semi_implicit")
+    for _ in range(100):
+        stepper.step()
+    assert stepper.contacts["ball"].force[2] == pytest.approx(2 * G)
+
+
 @pytest.mark.slow
 def test_a_block_pushed_high_up_slides_or_topples():
     """A push at the height z slides a block of width b iff mu < b / (2 z)."""

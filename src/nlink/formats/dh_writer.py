@@ -55,7 +55,7 @@ def to_dh(description: Description, convention: Convention = "standard") -> Desc
     return replace(
         description, links=tuple(bodies[1 - first:]),
         frames=_frames(description, arm, places, first, names),
-        joints=tuple([mount] * first + joints), collisions=(), world=None, visuals=())
+        joints=tuple([mount] * first + joints), collisions=(), world=None, pairs=(), visuals=())
 
 
 def to_dh_rows(description: Description, convention: Convention = "standard",

@@ -191,7 +191,7 @@ class Description:
     """What links look like; mechanisms that differ in nothing else are equal."""
     actuators: tuple[Actuator, ...] = field(default=(), compare=False)
     """What turns commands into joint forces, as an MJCF file has it: data beside the mechanism."""
-    collisions: tuple[Collision, ...] = field(default=(), compare=False, repr=False)
+    collisions: tuple[Collision, ...] = field(default=(), repr=False)
     """The shapes of links that touch others where there is a world."""
     world: World | None = None
     """What stands still around the mechanism; without it, nothing touches."""

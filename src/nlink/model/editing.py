@@ -378,7 +378,9 @@ def sub(description: Description, start: int | str, end: int | str | None, stand
                 if frame_place(description, x.link)[0] in numbers]
     return edited(
         description, links=tuple(description.links[k - 1] for k in kept), joints=tuple(joints),
-        collisions=tuple(touching),
+        collisions=tuple(touching), pairs=tuple(
+            pair for pair in description.pairs if all(
+                any(name in (x.link, x.name) for x in touching) for name in pair)),
         frames=tuple(moved(f) for f in description.frames if f.link in numbers),
         loops=tuple(replace(loop, of=moved(loop.of), on=moved(loop.on)) for loop in loops),
         gears=tuple(gears), home=tuple(home), report=tuple(report))

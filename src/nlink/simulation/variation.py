@@ -369,7 +369,7 @@ def _model(name: str, robot: Robot, given: ArrayLike) -> Array:
     """Parameters of the model, (..., numbers): their last dimensions may be flat already."""
     shape = CHANGES[name].shape(robot.description, robot.mechanism)
     x, size = batch(f"vary: {name}", given, ()), math.prod(shape)
-    if x.shape[-1:] != (size,):
+    if x.shape[-len(shape):] == shape or x.shape[-1:] != (size,):
         x = batch(f"vary: {name}", given, shape)
         x = x.reshape(*x.shape[:x.ndim - len(shape)], size)
     if name == "inertia":
