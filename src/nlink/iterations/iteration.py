@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -216,9 +217,13 @@ of them that the log still holds.
 def record_type(layout: Layout, size: int, own: int = 0) -> np.dtype:
     """The state that a layout names, its columns of so many elements, and `own` numbers that no
     step changes."""
-    return np.dtype([*((name, "i8") for name in RECORD_HEAD),
-                     *((name, "f8") for name in layout.cells),
-                     *((name, "f8", (size,)) for name in layout.columns), ("own", "f8", (own,))])
+    return _record_type(tuple(layout.cells), tuple(layout.columns), size, own)
+
+
+@lru_cache(64)
+def _record_type(cells: tuple[str, ...], columns: tuple[str, ...], size: int, own: int) -> np.dtype:
+    return np.dtype([*((name, "i8") for name in RECORD_HEAD), *((name, "f8") for name in cells),
+                     *((name, "f8", (size,)) for name in columns), ("own", "f8", (own,))])
 
 
 def new_records(count: int, layout: Layout, size: int, own: int = 0) -> np.ndarray:

@@ -35,10 +35,8 @@ SMALL = 32
 def start_doubts(robot: Robot, q: Array) -> list[str]:
     """What is odd about configurations (..., nq) to start from: a line for each joint."""
     rows = np.asarray(q, dtype=float).reshape(-1, robot.nq)
-    lower, upper = kept(robot, ("bounds of coordinates",), lambda: np.array(_bounds(robot)))
-    with np.errstate(all="ignore"):
-        usual = (np.abs(rows) <= MANY_TURNS) & (rows >= lower) & (rows <= upper)
-    if usual.all():
+    lower, upper, low, high = kept(robot, ("bounds of coordinates",), lambda: _bounds(robot))
+    if ((rows >= low) & (rows <= high)).all():
         return []
     units, at_rest, found = coordinate_units(robot.description), robot.neutral, []
     for k, (name, unit) in enumerate(zip(robot.q_names, units, strict=True)):
@@ -67,11 +65,13 @@ def start_doubts(robot: Robot, q: Array) -> list[str]:
     return found
 
 
-def _bounds(robot: Robot) -> tuple[list[float], list[float]]:
-    """The position limits of each coordinate, infinite for those that are no plain numbers."""
+def _bounds(robot: Robot) -> tuple[Array, Array, Array, Array]:
+    """The position limits of each coordinate, infinite for those that are no plain numbers, and
+    within them the range of usual ones."""
     pairs = [joint.limits.position if joint.type.space.flat else (-math.inf, math.inf)
              for joint in robot.joints for _ in range(joint.type.nq)]
-    return [float(low) for low, _ in pairs], [float(high) for _, high in pairs]
+    lower, upper = np.array(pairs, dtype=float).reshape(-1, 2).T
+    return lower, upper, np.maximum(lower, -MANY_TURNS), np.minimum(upper, MANY_TURNS)
 
 
 def stiffness_doubts(method: str, steps: Array, seconds: Array) -> list[str]:

@@ -141,6 +141,8 @@ def placed(system: System, y: Array, own: Array, begin: float) -> tuple[Array, A
 def unit_states(robot: Robot, y: Array) -> Array:
     """States with q brought into its space: quaternions of any length but zero, made unit."""
     y, nq = y.copy(), robot.nq
+    if robot.mechanism.space.flat:
+        return y
     with np.errstate(all="ignore"):
         for k, x in enumerate(robot.mechanism.space.normalize(tuple(y[:, :nq].T.copy()))):
             y[:, k] = x

@@ -375,13 +375,14 @@ def _advance(kernel: Any, store: RunStore, ensemble: Ensemble, limits: dict[str,
                         if isinstance(progress, Follows):
                             progress.states(records["t"], records["y"][:, :ensemble.robot.nq])
             finally:  # records never say that all is done before the forces are written too
-                with InterruptKeptBack():
-                    if (records["status"] == STATUS["running"]).any():
-                        store.checkpoint()
-                    else:
-                        finish_block(store, ensemble.robot, table[..., :ensemble.robot.n]
-                                     if table is not None and ensemble.system.drive.tabled
-                                     else forces)
+                if store.on_disk:
+                    with InterruptKeptBack():
+                        if (records["status"] == STATUS["running"]).any():
+                            store.checkpoint()
+                        else:
+                            finish_block(store, ensemble.robot, table[..., :ensemble.robot.n]
+                                         if table is not None and ensemble.system.drive.tabled
+                                         else forces)
             passed += len(records) * outputs
         store.close()
 

@@ -9,6 +9,7 @@ records is left out on resuming, and computed again.
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ FEW, MANY = 4, 256
 """Rows of a trajectory's buffer, besides one for each function watched."""
 
 
+@lru_cache(64)
 def row_type(size: int) -> np.dtype:
     """An event: the trajectory, its number among that trajectory's, when, which, the state."""
     return np.dtype([("trajectory", "i8"), ("ordinal", "i8"), ("t", "f8"), ("which", "f8"),

@@ -37,6 +37,8 @@ HEAD = ("robot", "digest", "source", "check", "lead", "t", "start", "evaluations
 class RunStore:
     """A run under way, in memory."""
 
+    on_disk = False
+    """Whether what is computed is made permanent on the way."""
     keeps_forces = False
     """Whether `finish` is to be given the joint forces of a block."""
 
@@ -127,6 +129,8 @@ class RunStore:
 
 class SavedStore(RunStore):
     """A run under way on disk, with sums of all that is known."""
+
+    on_disk = True
 
     def __init__(self, records: Array, head: dict[str, Any], log: EventLog,
                  arrays: DirectoryArrays | ZarrArrays) -> None:

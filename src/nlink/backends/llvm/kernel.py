@@ -375,7 +375,7 @@ class Room:
 
     def __init__(self, size: int) -> None:
         room = np.empty(size + _ALIGNMENT, np.uint8)
-        address = room.__array_interface__["data"][0]
+        address = native.data_address(room)
         begin = -address % _ALIGNMENT
         self.bytes = room[begin:begin + size]
         self.address = address + begin

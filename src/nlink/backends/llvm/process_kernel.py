@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from nlink.backends.llvm.kernel import Compiled, Room
+from nlink.backends.llvm.native import data_address
 from nlink.backends.llvm.threads import together
 
 ENTRY = "nlink_processes"
@@ -130,4 +131,4 @@ def _spans(running: np.ndarray, threads: int, width: int) -> list[tuple[int, int
 
 
 def _address(x: np.ndarray | None) -> int:
-    return 0 if x is None else x.ctypes.data
+    return 0 if x is None else data_address(x)
