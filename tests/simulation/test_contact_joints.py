@@ -114,3 +114,54 @@ def test_effort_is_saturated_beside_contacts():
                          tau=lambda t, q, qd: np.array([0, 0, 0, 50.0, 0, 0]), **EULER)
     assert run.qd[-1, 3] == pytest.approx(0.5)
     assert run.contacts["body"].force[-1] == pytest.approx([0, 0, 2 * 9.81])
+
+
+def test_changes_of_contacts_and_joints_are_events(tmp_path):
+    """A ball lands sliding and comes to roll, one without friction is thrown up; the log says when.
+    """
+    ball = contact_cases.ball(0.1, world=nlink.World(friction=0.3))
+    q0, qd0 = [0, 0, 0.105, 1, 0, 0, 0], [0, 0, 0, 3.0, 0, 0]
+
+    def throw(t, q, qd):
+        return np.array([0, 0, 0, 0, 0, nlink.where(nlink.less(0.5, t), 30.0, 0.0)], object)
+
+    passing = {"there": nlink.Event(lambda t, q, qd: q[0] - 0.5)}
+    run = nlink.simulate(ball, q0, qd0, tau=throw, t=0.6, events=passing, every=1e-3,
+                         vary={"contact_friction": [0.3, 0.0]}, **EULER)
+    rolls, flies = ([events.names[k] for k in events.which] for events in map(run.events.of, (0, 1)))
+    assert flies == ["body touches", "there", "body leaves"]
+    assert rolls[:3] == ["body touches", "there", "body sticks"]
+    t, mode = run.events.of(0).t, run.contacts["body"].mode
+    t = dict(zip(rolls[:3], t[:3], strict=True))
+    for k, name, before, after in ((0, "touches", 0, 2), (0, "sticks", 2, 1), (1, "leaves", 2, 0)):
+        at = round(run.events[f"body {name}"].of(k).t[0] / 1e-3)
+        assert (mode[k, at - 1], mode[k, at]) == (before, after)
+    assert t["body touches"] == pytest.approx(np.sqrt(2 * 0.005 / 9.81), abs=1e-3)
+    loaded = nlink.load_run(run.save(tmp_path / "run.npz"))
+    assert loaded.events.names == run.events.names
+    assert (loaded.events.which == run.events.which).all()
+    floats = nlink.simulate(ball, q0, qd0, t=0.05, traced=False, **EULER).events
+    assert [floats.names[k] for k in floats.which] == ["body touches"]
+    stepper, heard = nlink.Stepper(ball, q0, qd0, **EULER), []
+    for _ in range(400):
+        stepper.step()
+        heard += [(float(stepper.t), stepper.events.names[k]) for k in stepper.events.which]
+    assert [name for _, name in heard] == ["body touches", "body sticks"]
+    assert heard[1][0] == pytest.approx(t["body sticks"])
+
+
+@pytest.mark.slow
+def test_joints_beside_contacts_tell_when_they_stick_and_reach_limits():
+    arm = rough_arm(planes=[((0, 1.0, 0), -0.9)])
+    run = nlink.simulate(arm, [0.5, 0.1, -0.3], [0.5, 1.0, 0], t=1.0, every=1e-3, limits="hold",
+                         **EULER)
+    events, names = run.events, list(run.events.names)
+    assert {"link3 touches", "joint1 sticks", "joint2 slides"} <= set(names)
+    first = len(names) - 6
+    for k in range(3):
+        modes = run.modes[:, k]
+        held = np.abs(modes) != 1
+        changes = np.flatnonzero(held[1:] != held[:-1]) + 1
+        mine = np.isin(events.which, [first + 2 * k, first + 2 * k + 1])
+        flips = [round(x / 1e-3) for x in events.t[mine]]
+        assert set(changes) <= set(flips)

@@ -25,7 +25,7 @@ from typing import Any
 
 from nlink.iterations.contact_newton import COLD, WARM
 from nlink.iterations.integration import STATUS, Attempt, OneStep, StepCost, Trial
-from nlink.iterations.iteration import Layout, State, repeat, total, when
+from nlink.iterations.iteration import Layout, State, equal, repeat, total, when
 from nlink.iterations.rules import larger, not_finite
 from nlink.scalars.functions import less, less_equal, where
 
@@ -40,14 +40,25 @@ UNUSABLE = 1e-4
 CELLS = ("residual", "over", "calls", "eps")
 
 
+UNKNOWN = -3.0
+"""A mode before the first step."""
+FORMER = 8.0
+"""In an entry of the log modes are those after a step, and so many times those before it."""
+
+
 class ContactEuler(OneStep):
-    """Semi-implicit Euler with contacts."""
+    """Semi-implicit Euler with contacts; the last elements of a state are so many modes, whose
+    changes are marked."""
 
     name, cost, begins_anew = "semi_implicit", StepCost(1), True
     layout = Layout(
         (), MappingProxyType(dict.fromkeys(
-            ("contact_residual", "contact_depth", "contact_sweeps", "contact_fallbacks"), 0.0)),
-        ("new", "rate", "trial", "unknowns"), (*CELLS, "depth", "fell_back"))
+            ("contact_residual", "contact_depth", "contact_sweeps", "contact_fallbacks",
+             "changed"), 0.0)),
+        ("new", "rate", "trial", "unknowns"), (*CELLS, "depth", "fell_back"), ("changed",))
+
+    def __init__(self, modes: int) -> None:
+        self.modes = modes
 
     def attempt(self, s: State, trial: Trial, given: Any) -> Attempt:
         h = trial.size
@@ -92,6 +103,17 @@ class ContactEuler(OneStep):
             s = s.replace(unknowns=s.new, eps=start)
             s = repeat(steps, CELLS, _unsolved, s, step) if steps else s
         return s
+
+    def note(self, s: State, attempt: Attempt, trial: Trial, accepted: Any, given: Any) -> State:
+        """Mark a step after which modes are others."""
+        first, new = given.continuous + (given.discrete - self.modes), attempt.new
+        before = s.y
+        mode = less_equal(first, given.index)
+        other = mode & ~equal(before, new) & ~equal(before, UNKNOWN)
+        changed = accepted & less(0.0, total(where(other, 1.0, 0.0)))
+        return when(changed, s.replace(changed=0.0), lambda s: s.replace(
+            changed=1.0, marked=1.0, mark_time=trial.time,
+            mark=where(mode, new + FORMER * before, new)))
 
     def commit(self, s: State, attempt: Attempt, accepted: Any) -> State:
         """The step, and what of its contacts is reported."""

@@ -110,7 +110,7 @@ class Method(Protocol):
 
     def with_modes(self) -> Method: ...
 
-    def with_contacts(self) -> Method: ...
+    def with_contacts(self, modes: int) -> Method: ...
 
     def attempt(self, s: State, trial: Trial, given: Any) -> Attempt: ...
 
@@ -118,6 +118,8 @@ class Method(Protocol):
                 given: Any) -> State: ...
 
     def commit(self, s: State, attempt: Attempt, accepted: Any) -> State: ...
+
+    def note(self, s: State, attempt: Attempt, trial: Trial, accepted: Any, given: Any) -> State: ...
 
     def forget(self, s: State, jumped: Any) -> State: ...
 
@@ -140,7 +142,7 @@ class OneStep:
     def with_modes(self) -> Method:
         raise NotImplementedError
 
-    def with_contacts(self) -> Method:
+    def with_contacts(self, modes: int) -> Method:
         raise NotImplementedError
 
     def control(self, s: State, attempt: Attempt, trial: Trial, accepted: Any, rejected: Any,
@@ -150,6 +152,9 @@ class OneStep:
     def commit(self, s: State, attempt: Attempt, accepted: Any) -> State:
         s = s.replace(y=where(accepted, attempt.new, s.y))
         return s.replace(k0=where(accepted, attempt.rate, s.k0)) if keeps_rate(s) else s
+
+    def note(self, s: State, attempt: Attempt, trial: Trial, accepted: Any, given: Any) -> State:
+        return s
 
     def forget(self, s: State, jumped: Any) -> State:
         return s
@@ -194,12 +199,16 @@ class Integration:
         cells = {"t": 0.0, "h": 0.0, **rate, "steps": 0.0, "rejects": 0.0, "sweeps": 0.0,
                  **kept.cells, **(events.cells if events else {}),
                  **(sampling.cells if sampling else {})}
+        marks = (*(events.marks if events else ()), *kept.marks)
+        if kept.marks:  # they stand side by side
+            cells = {name: x for name, x in cells.items() if name not in marks} | dict.fromkeys(
+                marks, 0.0)
         self.layout = Layout(
             ("y", *(["k0"] if rate else []), *kept.columns, *(events.columns if events else ())),
             cells,
-            (*kept.brief_columns, *columns, *(("mark",) if events else ())),
-            ("status", *kept.brief_cells, *brief, *(("marked", "mark_time") if events else ())),
-            events.marks if events else ())
+            (*kept.brief_columns, *columns, *(("mark",) if marks else ())),
+            ("status", *kept.brief_cells, *brief, *(("marked", "mark_time") if marks else ())),
+            marks)
 
     def step(self, s: State, given: Any) -> State:
         """One attempt, or, where modes are to be decided, a part of that."""
@@ -240,6 +249,9 @@ class Integration:
         if self.dense:
             due = accepted & less_equal(given.due, trial.time)
             s = when(due, s, lambda s: self.method.interpolant(s, attempt, trial, given))
+        if self.method.layout.marks:
+            s = s if self.events else s.replace(marked=0.0)
+            s = self.method.note(s, attempt, trial, accepted, given)
         s = self.method.commit(s, attempt, accepted)
         s = s.replace(t=where(accepted, trial.time, s.t))
         return self.sampling.act(s, accepted, self.method, given) if self.sampling else s

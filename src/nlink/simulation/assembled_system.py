@@ -173,7 +173,8 @@ class AssembledSystem:
     def event_names(self) -> list[str]:
         """What a log of events has numbers for: functions watched, and changes of modes."""
         return [*(each.name for each in self.watched),
-                *(self.modes.event_names if self.modes else ())]
+                *(self.modes.event_names if self.modes else ()),
+                *(self.contacts.event_names if self.contacts else ())]
 
     @property
     def sampling(self) -> Sampling | None:

@@ -20,6 +20,7 @@ from nlink.algorithms.inverse_dynamics import no_wrenches
 from nlink.algorithms.sweep import Unrolled
 from nlink.iterations.contact_cone import Block, ContactBlock, cleared, sweep, worst
 from nlink.iterations.contact_newton import ScaledContacts, newton_step, unscaled
+from nlink.iterations.contact_steps import UNKNOWN
 from nlink.iterations.iteration import equal
 from nlink.iterations.joint_block import JointBlock
 from nlink.iterations.recording import Gives
@@ -27,6 +28,7 @@ from nlink.model.names import did_you_mean
 from nlink.scalars.functions import Scalar, Scalars, less, less_equal, maximum, where
 from nlink.scalars.graph import Node
 from nlink.simulation.control_scheme import StatePart
+from nlink.simulation.events import WORDS
 from nlink.simulation.modes import ModedRate, Modes, friction_levels
 from nlink.simulation.moment import (
     Moment,
@@ -57,8 +59,8 @@ FORCE, SLIP, JOINT_FORCE = "contact_force", "contact_slip", "joint_force"
 force along the surface, and the force of dry friction and limits on each rate that has a row."""
 CONTACT_MODE, JOINT_MODE = "contact_mode", "mode"
 """Parts of the state: what each contact does, and each rate that has a row (see `joint_block`)."""
-OPEN, STICKS, SLIDES, UNKNOWN = 0.0, 1.0, 2.0, -1.0
-"""Modes of contacts; unknown before the first step."""
+OPEN, STICKS, SLIDES = 0.0, 1.0, 2.0
+"""Modes of contacts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,17 @@ class Contacts(SystemPiece):
             given = f"method={method.name!r}" if velocity == "qd" else f"velocity={velocity!r}"
             raise ValueError(f"contact: 'rigid' does not go with {given}, expected "
                              "method='semi_implicit' with velocity='qd', or contact='ignore'")
+
+    @property
+    def modes(self) -> int:
+        """How many modes end a state."""
+        return len(self.names) + len(self.rates)
+
+    @property
+    def event_names(self) -> list[str]:
+        """What the log of a run may say: of each contact, then of each rate."""
+        return [*(f"{name} {word}" for name in self.names for word in WORDS),
+                *(f"{each.name} {word}" for each in self.rates for word in each.words)]
 
     @property
     def moded(self) -> tuple[int, ...]:

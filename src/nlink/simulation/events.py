@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from nlink.storage.event_log import EventLog
 
 Array = np.ndarray
+NO_PARTS: Mapping[str, int] = {}
+LET_GO = ("slides", "leaves its limit")
+"""How the names of modes end in events."""
 Function = Callable[[Any, Any, Any], Any]
 
 DIRECTIONS = {"rising": 1, "falling": -1, "both": 0}
@@ -195,6 +198,42 @@ SLIDES = " slides"
 """How the names of events end that a rate can have again, in the other direction."""
 
 
+WORDS = ("touches", "leaves", "sticks", "slides")
+"""What a contact does, behind its name: the last two where it touches before and after."""
+
+
+def changes(names: Sequence[str], trajectory: Array, which: Array, y: Array,
+            parts: Mapping[str, int]) -> tuple[Array, Array]:
+    """Rows of a log of states, and the numbers of the names of what happened there: a row for each
+    mode that changed. `parts` are the sizes of what states end with."""
+    contacts, rates = parts.get("contact_mode", 0), parts.get("mode", 0)
+    if contacts:
+        return spread_contacts(names, which, y[:, -contacts - rates:], contacts)
+    if not rates or len(names) < 2 * rates or not names[-1].endswith(LET_GO):
+        return np.arange(len(which)), which  # modes that steps decide, which no log has
+    return spread_switches(names, trajectory, which, y[:, -rates:])
+
+
+def spread_contacts(names: Sequence[str], which: Array, modes: Array, contacts: int,
+                    ) -> tuple[Array, Array]:
+    """The same where steps solve contacts: the modes after a step, and 8 times those before it,
+    of contacts (0 open, 1 sticks, 2 slides) and then of rates."""
+    after = np.rint((modes + 4) % 8 - 4)
+    before = np.rint((modes - after) / 8)
+    watched = len(names) - 4 * contacts - 2 * (modes.shape[1] - contacts)
+    at, k = np.nonzero((after != before) & (before > -3) & (which == watched)[:, None])
+    new, old = after[at, k], before[at, k]
+    contact = np.select([new == 0, old == 0, new == 1], [1, 0, 2], 3)
+    rate = 2 * (k - contacts) + (np.abs(new) == 1) + 4 * contacts
+    same = (k >= contacts) & (np.abs(old) != 1) & (np.abs(new) != 1)  # held, by something else
+    kinds = watched + np.where(k < contacts, 4 * k + contact, rate)
+    at, kinds = at[~same], kinds[~same]
+    others = np.flatnonzero(which < watched)
+    found, kinds = np.concatenate([others, at]), np.concatenate([which[others], kinds])
+    order = np.argsort(found, kind="stable")
+    return found[order], kinds[order].astype(int)
+
+
 def spread_switches(names: Sequence[str], trajectory: Array, which: Array, modes: Array,
                     ) -> tuple[Array, Array]:
     """Rows of a log, and what happened there: where modes changed, a row for each that did.
@@ -334,16 +373,15 @@ class Events:
 
 
 def events_of(log: EventLog, robot: Robot, names: Sequence[str], velocity: str,
-              variation: Variation | None = None, modes: int = 0) -> Events | None:
-    """What a log has, as users see it; None if nothing is watched. States end with so many
-    modes."""
+              variation: Variation | None = None, parts: Mapping[str, int] = NO_PARTS,
+              ) -> Events | None:
+    """What a log has, as users see it; None if nothing is watched. States end with parts of such
+    sizes."""
     if not names:
         return None
     rows = log.in_order()
-    which = rows["which"].astype(int)
-    if modes:
-        these, which = spread_switches(names, rows["trajectory"], which, rows["y"][:, -modes:])
-        rows = rows[these]
+    these, which = changes(names, rows["trajectory"], rows["which"].astype(int), rows["y"], parts)
+    rows = rows[these]
     q, rates = (np.ascontiguousarray(rows["y"][:, part]) for part in (
         slice(0, robot.nq), slice(robot.nq, robot.nq + robot.n)))
     qd, name = rates, VELOCITIES[velocity].rates

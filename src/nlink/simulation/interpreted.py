@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from nlink.scalars.functions import Scalar, Scalars
 from nlink.simulation.asking import asked
 from nlink.simulation.contact_reports import ContactStats
 from nlink.simulation.drives import Untraced
-from nlink.simulation.events import Events, spread_switches
+from nlink.simulation.events import Events, changes
 from nlink.simulation.implicit import solving_in_python
 from nlink.simulation.moment import PUSHED, WRENCHED, Change, Moment, Text
 from nlink.simulation.prescribed_motion import ForcesOfStates
@@ -50,7 +50,7 @@ def integrate_in_python(ensemble: Ensemble, bounds: dict[str, Any]) -> Run:
                np.array([each["status"] for each in outcomes], int).reshape(lead), column("t"),
                stats, ensemble.method.name, system.velocity.name, forces=_forces(ensemble),
                variation=ensemble.variation, log=_log(
-                   system.robot, system.event_names, outcomes, len(system.modes or ())),
+                   system.robot, system.event_names, outcomes, system.layout.sizes),
                closing=system.closing, parts=parts, wrenches=system.wrenches is not None)
 
 
@@ -170,16 +170,15 @@ class CountedCalls:
 
 
 def _log(robot: Any, names: Sequence[str], outcomes: list[dict[str, Any]],
-         modes: int) -> Events | None:
+         parts: Mapping[str, int]) -> Events | None:
     rows = [(k, *row) for k, each in enumerate(outcomes) for row in each["log"]]
     if not names:
         return None
     trajectory, which = (np.array([row[k] for row in rows], int) for k in (0, 2))
     t, y = (np.array([row[k] for row in rows], float) for k in (1, 3))
     y = y.reshape(len(rows), -1 if rows else robot.nq + robot.n)
-    if modes:
-        these, which = spread_switches(names, trajectory, which, y[:, -modes:])
-        trajectory, t, y = trajectory[these], t[these], y[these]
+    these, which = changes(names, trajectory, which, y, parts)
+    trajectory, t, y = trajectory[these], t[these], y[these]
     return Events(tuple(names), trajectory, t, which, y[:, :robot.nq],
                   y[:, robot.nq:robot.nq + robot.n])
 

@@ -40,13 +40,12 @@ def run_of(store: RunStore, robot: Robot | None = None, forces: Any = None) -> R
     if head["vary"]:
         width = sum(width for _, width in head["vary"]["columns"])
         variation = Variation.from_head(head["vary"], records["own"].reshape(*lead, width))
-    modes = dict(head["parts"]).get("mode", 0)
     return Run(robot, np.array(head["t"]), columns.pop("q"), columns.pop(head["velocity"]),
                records["status"].reshape(lead), records["t"].reshape(lead),
                Stats.of(store.statistics(), lead),
                head["method"], head["velocity"], forces if tau is None else shaped(tau, lead),
                variation, events_of(store.log, robot, head["events"], head["velocity"], variation,
-                                    modes),
+                                    dict(head["parts"])),
                head["closing"], columns, wrenches=head.get("wrenches", False),
                moved_loops=head.get("moved_loops", False))
 

@@ -37,6 +37,11 @@ class StateLayout:
         """How many elements, the last ones, change at jumps only."""
         return sum(part.size for part in self.parts if part.discrete)
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes of parts, by name."""
+        return {part.name: part.size for part in self.parts}
+
     def place(self, names: Collection[str]) -> slice:
         """Where a state has some parts, which lie side by side."""
         begin = self.nq + self.n

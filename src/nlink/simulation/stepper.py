@@ -198,7 +198,7 @@ class Stepper:
     def events(self) -> Events | None:
         """The events of the last step, None if none are watched; see `Run.events`."""
         return events_of(self._robots.log, self.robot, self._system.event_names, "qd", None,
-                         len(self._system.modes or ()))
+                         self._system.layout.sizes)
 
     @property
     def contacts(self) -> ContactHistories:

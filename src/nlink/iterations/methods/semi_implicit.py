@@ -44,9 +44,9 @@ class SemiImplicitEuler(OneStep):
         """The same for rates that have modes."""
         return PivotingEuler()
 
-    def with_contacts(self) -> ContactEuler:
-        """The same for mechanisms that touch what is around them."""
-        return ContactEuler()
+    def with_contacts(self, modes: int) -> ContactEuler:
+        """The same for mechanisms that touch what is around them, with so many modes."""
+        return ContactEuler(modes)
 
     def attempt(self, s: State, trial: Trial, given: Any) -> Attempt:
         h, coordinate = trial.size, less(given.index, given.coordinates)
