@@ -128,6 +128,15 @@ def approach(touch: Touch, speed: Scalar, weight: Scalar, h: Scalar) -> Scalar:
     return where(arrives, e * speed, row)
 
 
+def normal_speeds(mechanism: TouchingDriver, q: Column, qd: Column,
+                  ) -> list[tuple[Scalar, Scalar]]:
+    """The gap of each contact, and the rate at which it grows."""
+    places = forward_kinematics(mechanism, q, mechanism.base.p)
+    moving = twists(mechanism, q, qd)
+    return [(touch.gap, _speed(moving, touch.on_bodies()[-1]))
+            for touch in contact_points(mechanism, places, mechanism.base.p)]
+
+
 def respond(mechanism: TouchingDriver, rows: ContactRows, lam: Scalars,
             moded: Sequence[int] = ()) -> list[Coordinates]:
     """The rates after the step with impulses lam: free, and what they add to it."""

@@ -10,7 +10,11 @@ the text, whatever its solver takes:
                                               it should be
     given.contact_newton(t, x, [eps], rows)   x a step of Newton's method later, and its eps
     given.contact_clear(t, x, [], rows)       y for such unknowns x
-    given.contact_move(t, y, [h], rows)       the state after the step, and how deep it begins
+    given.contact_move(t, y, [h], rows)       the state after the step, how deep it begins, and
+                                              whether a contact was left out that is needed
+
+Where only a few contacts are needed in most steps there are such programs of these few, too, whose
+names end with "_few"; the others are called where they miss something.
 
 Impulses over h, and slips, are elements of y that only jump: every step starts from those of the
 step before, and so does a run that is resumed. Where sweeps do not lead to a solution in time,
@@ -46,6 +50,16 @@ FORMER = 8.0
 """In an entry of the log modes are those after a step, and so many times those before it."""
 
 
+class ContactPrograms:
+    """The programs of some contacts, by the names of those of all."""
+
+    def __init__(self, given: Any, suffix: str) -> None:
+        self._given, self._suffix = given, suffix
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._given, name + self._suffix)
+
+
 class ContactEuler(OneStep):
     """Semi-implicit Euler with contacts; the last elements of a state are so many modes, whose
     changes are marked."""
@@ -55,13 +69,27 @@ class ContactEuler(OneStep):
         (), MappingProxyType(dict.fromkeys(
             ("contact_residual", "contact_depth", "contact_sweeps", "contact_fallbacks",
              "changed"), 0.0)),
-        ("new", "rate", "trial", "unknowns"), (*CELLS, "depth", "fell_back"), ("changed",))
+        ("new", "rate", "trial", "unknowns"),
+        (*CELLS, "depth", "missed", "fell_back"), ("changed",))
 
-    def __init__(self, modes: int) -> None:
-        self.modes = modes
+    def __init__(self, modes: int, *, few: bool) -> None:
+        self.modes, self.few = modes, few
 
     def attempt(self, s: State, trial: Trial, given: Any) -> Attempt:
-        h = trial.size
+        h, moving = trial.size, less(given.index, given.continuous)
+        s = s.replace(calls=0.0, fell_back=0.0, eps=0.0)
+        if self.few:
+            s = self._solved(s, h, ContactPrograms(given, "_few"))
+            s = when(less(0.0, s.missed), s,
+                     lambda s: self._solved(s, h, ContactPrograms(given, "")))
+        else:
+            s = self._solved(s, h, ContactPrograms(given, ""))
+        s = s.replace(rate=where(moving, (s.new - s.y) / h, 0.0), status=where(
+            less_equal(s.residual, UNUSABLE), s.status, float(STATUS["contact not solved"])))
+        return Attempt(s, s.new, s.rate, total(not_finite(s.new)))
+
+    def _solved(self, s: State, h: Any, given: ContactPrograms) -> State:
+        """The state after the step in `new`."""
         rows = given.contact_rows(s.t, s.y, [h])
 
         def sweep(s: State) -> State:
@@ -69,17 +97,14 @@ class ContactEuler(OneStep):
             return s.replace(new=new, residual=residual, over=over, calls=s.calls + 1.0)
 
         (sweeps, _, steps), *later = SEARCH
-        s = s.replace(new=s.y, residual=math.inf, over=math.inf, calls=0.0, fell_back=0.0, eps=0.0)
+        s = s.replace(new=s.y, residual=math.inf, over=math.inf)
         s = repeat(sweeps, CELLS[:3], _inexact, s, sweep)
         s = when(_inexact(s), s, lambda s: self._look_further(s, steps, later, rows, given))
-        new, (depth,) = given.contact_move(s.t, s.new, [h], rows)
-        moving = less(given.index, given.continuous)
-        s = s.replace(new=new, rate=where(moving, (new - s.y) / h, 0.0), depth=depth,
-                      status=where(less_equal(s.residual, UNUSABLE), s.status,
-                                   float(STATUS["contact not solved"])))
-        return Attempt(s, s.new, s.rate, total(not_finite(s.new)))
+        new, (depth, missed) = given.contact_move(s.t, s.new, [h], rows)
+        return s.replace(new=new, depth=depth, missed=missed)
 
-    def _look_further(self, s: State, first: int, later: Any, rows: Any, given: Any) -> State:
+    def _look_further(self, s: State, first: int, later: Any, rows: Any, given: ContactPrograms,
+                      ) -> State:
         """What Newton's method and sweeps find in turns, each from what is best so far."""
 
         def sweep(s: State) -> State:

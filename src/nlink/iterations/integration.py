@@ -110,7 +110,7 @@ class Method(Protocol):
 
     def with_modes(self) -> Method: ...
 
-    def with_contacts(self, modes: int) -> Method: ...
+    def with_contacts(self, modes: int, *, few: bool) -> Method: ...
 
     def attempt(self, s: State, trial: Trial, given: Any) -> Attempt: ...
 
@@ -119,7 +119,8 @@ class Method(Protocol):
 
     def commit(self, s: State, attempt: Attempt, accepted: Any) -> State: ...
 
-    def note(self, s: State, attempt: Attempt, trial: Trial, accepted: Any, given: Any) -> State: ...
+    def note(self, s: State, attempt: Attempt, trial: Trial, accepted: Any, given: Any,
+             ) -> State: ...
 
     def forget(self, s: State, jumped: Any) -> State: ...
 
@@ -142,7 +143,7 @@ class OneStep:
     def with_modes(self) -> Method:
         raise NotImplementedError
 
-    def with_contacts(self, modes: int) -> Method:
+    def with_contacts(self, modes: int, *, few: bool) -> Method:
         raise NotImplementedError
 
     def control(self, s: State, attempt: Attempt, trial: Trial, accepted: Any, rejected: Any,

@@ -34,7 +34,7 @@ from nlink.iterations.methods.semi_implicit import SemiImplicitEuler
 from nlink.programs.derivatives import jvp, vjp
 from nlink.programs.program import Port, Program
 from nlink.scalars.functions import Scalar, Scalars, divide, less, less_equal, maximum, sqrt, where
-from nlink.simulation.contact_piece import (
+from nlink.simulation.contact_texts import (
     CONTACT_MODE,
     FORCE,
     JOINT_FORCE,
@@ -91,7 +91,7 @@ class ContactStep:
 
     def _program(self) -> Program:
         """R and N of a moment, whose cells are h and the forces of the solution."""
-        system, contacts = self.system, self.contacts
+        system, contacts = self.system, self.contacts.whole
         ports, at = system.moment(1 + len(self.forces))
         reference = at.cells[1:]
         at = replace(at, u=at.u[:len(at.u) - len(reference)])
@@ -99,13 +99,13 @@ class ContactStep:
         at = replace(at, shared=rows)
         laws = self._smooth_laws(contacts.forces(at), rows) if self.smooth else self._laws(
             at, rows, reference)
-        *new, _depth = contacts.move(at)
+        *new, _depth, _missed = contacts.move(at)
         outputs = Port("laws", (len(laws),)), Port("new", (len(new),))
         return Program("contact_laws", ports, outputs, tuple(
             at.t.graph.lift(x) for x in (*laws, *new)))
 
     def _laws(self, at: Moment, rows: StepRows, reference: Scalars) -> list[Scalar]:
-        forces, found = self.contacts.forces(at), list[Scalar]()
+        forces, found = self.contacts.whole.forces(at), list[Scalar]()
         sig = [_sum(row, forces, g) for row, g in zip(rows.W, rows.rows.g, strict=True)]
         modes = [*at.parts[CONTACT_MODE], *at.parts.get(JOINT_MODE, ())]
         slips, first = [*at.parts[SLIP], *[0.0] * len(self.contacts.rates)], 0

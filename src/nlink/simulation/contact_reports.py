@@ -18,7 +18,7 @@ from nlink.programs.program import Port, Program
 from nlink.programs.tracing import trace_function
 from nlink.scalars.functions import Scalar, Scalars, sqrt
 from nlink.scalars.lazy import lazy
-from nlink.simulation.contact_piece import ACCURATE, CONTACT_MODE, FORCE
+from nlink.simulation.contact_texts import ACCURATE, CONTACT_MODE, FORCE
 from nlink.simulation.variation import NOTHING, Varied
 
 if TYPE_CHECKING:

@@ -420,7 +420,8 @@ class System(AssembledSystem):
                  and not self.projects and not (self.sampling and "history" in method.needs))
         switching = self.modes.switching if self.modes else None
         method = method.with_modes() if "advance" in self.texts else method
-        method = method.with_contacts(self.contacts.modes) if self.contacts else method
+        if self.contacts is not None:
+            method = method.with_contacts(self.contacts.modes, few=bool(self.contacts.few))
         events = EventHandling(self.watching.triggers, switching) if (
             self.watched or switching) else None
         return Integration(method, dense=dense, projects=self.projects, events=events,

@@ -44,9 +44,10 @@ class SemiImplicitEuler(OneStep):
         """The same for rates that have modes."""
         return PivotingEuler()
 
-    def with_contacts(self, modes: int) -> ContactEuler:
-        """The same for mechanisms that touch what is around them, with so many modes."""
-        return ContactEuler(modes)
+    def with_contacts(self, modes: int, *, few: bool) -> ContactEuler:
+        """The same for mechanisms that touch what is around them, with so many modes; `few` says
+        whether a step may try a few contacts first."""
+        return ContactEuler(modes, few=few)
 
     def attempt(self, s: State, trial: Trial, given: Any) -> Attempt:
         h, coordinate = trial.size, less(given.index, given.coordinates)
