@@ -168,39 +168,37 @@ def test_joints_beside_contacts_tell_when_they_stick_and_reach_limits():
 
 
 def hopper() -> nlink.Robot:
-    """A box with four short legs on sliders, each with a ball at its end."""
+    """A plate with three round corners on one leg, a slider with a ball at its end."""
     body = nlink.Link("trunk", 4.0, (0, 0, 0), tuple(map(tuple, np.diag([0.1, 0.1, 0.1]).tolist())))
-    links, joints = [body], [nlink.Joint("free", nlink.Free())]
-    small = tuple(map(tuple, np.diag([1e-3] * 3).tolist()))
-    for k, (x, y) in enumerate(((0.2, 0.15), (0.2, -0.15), (-0.2, 0.15), (-0.2, -0.15))):
-        links.append(nlink.Link(f"foot{k}", 0.2, (0, 0, 0), small))
-        joints.append(nlink.Joint(f"leg{k}", nlink.Prismatic(), parent="trunk",
-                                  pose=nlink.Pose.of(np.eye(3), [x, y, -0.2]), viscous=3.0))
-    robot = nlink.Robot(nlink.Description("hopper", tuple(links), tuple(joints),
-                                          gravity=(0, 0, -9.81), physical="ignore"))
-    return robot.with_contacts({**{f"foot{k}": nlink.Sphere(0.02) for k in range(4)},
-                                "trunk": nlink.Box((0.5, 0.4, 0.1))}, nlink.World(friction=0.5))
+    foot = nlink.Link("foot", 0.2, (0, 0, 0), tuple(map(tuple, np.diag([1e-3] * 3).tolist())))
+    leg = nlink.Joint("leg", nlink.Prismatic(), 1, nlink.Mount(nlink.Pose.of(
+        np.eye(3), [0, 0, -0.2])), nlink.Friction(viscous=3.0))
+    robot = nlink.Robot(nlink.Description("hopper", (body, foot), (
+        nlink.Joint("free", nlink.Free()), leg), gravity=(0, 0, -9.81), physical="ignore"))
+    corners = [nlink.Sphere(0.02, pose=nlink.Pose.of(np.eye(3), [0.3 * np.cos(x), 0.3 * np.sin(x), 0]))
+               for x in (0.0, 2.1, 4.2)]
+    return robot.with_contacts({"foot": nlink.Sphere(0.02), "trunk": corners},
+                               nlink.World(friction=0.5))
 
 
 @pytest.mark.slow
 def test_contacts_that_are_tried_last_are_never_missed():
-    """A legged body that falls on its box: a step that tries its feet first is the step of all
+    """A legged body that falls over: a step that tries its foot first is the step of all
     contacts."""
     robot = hopper()
     tried = nlink.System(robot, lambda t, q, qd: np.array(
         [0.0] * 6 + [-200.0 * x for x in q[7:]], object))
-    assert len(tried.contacts.few) == 4
+    assert tried.contacts.few == (0,)
     whole = tried.but(contacts=replace(tried.contacts, few=()))
-    q0 = np.array([[0, 0, 0.35, *contact_cases.turn(turn), 0, 0, 0, 0] for turn in (
+    q0 = np.array([[0, 0, 0.35, *contact_cases.turn(turn), 0] for turn in (
         [0, 0, 0], [0.9, 0.3, 0], [3.0, 0, 0.2])])
-    runs = [nlink.simulate(system, q0, t=0.8, **EULER) for system in (tried, whole)]
+    runs = [nlink.simulate(system, q0, t=1.0, **EULER) for system in (tried, whole)]
     assert (runs[0].status == "done").all()
     lay = [name for name in runs[0].contacts if name.startswith("trunk")
            and (runs[0].contacts[name].mode > 0).any()]
-    assert len(lay) >= 4
+    assert len(lay) >= 2
     np.testing.assert_allclose(runs[0].q, runs[1].q, atol=1e-7)
-    assert runs[0].q[0].tobytes() == runs[1].q[0].tobytes()  # it stood on its feet
-    assert runs[0].stats.contact.depth.max() < 1e-6
+    assert runs[0].stats.contact.depth.max() < 1e-4
 
 
 def test_a_contact_that_nothing_can_solve_ends_its_trajectory():
