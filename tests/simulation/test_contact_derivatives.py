@@ -21,8 +21,9 @@ def differences(robot: nlink.Robot, q, qd, tau, e=1e-6, **options):
     def step(q, qd, tau):
         stepper = nlink.Stepper(robot, q, qd, **EULER, **options)
         stepper.step(tau)
-        modes = [stepper._y[:, stepper._system.layout.place([part.name])]
-                 for part in stepper._system.parts if part.name.endswith("mode")]
+        layout = stepper._system.layout
+        modes = [stepper._robots.y[:, layout.place([part.name])]
+                 for part in layout.parts if part.name.endswith("mode")]
         return stepper.q.copy(), stepper.qd.copy(), np.concatenate(modes, axis=1)
 
     n, columns = robot.n, []

@@ -128,7 +128,7 @@ def test_changes_of_contacts_and_joints_are_events(tmp_path):
     passing = {"there": nlink.Event(lambda t, q, qd: q[0] - 0.5)}
     run = nlink.simulate(ball, q0, qd0, tau=throw, t=0.6, events=passing, every=1e-3,
                          vary={"contact_friction": [0.3, 0.0]}, **EULER)
-    rolls, flies = ([events.names[k] for k in events.which] for events in map(run.events.of, (0, 1)))
+    rolls, flies = ([log.names[k] for k in log.which] for log in map(run.events.of, (0, 1)))
     assert flies == ["body touches", "there", "body leaves"]
     assert rolls[:3] == ["body touches", "there", "body sticks"]
     t, mode = run.events.of(0).t, run.contacts["body"].mode
@@ -175,7 +175,8 @@ def hopper() -> nlink.Robot:
         np.eye(3), [0, 0, -0.2])), nlink.Friction(viscous=3.0))
     robot = nlink.Robot(nlink.Description("hopper", (body, foot), (
         nlink.Joint("free", nlink.Free()), leg), gravity=(0, 0, -9.81), physical="ignore"))
-    corners = [nlink.Sphere(0.02, pose=nlink.Pose.of(np.eye(3), [0.3 * np.cos(x), 0.3 * np.sin(x), 0]))
+    corners = [nlink.Sphere(0.02, pose=nlink.Pose.of(np.eye(3), [
+        0.3 * np.cos(x), 0.3 * np.sin(x), 0]))
                for x in (0.0, 2.1, 4.2)]
     return robot.with_contacts({"foot": nlink.Sphere(0.02), "trunk": corners},
                                nlink.World(friction=0.5))

@@ -36,7 +36,7 @@ from nlink.scalars.functions import less, less_equal, where
 SEARCH = ((8, WARM, 8), (10, WARM, 8), (0, COLD, 100), (10, COLD, 0))
 """How a solution is looked for, until there is one: calls of `contact_sweep`, with two sweeps each,
 and then steps of Newton's method, from what is best so far or from the beginning."""
-GOOD = 10.0
+GOOD = 2.0
 """A residual of so many times what it should be is good enough after the first steps of Newton's
 method."""
 UNUSABLE = 1e-4

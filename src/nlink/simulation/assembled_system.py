@@ -177,6 +177,11 @@ class AssembledSystem:
                 *(self.contacts.event_names if self.contacts else ())]
 
     @property
+    def entries(self) -> int:
+        """How many entries a step may add to that log: changes of modes are one."""
+        return len(self.watched) + bool(self.event_names[len(self.watched):])
+
+    @property
     def sampling(self) -> Sampling | None:
         """When the drive acts; None if always."""
         return self.drive.sampling

@@ -90,8 +90,8 @@ class Contacts(SystemPiece):
         return found
 
     def texts(self, system: System) -> Texts:
-        found = self.whole.by_name()
-        return found | ContactTexts(self, self.few).by_name("_few") if self.few else found
+        found = dict(self.whole.by_name())
+        return found | dict(ContactTexts(self, self.few).by_name("_few")) if self.few else found
 
     @property
     def whole(self) -> ContactTexts:

@@ -14,6 +14,7 @@ from nlink.iterations.iteration import new_records
 from nlink.programs.keys import key
 from nlink.simulation.implicit import solving_programs
 from nlink.simulation.setting import Solver
+from nlink.storage.event_log import EventLog
 
 if TYPE_CHECKING:
     from nlink.backends.llvm.kernel import Compiled
@@ -48,8 +49,9 @@ def one_step(system: System, method: Method, y: Array, own: Array, t: float, h: 
     records["own"], records["next"], records["h"], records["t"] = own, 1, h, t
     records["y"] = y
     any_error = Solver(rtol=1e6, atol=1e6, max_steps=2).bounds(0.0)
+    log = EventLog(count, size, system.entries)
     kernel.run(records, any_error, np.empty((count, 2, size)), np.array([t, t + h]),
-               threads=threads())
+               log=log.buffer, threads=threads())
     return np.where((records["status"] == STATUS["done"])[:, None], records["y"], np.nan)
 
 

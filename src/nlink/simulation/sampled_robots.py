@@ -49,7 +49,7 @@ class SampledRobots:
         self.status, self.t = self.records["status"], self.records["t"]
         self.y, self.own = self.records["y"], self.records["own"]
         self.held = self.y[:, system.layout.place(["held"])]
-        self._events = len(system.event_names)
+        self._events = system.entries
         self.log = EventLog(self.count, size, self._events)
         self._out, self._times = np.empty((self.count, 2, size)), np.array([0.0, np.inf])
         self._bounds = solver.bounds(period)

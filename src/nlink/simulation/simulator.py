@@ -274,7 +274,7 @@ def _compiled(ensemble: Ensemble, limits: dict[str, Any], threads: int,
     if target is not None:
         head |= {"digest": _digest(ensemble, limits), "source": source_contents(),
                  "robot": robot.to_toml(), "record": records.dtype.descr}
-    log = EventLog(count, system.shape.size, len(system.event_names))
+    log = EventLog(count, system.shape.size, system.entries)
     stop_outside(records, log, system.watched)
     followed = target_of(system.drive.forces(ensemble), robot)
     if head["forces"] and isinstance(system.drive, Controlled) and system.motion is None:

@@ -17,8 +17,8 @@ from nlink.iterations.integration import STATUS, Method
 from nlink.scalars.arrays import batch
 from nlink.scalars.misuse import tell
 from nlink.simulation.closing import Closing
-from nlink.simulation.contact_texts import CONTACT_MODE, FORCE
 from nlink.simulation.contact_reports import ContactHistories
+from nlink.simulation.contact_texts import CONTACT_MODE, FORCE
 from nlink.simulation.doubts import failure
 from nlink.simulation.drives import Pushed, Untraced
 from nlink.simulation.events import Events, events_of
