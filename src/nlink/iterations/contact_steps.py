@@ -10,8 +10,9 @@ the text, whatever its solver takes:
                                               it should be
     given.contact_newton(t, x, [eps], rows)   x a step of Newton's method later, and its eps
     given.contact_clear(t, x, [], rows)       y for such unknowns x
-    given.contact_move(t, y, [h], rows)       the state after the step, how deep it begins, and
-                                              whether a contact was left out that is needed
+    given.contact_move(t, y, [h], rows)       the state after the step, how deep it begins, how
+                                              many modes change, and whether a contact was left
+                                              out that is needed
 
 Where only a few contacts are needed in most steps there are such programs of these few, too, whose
 names end with "_few"; the others are called where they miss something.
@@ -29,7 +30,7 @@ from typing import Any
 
 from nlink.iterations.contact_newton import COLD, WARM
 from nlink.iterations.integration import STATUS, Attempt, OneStep, StepCost, Trial
-from nlink.iterations.iteration import Layout, State, equal, repeat, total, when
+from nlink.iterations.iteration import Layout, State, repeat, total, when
 from nlink.iterations.rules import larger, not_finite
 from nlink.scalars.functions import less, less_equal, where
 
@@ -70,7 +71,7 @@ class ContactEuler(OneStep):
             ("contact_residual", "contact_depth", "contact_sweeps", "contact_fallbacks",
              "changed"), 0.0)),
         ("new", "rate", "trial", "unknowns"),
-        (*CELLS, "depth", "missed", "fell_back"), ("changed",))
+        (*CELLS, "depth", "switches", "missed", "fell_back"), ("changed",))
 
     def __init__(self, modes: int, *, few: bool) -> None:
         self.modes, self.few = modes, few
@@ -100,8 +101,8 @@ class ContactEuler(OneStep):
         s = s.replace(new=s.y, residual=math.inf, over=math.inf)
         s = repeat(sweeps, CELLS[:3], _inexact, s, sweep)
         s = when(_inexact(s), s, lambda s: self._look_further(s, steps, later, rows, given))
-        new, (depth, missed) = given.contact_move(s.t, s.new, [h], rows)
-        return s.replace(new=new, depth=depth, missed=missed)
+        new, (depth, switches, missed) = given.contact_move(s.t, s.new, [h], rows)
+        return s.replace(new=new, depth=depth, switches=switches, missed=missed)
 
     def _look_further(self, s: State, first: int, later: Any, rows: Any, given: ContactPrograms,
                       ) -> State:
@@ -131,14 +132,14 @@ class ContactEuler(OneStep):
 
     def note(self, s: State, attempt: Attempt, trial: Trial, accepted: Any, given: Any) -> State:
         """Mark a step after which modes are others."""
-        first, new = given.continuous + (given.discrete - self.modes), attempt.new
-        before = s.y
-        mode = less_equal(first, given.index)
-        other = mode & ~equal(before, new) & ~equal(before, UNKNOWN)
-        changed = accepted & less(0.0, total(where(other, 1.0, 0.0)))
-        return when(changed, s.replace(changed=0.0), lambda s: s.replace(
-            changed=1.0, marked=1.0, mark_time=trial.time,
-            mark=where(mode, new + FORMER * before, new)))
+        first = given.continuous + (given.discrete - self.modes)
+
+        def mark(s: State) -> State:
+            new, mode = attempt.new, less_equal(first, given.index)
+            return s.replace(changed=1.0, marked=1.0, mark_time=trial.time,
+                             mark=where(mode, new + FORMER * s.y, new))
+
+        return when(accepted & less(0.0, s.switches), s.replace(changed=0.0), mark)
 
     def commit(self, s: State, attempt: Attempt, accepted: Any) -> State:
         """The step, and what of its contacts is reported."""

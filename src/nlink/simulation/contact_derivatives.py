@@ -99,7 +99,7 @@ class ContactStep:
         at = replace(at, shared=rows)
         laws = self._smooth_laws(contacts.forces(at), rows) if self.smooth else self._laws(
             at, rows, reference)
-        *new, _depth, _missed = contacts.move(at)
+        *new, _depth, _switches, _missed = contacts.move(at)
         outputs = Port("laws", (len(laws),)), Port("new", (len(new),))
         return Program("contact_laws", ports, outputs, tuple(
             at.t.graph.lift(x) for x in (*laws, *new)))

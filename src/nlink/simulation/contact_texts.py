@@ -17,6 +17,7 @@ from nlink.algorithms.inverse_dynamics import no_wrenches
 from nlink.algorithms.sweep import Column, Unrolled
 from nlink.iterations.contact_cone import Block, ContactBlock, cleared, sweep, worst
 from nlink.iterations.contact_newton import ScaledContacts, newton_step, unscaled
+from nlink.iterations.contact_steps import UNKNOWN
 from nlink.iterations.iteration import equal
 from nlink.iterations.joint_block import JointBlock
 from nlink.iterations.recording import Gives
@@ -71,7 +72,7 @@ class ContactTexts:
         rows = f"contact_rows{suffix}"
         found = {"contact_rows": Text(self.rows, cells=1, gives=Gives(shared=True)),
                  "contact_sweep": Text(self.sweep, gives=Gives(cells=2), takes=rows),
-                 "contact_move": Text(self.move, cells=1, gives=Gives(cells=2), takes=rows),
+                 "contact_move": Text(self.move, cells=1, gives=Gives(cells=3), takes=rows),
                  "contact_newton": Text(self.newton, cells=1, gives=Gives(cells=1), takes=rows),
                  "contact_clear": Text(self.clear, takes=rows)}
         return {f"{name}{suffix}": text for name, text in found.items()}
@@ -154,7 +155,7 @@ class ContactTexts:
 
     def move(self, at: Moment) -> list[Scalar]:
         """The state after the step with its forces, how deep bodies are in each other before it,
-        and whether a contact that was not chosen has to be."""
+        how many modes change, and whether a contact that was not chosen has to be."""
         (h,), own, space, forces = at.cells, at.shared, at.system.space, self.forces(at)
         driver, moded = self._driver(at), self.contacts.moded
         after = respond(driver, own.rows, [h * f for f in forces], moded)
@@ -167,7 +168,10 @@ class ContactTexts:
             depth = maximum(depth, -gap)
         first = len(at.q) + len(v)
         moved = [x + h * k for x, k in zip(at.y[first:], own.further, strict=True)]
-        return [*q, *v, *moved[:len(moved) - len(modes)], *modes, depth, missed]
+        switches: Scalar = 0.0
+        for old, new in zip(at.y[len(at.y) - len(modes):], modes, strict=True):
+            switches = switches + where(equal(old, new) | equal(old, UNKNOWN), 0.0, 1.0)
+        return [*q, *v, *moved[:len(moved) - len(modes)], *modes, depth, switches, missed]
 
     def _missed(self, at: Moment, driver: Unrolled, after: Column, h: Scalar) -> Scalar:
         """1 if the step would lead a contact that was not chosen into what it may touch."""

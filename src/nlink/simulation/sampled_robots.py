@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -53,8 +54,12 @@ class SampledRobots:
         self.log = EventLog(self.count, size, self._events)
         self._out, self._times = np.empty((self.count, 2, size)), np.array([0.0, np.inf])
         self._bounds = solver.bounds(period)
-        # fixed steps are as many as a period has, and nothing makes them wait within it
-        self._sure = not (ensemble.method.adaptive or self._events)
+        # fixed steps are as many as a period has, and nothing makes them wait within it: contacts
+        # add an entry to the log in a step
+        room = 0 if self.log.buffer is None else self.log.buffer.shape[1]
+        searched = self._events > bool(system.contacts)
+        most = 0 if ensemble.method.adaptive else math.ceil(period / ensemble.step) + 1
+        self._sure = not (ensemble.method.adaptive or searched) and most * self._events <= room
         if self._sure:
             self._bounds["most"] = np.inf
         self._run = self._prepared()
@@ -85,12 +90,13 @@ class SampledRobots:
     def advance(self, seen: Array | None = None, told: Array | None = None) -> None:
         """All robots that wait go on to their next sample; what is told of their states there is
         written to `seen`, (count, numbers) of float32, and `told`, (count, 2)."""
+        if self._events and not self.log.empty:
+            self.log = EventLog(self.count, self.system.shape.size, self._events, self.log.buffer)
+        records, status = self.records, self.status
         if self._sure:
             self._run(seen, told)
+            self.log.collect(records)
             return
-        records, status = self.records, self.status
-        if self._events:
-            self.log = EventLog(self.count, self.system.shape.size, self._events, self.log.buffer)
         status[status == WAITING] = RUNNING
         records["steps"] = records["rejects"] = 0  # the bound on steps is one on each call
         while (status == RUNNING).any():

@@ -51,6 +51,11 @@ class EventLog:
         self._saved = 0
         """Rows that are on disk."""
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing has been collected."""
+        return not (len(self.rows) or self._fresh)
+
     def collect(self, records: Array) -> None:
         """Empty the buffers."""
         fill = records["fill"]
