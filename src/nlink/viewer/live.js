@@ -1,6 +1,6 @@
 // Simulates in the page: modules of WebAssembly step the states, a hand pulls links, sliders change
 // numbers of the system.
-const live = head.live, WINDOW = 10, NOTED = .02, LONGEST = .05, BUDGET = 40;
+const live = head.live, WINDOW = 10, NOTED = .02, LONGEST = .05, BUDGET = 40, CHARTED = 30, TOLD = 100;
 const [REACHED, SPENT, , MARKED] = [0, 1, 2, 3];
 const modules = [];
 for (const each of live.modules) {
@@ -206,11 +206,13 @@ const shownCurves = [["Energy, J", ["kinetic", "potential", "total"],
 ["Coordinates, rad or m", live.coordinates, (x) => x.q],
 ...(live.driven ? [["Joint forces, N m or N", live.rates, (x) => x.tau]] : [])].map(
   ([caption, names, values]) => ({area: figure(caption, names.slice(0, HUES.length)), values, count: Math.min(names.length, HUES.length)}));
+let chart = 0, drawn = 0;
 film.curves = () => {
-  const known = actors[main].history;
-  if (known.length < 2) return;
+  const known = actors[main].history, now = performance.now();
+  if (known.length < 2 || (running && now - drawn < CHARTED)) return;
+  drawn = now; chart = (chart + 1) % shownCurves.length;
   const end = known[known.length - 1].t, T = known.map((x) => x.t);
-  for (const {area, values, count} of shownCurves) {
+  for (const {area, values, count} of running ? [shownCurves[chart]] : shownCurves) { // one at a time
     const rows = known.map(values);
     drawChart(area, Math.max(0, end - WINDOW), Math.max(end, NOTED), [...Array(count).keys()].map((k) => (
       {T, Y: rows.map((row) => row[k])})), end);
@@ -226,11 +228,12 @@ const which = make("select", {id: "which", ariaLabel: "robot whose curves are sh
   ...actors.map((each, k) => make("option", {value: k, textContent: each.name})));
 const tell = (words) => { byId("about").textContent = words; };
 const ABOUT = "Drag a link to pull it, drag beside it to turn, shift-drag to shift, scroll to come nearer.";
-let running = false, before = 0, debt = 0, late = 0;
+let running = false, before = 0, debt = 0, late = 0, told = 0;
 const press = () => { play.textContent = running ? "Pause" : "Run"; };
 function run(wanted) {
   if (wanted && !running) { running = true; before = performance.now(); requestAnimationFrame(tick); }
   running = wanted; press();
+  if (!running) { clockTells(); redraw(); } // curves and the clock as they stand
 }
 function restart() {
   release(); byId("problem").hidden = true; debt = 0;
@@ -285,7 +288,8 @@ function tick(now) {
     }
     late = reached ? 0 : late + 1;
   }
-  clockTells(); redraw();
+  if (now - told > TOLD || !running) { told = now; clockTells(); }
+  redraw();
   if (running) requestAnimationFrame(tick);
 }
 

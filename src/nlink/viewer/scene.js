@@ -48,7 +48,10 @@ function frameAt(w, x, y, z, p) {
     2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y), 0, p[0], p[1], p[2], 1]);
 }
 // ---- drawing -----------------------------------------------------------------------------------
-const gl = canvas.getContext("webgl2", {antialias: true, stencil: true, alpha: false});
+// without a graphics card smooth edges take a third of a frame: pages that compute do without
+const SMOOTH = {antialias: true, stencil: true, alpha: false};
+const gl = (head.live ? canvas.getContext("webgl2", {...SMOOTH, failIfMajorPerformanceCaveat: true})
+  ?? canvas.getContext("webgl2", {...SMOOTH, antialias: false}) : canvas.getContext("webgl2", SMOOTH));
 if (!gl) { problem("This browser has no WebGL: a still picture of the first frame."); }
 const SURFACE = [`#version 300 es
   uniform mat4 view, world; uniform vec3 low, extent, light, up; uniform float ground, flat_;
@@ -369,7 +372,8 @@ function drawChart(area, begin, end, curves, now) {
   const scale = Math.min(devicePixelRatio || 1, 2), w = area.clientWidth, h = area.clientHeight;
   if (!w) return;
   if (area.width !== Math.round(w * scale)) { area.width = Math.round(w * scale); area.height = Math.round(h * scale); }
-  const pen = area.getContext("2d"), style = getComputedStyle(document.body);
+  // curves are a few thin lines, which a processor draws faster than it hands them over
+  const pen = area.getContext("2d", {willReadFrequently: true}), style = getComputedStyle(document.body);
   const ink = style.getPropertyValue("--muted"), rule = style.getPropertyValue("--rule");
   pen.setTransform(scale, 0, 0, scale, 0, 0); pen.clearRect(0, 0, w, h);
   let low = Infinity, high = -Infinity;
