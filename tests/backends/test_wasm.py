@@ -13,6 +13,7 @@ import subprocess
 import mpmath
 import numpy as np
 import pytest
+from llvm_wasm import LlvmInstance
 from random_programs import random_arrays, random_program
 from wasm import Instance
 
@@ -136,19 +137,27 @@ def test_elementary_functions_are_right_to_two_units_of_the_last_place():
         rng.uniform(-1, 1, count), 1e8 * rng.normal(size=count)])) < 1.0
 
 
-def run_program(program, arrays):
-    """The outputs of a program in a module, flat."""
-    module = Module()
+def run_states(program, arrays):
+    """The outputs of a program in a module for arrays of states, (states, size) each."""
+    module, count = Module(), len(arrays[0])
     write_program(module, program, "f")
     module.exports["f"] = "f"
     complete_library(module)
-    places = [module.constants([0.0] * port.size) for port in (*program.inputs, *program.outputs)]
+    ports = (*program.inputs, *program.outputs)
+    places = [module.constants([0.0] * (count * port.size)) for port in ports]
     instance = Instance(module.binary())
     for at, x in zip(places, arrays, strict=False):
         instance.write(at, x)
-    instance.call("f", *places)
-    return [instance.read(at, port.size)
+    for k in range(count):
+        instance.call("f", *(at + 8 * k * port.size for at, port in zip(
+            places, ports, strict=True)))
+    return [instance.read(at, count * port.size).reshape(count, port.size)
             for at, port in zip(places[len(arrays):], program.outputs, strict=True)]
+
+
+def run_program(program, arrays):
+    """The same for one state, flat."""
+    return [x[0] for x in run_states(program, [np.asarray(x)[None] for x in arrays])]
 
 
 def on_texts(program, arrays):
@@ -183,6 +192,31 @@ def test_dynamics_of_a_robot_are_their_operations_to_the_bit(name):
         [found] = run_program(program, arrays)
         assert found.tolist() == on_texts(program, arrays)
         np.testing.assert_allclose(found, robot.forward_dynamics(*arrays), rtol=1e-11, atol=1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["planar3", "panda", "stanford", "puma560", "four_bar"])
+def test_a_thousand_states_are_those_of_llvms_modules_to_the_bit(name):
+    """What nlink writes byte by byte, and what LLVM makes of the same program for wasm32; a tenth
+    of the angles is beyond those that a few parts of pi reduce."""
+    robot, rng, count = nlink.load(name), np.random.default_rng(7), 1000
+    request = robot.request("forward_dynamics")
+    program = trace(request.algorithm, request.mechanism, request.options)
+    arrays = [rng.normal(size=(count, *port.shape)) for port in program.inputs]
+    if name != "four_bar":
+        arrays[0][::10] *= 10.0 ** rng.uniform(5, 30, arrays[0][::10].shape)
+    [found], [wanted] = run_states(program, arrays), LlvmInstance(program, count)(arrays)
+    assert found.tobytes() == wanted.tobytes()
+    assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(4, marks=pytest.mark.slow)])
+def test_programs_of_every_kind_are_those_of_llvms_modules_to_the_bit(seed):
+    program = random_program(seed, size=150)
+    arrays = random_arrays(program, 20)
+    for got, wanted in zip(run_states(program, arrays), LlvmInstance(program, 20)(arrays),
+                           strict=True):
+        np.testing.assert_array_equal(got, wanted)
 
 
 class Simulated:
