@@ -89,11 +89,12 @@ class Watched:
 
 @contextmanager
 def opened(browser: Any, url: str, width: int, scheme: str = "light", *, height: int = 800,
-           scale: float = 1.0, still: bool = False) -> Iterator[Watched]:
+           scale: float = 1.0, still: bool = False, touch: bool = False) -> Iterator[Watched]:
     """A page at a width, light or dark, with so many pixels for one of the page's own; `still` for
-    a reader who has asked for less motion."""
+    a reader who has asked for less motion, `touch` on a screen for fingers."""
     context = browser.new_context(viewport={"width": width, "height": height},
                                   color_scheme=scheme, device_scale_factor=scale,
+                                  has_touch=touch, is_mobile=touch,
                                   reduced_motion="reduce" if still else "no-preference")
     page = context.new_page()
     watched = Watched(page)

@@ -22,10 +22,11 @@ sys.path.append(str(Path(__file__).parents[2] / "docs"))
 import browser
 import live_gallery
 
-PLAIN = ["--no-sandbox", "--disable-gpu", "--enable-unsafe-swiftshader", "--disable-dev-shm-usage"]
+PLAIN = ["--no-sandbox", "--disable-gpu", "--enable-unsafe-swiftshader",
+         "--disable-dev-shm-usage"]
 SECONDS, LOADS = 5.0, 7
-COUNT = """(() => { window.drawn = 0; const count = () => { drawn++; requestAnimationFrame(count); };
-  requestAnimationFrame(count); })()"""
+COUNT = """(() => { window.drawn = 0; (function count() {
+  drawn++; requestAnimationFrame(count); })(); })()"""
 READY = """addEventListener("DOMContentLoaded", () => new MutationObserver(() => {
   window.readyAfter ??= performance.now(); }).observe(document.documentElement,
   {attributeFilter: ["data-ready"]}))"""
@@ -71,9 +72,9 @@ def measure(chromium: browser.Any, path: Path) -> str:
         frames, seconds = page.evaluate("drawn") - before, time.perf_counter() - begin
         spent = processor_seconds() - spent
     loads.sort()
-    return (f"{frames / seconds:5.1f} frames a second, {1e3 * spent / frames:5.1f} ms of processors "
-            f"each; ready after {loads[0]:.0f} ms, median {loads[LOADS // 2]:.0f}, at most "
-            f"{loads[-1]:.0f}")
+    return (f"{frames / seconds:5.1f} frames a second, {1e3 * spent / frames:5.1f} ms of "
+            f"processors each; ready after {loads[0]:.0f} ms, median {loads[LOADS // 2]:.0f}, "
+            f"at most {loads[-1]:.0f}")
 
 
 def main() -> None:

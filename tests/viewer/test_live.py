@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -99,6 +100,77 @@ def test_modes_loops_and_several_robots_compute_what_simulate_does(browser, tmp_
         found = np.array(ready(watched).evaluate("nlink.until([0.5])"))[0]
         run = nlink.simulate(four_bar, t=[0.0, 0.5], method="rk4", step=1e-3)
         np.testing.assert_allclose(found[:four_bar.nq], run.q[-1], rtol=0, atol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["rk4", "rkf45"])
+def test_impacts_on_limits_are_those_of_simulate(browser, tmp_path, method):
+    narrow = nlink.Robot(replace(ARM.description, joints=tuple(
+        replace(joint, limits=nlink.Limits((-0.7, 0.7))) for joint in ARM.description.joints)))
+    options = {"method": method, "limits": "bounce", "restitution": 0.7}
+    path = nlink.live(narrow, None, [], tmp_path / "bounce.html", q0=START, equations=False,
+                      **options)
+    with shown(browser, path) as watched:
+        found = np.array(ready(watched).evaluate("nlink.until([0.5, 1.0])"))
+        marks = watched.page.evaluate("nlink.marks()")
+    run = nlink.simulate(narrow, START, t=[0.0, 0.5, 1.0], **options, step=1e-3)
+    assert len(run.events) >= 4
+    np.testing.assert_allclose(found[:, :6], np.hstack([run.q, run.qd])[1:], rtol=0, atol=1e-10)
+    np.testing.assert_allclose(sorted(t for t, _ in marks), run.events.t, rtol=0, atol=1e-10)
+
+
+class Finger:
+    """A finger on a page, by Chromium's own protocol."""
+
+    def __init__(self, page):
+        self.session = page.context.new_cdp_session(page)
+
+    def __call__(self, what, *points):
+        self.session.send("Input.dispatchTouchEvent", {"type": f"touch{what}", "touchPoints": [
+            {"x": x, "y": y, "id": k} for k, (x, y) in enumerate(points)]})
+
+
+@pytest.mark.slow
+def test_fingers_pull_links_turn_the_view_and_come_nearer(browser, tmp_path):
+    path = nlink.live(ARM, LAW, [KP], tmp_path / "arm.html", q0=START, step=5e-3, equations=False)
+    with shown(browser, path, 390, touch=True) as watched:
+        page = ready(watched)
+        finger = Finger(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        box = page.locator("#scene").bounding_box()
+
+        def at(x, y):
+            return box["x"] + x * box["width"], box["y"] + y * box["height"]
+
+        taken = None
+        for place in (at(i / 12, j / 12) for j in range(2, 11) for i in range(2, 11)):
+            finger("Start", place)
+            if "Holding" in page.text_content("#about"):
+                taken = place
+                break
+            finger("End")
+        assert taken, "no link is where the finger looks"
+        finger("Move", at(0.5, 0.15))
+        before = np.array(page.evaluate("nlink.state()"))
+        held = np.array(page.evaluate("nlink.until([0.5])"))[0]
+        finger("End")
+        assert page.text_content("#about").startswith("Drag a link")
+        assert np.abs(held[:3] - before[:3]).max() > 0.05
+        # beside the arm: one finger turns, two come nearer, and the page itself stays where it is
+        still = watched.settled("#scene")
+        finger("Start", at(0.05, 0.05))
+        finger("Move", at(0.35, 0.15))
+        finger("End")
+        turned = watched.settled("#scene")
+        assert np.abs(turned - still).max() > 0.1
+        finger("Start", at(0.1, 0.1), at(0.2, 0.1))
+        finger("Move", at(0.05, 0.1), at(0.9, 0.1))
+        finger("End")
+        assert np.abs(watched.settled("#scene") - turned).max() > 0.1
+        assert page.evaluate("[scrollX, scrollY, visualViewport.scale]") == [0, 0, 1]
+        page.locator("#play").tap()
+        watched.wait(lambda: watched.seconds() > 0.6)
+        assert watched.complaints == []
 
 
 @pytest.mark.slow
