@@ -33,7 +33,7 @@ class Actor {
   // what a slider or the hand has changed: the rate kept from the last step is another one now
   change(index, value) {
     this.inputs[index] = value;
-    if ("fresh" in this.head.cells) this.put("fresh", 1);  // a rate that is kept is another now
+    if ("fresh" in this.layout.cells) this.put("fresh", 1); // a rate that is kept is another now
   }
   look() {
     const {look, links, n} = this.layout;
