@@ -7,12 +7,12 @@ is written in the framework.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib import import_module
 
 from nlink.backends.llvm.threads import threads
+from nlink.bench.bench_record import BenchRecord
 from nlink.bench.dynamics import cpu_name, versions
 from nlink.bench.machine_limits import fma_peak
 
@@ -42,18 +42,12 @@ class BridgeLine:
 
 
 @dataclass(slots=True)
-class BridgesBench:
+class BridgesBench(BenchRecord):
     """The lines of one run and where they were taken."""
 
-    cpu: str
-    versions: dict[str, str]
-    missing: list[str]
     peak: float
     """Measured FMA peak of one core in float64, FLOP/s."""
     lines: list[BridgeLine] = field(default_factory=list)
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1)
 
 
 Lines = Callable[[float], Iterator[BridgeLine]]

@@ -7,18 +7,18 @@ on its joints. MuJoCo runs with an elliptic cone and its Newton solver, alone in
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import numpy as np
 
+from nlink.bench.bench_record import BenchRecord
 from nlink.bench.bench_robots import example_robot
 from nlink.bench.dynamics import cpu_name, missing, versions
 from nlink.formats.load import load_description
@@ -38,20 +38,14 @@ METHOD: dict[str, Any] = {"method": "semi_implicit", "step": STEP, "friction": "
 
 
 @dataclass(slots=True)
-class ContactBench:
+class ContactBench(BenchRecord):
     """Seconds a step of one robot, and where they were taken."""
 
-    cpu: str
-    versions: dict[str, str]
-    missing: list[str]
     first_call: float = 0.0
     """Making the kernel, in seconds; little if it is in the cache."""
     seconds: dict[str, float] = field(default_factory=dict)
     residual: float = 0.0
     depth: float = 0.0
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1)
 
 
 def quadruped() -> Robot:

@@ -6,7 +6,6 @@ solver starts cold. What counts is the number of targets solved a second, on one
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from nlink.bench.bench_record import BenchRecord
 from nlink.bench.dynamics import cpu_name, missing, versions
 from nlink.formats.bridges import to_pinocchio
 from nlink.kinematics.inverse_kinematics import ik
@@ -46,17 +46,13 @@ class SolverLine:
 
 
 @dataclass(slots=True)
-class ReachingBench:
+class ReachingBench(BenchRecord):
     """The lines of one run and where they were taken."""
 
-    cpu: str
-    versions: dict[str, str]
-    missing: list[str]
     lines: list[SolverLine] = field(default_factory=list)
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self) | {
-            "lines": [asdict(line) | {"rate": line.rate} for line in self.lines]}, indent=1)
+    def derived(self) -> dict[str, Any]:
+        return {"lines": [asdict(line) | {"rate": line.rate} for line in self.lines]}
 
 
 def run_ik_bench(names: tuple[str, ...] = ROBOTS, *, targets: int = TARGETS, repeats: int = 5,

@@ -8,7 +8,6 @@ dampers, beside SciPy's Radau around the same compiled rates.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from nlink.bench.bench_record import BenchRecord
 from nlink.bench.dynamics import cpu_name, missing, versions
 from nlink.formats.bridges import to_pinocchio
 from nlink.formats.mjcf_writer import to_mjcf
@@ -49,17 +49,13 @@ class Comparison:
 
 
 @dataclass(slots=True)
-class SimulationBench:
+class SimulationBench(BenchRecord):
     """The lines of one run and where they were taken."""
 
-    cpu: str
-    versions: dict[str, str]
-    missing: list[str]
     lines: list[Comparison] = field(default_factory=list)
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self) | {
-            "lines": [asdict(line) | {"ratio": line.ratio} for line in self.lines]}, indent=1)
+    def derived(self) -> dict[str, Any]:
+        return {"lines": [asdict(line) | {"ratio": line.ratio} for line in self.lines]}
 
 
 def run_simulation_bench(name: str = "puma560", *, repeats: int = 5,
@@ -192,9 +188,3 @@ def _seconds(value: float) -> str:
 
 
 HEADINGS = ("what", "nlink", "beside", "its time", "ratio", "errors at 2 s")
-
-
-def markdown(bench: SimulationBench) -> str:
-    """The table as Markdown."""
-    lines = ["| " + " | ".join(HEADINGS) + " |", "|---|---:|---|---:|---:|---|"]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows(bench)), ""])

@@ -19,13 +19,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from nlink.bench.bench_record import BenchRecord
 from nlink.bench.closed_chains_bench import pinocchio_constraints, pinocchio_dynamics
 from nlink.bench.dense_reference import dense_accelerations
 from nlink.bench.dynamics import cpu_name, missing, versions
@@ -71,16 +72,10 @@ class LoopsLine:
 
 
 @dataclass(slots=True)
-class LoopsBench:
+class LoopsBench(BenchRecord):
     """The lines of one run and where they were taken."""
 
-    cpu: str
-    versions: dict[str, str]
-    missing: list[str]
     lines: list[LoopsLine] = field(default_factory=list)
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1)
 
 
 def run_loops_bench(names: tuple[str, ...] = (), *, seconds: float = 0.25,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from nlink.bench.bench_record import BenchRecord
 
 if TYPE_CHECKING:
     from nlink.bench.machine_limits import MachineLimits
@@ -27,12 +28,9 @@ class Timing:
 
 
 @dataclass(slots=True)
-class Bench:
+class Bench(BenchRecord):
     """The timings of one run and where they were taken."""
 
-    cpu: str
-    versions: dict[str, str]
-    missing: list[str]
     peak: float
     """Measured FMA peak of one core, FLOP/s."""
     timings: list[Timing] = field(default_factory=list)
@@ -62,9 +60,6 @@ class Bench:
         if direct or not call or not known[0] or not known[1]:
             return direct
         return call - (known[0] - known[1])
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1)
 
 
 def best(function: Callable[[], Any], seconds: float = 0.25) -> float:

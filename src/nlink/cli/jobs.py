@@ -245,16 +245,16 @@ def bench(
         printing.run_simulation_bench(robots, save, as_json=as_json)
         return
     if kinematics:
-        printing.run_ik_bench(robots, as_json=as_json)
+        printing.run_ik_bench(robots, save, as_json=as_json)
         return
     if loops:
-        printing.run_loops_bench(robots, seconds, as_json=as_json)
+        printing.run_loops_bench(robots, seconds, save, as_json=as_json)
         return
     if bridges:
-        printing.run_bridges_bench(robots, seconds, as_json=as_json)
+        printing.run_bridges_bench(robots, seconds, save, as_json=as_json)
         return
     if contact:
-        printing.run_contact_bench(seconds, as_json=as_json)
+        printing.run_contact_bench(seconds, save, as_json=as_json)
         return
     with terminal.console(stderr=True).status("measuring") as status, (
             host.portable() if portable else nullcontext()):

@@ -292,28 +292,28 @@ def run_simulation_bench(robots: Sequence[str] | None, save: Path | None, *,
     from nlink.bench import integration_bench as measure
 
     result = _measured(measure.run_simulation_bench, robots[0] if robots else "puma560")
-    if save is not None:
-        write_text(save, measure.markdown(result))
-    _print_bench(measure, result, ("what", "beside", "errors at 2 s"), as_json=as_json)
+    _print_bench(measure, result, ("what", "beside", "errors at 2 s"), save=save, as_json=as_json)
 
 
-def run_ik_bench(robots: Sequence[str] | None, *, as_json: bool) -> None:
+def run_ik_bench(robots: Sequence[str] | None, save: Path | None, *, as_json: bool) -> None:
     """Measure inverse kinematics and print the table."""
     from nlink.bench import ik_bench as measure
 
     result = _measured(measure.run_ik_bench, tuple(robots) if robots else measure.ROBOTS)
-    _print_bench(measure, result, ("what",), _not_installed(result), as_json=as_json)
+    _print_bench(measure, result, ("what",), _not_installed(result), save=save, as_json=as_json)
 
 
-def run_loops_bench(robots: Sequence[str] | None, seconds: float, *, as_json: bool) -> None:
+def run_loops_bench(robots: Sequence[str] | None, seconds: float, save: Path | None, *,
+                    as_json: bool) -> None:
     """Measure mechanisms with many loops and print the table."""
     from nlink.bench import loops_bench as measure
 
     result = _measured(measure.run_loops_bench, tuple(robots or ()), seconds=seconds)
-    _print_bench(measure, result, ("mechanism",), as_json=as_json)
+    _print_bench(measure, result, ("mechanism",), save=save, as_json=as_json)
 
 
-def run_bridges_bench(names: Sequence[str] | None, seconds: float, *, as_json: bool) -> None:
+def run_bridges_bench(names: Sequence[str] | None, seconds: float, save: Path | None, *,
+                      as_json: bool) -> None:
     """Measure computations inside other frameworks and print the table."""
     from nlink.bench import bridges_bench as measure
 
@@ -321,17 +321,17 @@ def run_bridges_bench(names: Sequence[str] | None, seconds: float, *, as_json: b
     if not as_json:
         console().print(f"{result.cpu}, {result.peak / 1e9:.0f} GFLOP/s in float64, one thread")
     _print_bench(measure, result, ("what", "bridge", "peer or remark"), _not_installed(result),
-                 as_json=as_json)
+                 save=save, as_json=as_json)
 
 
-def run_contact_bench(seconds: float, *, as_json: bool) -> None:
+def run_contact_bench(seconds: float, save: Path | None, *, as_json: bool) -> None:
     """Measure a quadruped that stands and print the table."""
     from nlink.bench import contact_bench as measure
 
     result = _measured(measure.run_contact_bench, seconds=max(1.0, seconds))
     _print_bench(measure, result, ("what",), f"first call {result.first_call:.1f} s, residual "
                  f"{result.residual:.1e} m/s, depth {result.depth:.1e} m; {result.cpu}",
-                 as_json=as_json)
+                 save=save, as_json=as_json)
 
 
 def _measured(run: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -342,8 +342,13 @@ def _measured(run: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
 
 
 def _print_bench(measure: Any, result: Any, text: Sequence[str], below: str = "", *,
-                 as_json: bool) -> None:
-    """The table of a bench, its columns of `text` to the left, and a line below it."""
+                 save: Path | None, as_json: bool) -> None:
+    """The table of a bench, its columns of `text` to the left, and a line below it; to a file as
+    Markdown, too."""
+    if save is not None:
+        from nlink.bench.bench_record import table as markdown
+
+        write_text(save, markdown(measure.HEADINGS, measure.rows(result), text))
     if as_json:
         print(result.to_json())
         return
