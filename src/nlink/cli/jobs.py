@@ -224,6 +224,8 @@ def bench(
         "--contact", help="Time a quadruped that stands instead, beside MuJoCo.")] = False,
     portable: Annotated[bool, typer.Option(
         "--portable", help="Machine code for any processor with AVX2, or any 64-bit ARM.")] = False,
+    control: Annotated[bool, typer.Option(
+        "--control", help="Time optimal control instead, beside crocoddyl.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Time nlink beside Pinocchio and MuJoCo on the same states.
@@ -255,6 +257,9 @@ def bench(
         return
     if contact:
         printing.run_contact_bench(seconds, save, as_json=as_json)
+        return
+    if control:
+        printing.run_control_bench(seconds, as_json=as_json)
         return
     with terminal.console(stderr=True).status("measuring") as status, (
             host.portable() if portable else nullcontext()):

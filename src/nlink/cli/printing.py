@@ -334,6 +334,14 @@ def run_contact_bench(seconds: float, save: Path | None, *, as_json: bool) -> No
                  save=save, as_json=as_json)
 
 
+def run_control_bench(seconds: float, *, as_json: bool) -> None:
+    """Measure optimal control and print the table."""
+    from nlink.bench import control_bench as measure
+
+    result = _measured(measure.run_control_bench, seconds=max(1.0, seconds))
+    _print_bench(measure, result, ("what", "costs"), measure.below(result), as_json=as_json)
+
+
 def _measured(run: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """What a bench has measured, naming what it is at."""
     with console(stderr=True).status("measuring") as status:

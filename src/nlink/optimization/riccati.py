@@ -9,8 +9,8 @@ first, where P and V are nearly diagonal, and by (dq, dv) and du then [Mayne 66;
 Todorov 12, eq. 5 to 11]. A gap f between where a knot leads and where the next one is moves s by
 S f [Giftthaler et al. 18; Mastalli et al. 20, eq. 14].
 
-Bounds on u make the step in u a problem with a box [Tassa, Mansard, Todorov 14]. Which forces are at
-their bounds is found by a primal-dual active set [Hintermueller, Ito, Kunisch 02], and where its
+Bounds on u make the step in u a problem with a box [Tassa, Mansard, Todorov 14]. Which forces are
+at their bounds is found by a primal-dual active set [Hintermueller, Ito, Kunisch 02], and where its
 point promises less than a step of one force after the other, that is made. Forces that are held
 have no feedback.
 """
