@@ -24,6 +24,7 @@ TITLES = {
     "engines": "Counts, closed forms, C",
     "programs": "Linear equations",
     "kinematics": "Reaching: inverse kinematics and paths",
+    "optimization": "Optimal control",
     "simulation": "Simulation and controllers",
     "studies": "Sweeps",
     "loops": "Mimic joints",

@@ -16,13 +16,13 @@ import typer
 
 from nlink.cli import queries, ik_command, jobs, benchmarks_command  # isort: skip  # the order of the help
 from nlink.cli import studies, identification_commands, identification_fit  # isort: skip
-from nlink.cli import viewing  # isort: skip
+from nlink.cli import optimize_command, viewing  # isort: skip
 from nlink.cli.app import app
 from nlink.model.names import visible
 
 __all__ = [
     "app", "benchmarks_command", "identification_commands", "identification_fit", "ik_command",
-    "jobs", "main", "queries", "run", "studies", "viewing"]
+    "jobs", "main", "optimize_command", "queries", "run", "studies", "viewing"]
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -78,6 +78,21 @@ class Optimized:
         """Whether every problem is solved."""
         return bool(np.all(self.solved))
 
+    def save(self, path: str | Path) -> None:
+        """Write times, states and forces: arrays of .npz, or rows of .csv (a single problem; the
+        last forces are those of the knot before)."""
+        path = Path(path)
+        if path.suffix == ".npz":
+            np.savez(path, t=self.t, q=self.q, qd=self.qd, u=self.u, cost=self.cost)
+            return
+        if path.suffix != ".csv" or np.ndim(self.cost):
+            raise ValueError(f"path: {str(path)!r}, expected .npz, or .csv of a single problem")
+        u = np.concatenate([self.u, self.u[-1:]])
+        names = ["t", *self.robot.q_names, *(f"qd {x}" for x in self.robot.qd_names),
+                 *(f"u {x}" for x in self.robot.qd_names)]
+        np.savetxt(path, np.column_stack([self.t, self.q, self.qd, u]), delimiter=",",
+                   header=",".join(names), comments="", fmt="%.17g")
+
     def plot(self, path: str | Path | None = None) -> object:
         """A figure with the cost over the iterations, and coordinates and forces over time, of
         the problem or the first ones of a batch; written to `path` if given (.png, .svg, .pdf)."""

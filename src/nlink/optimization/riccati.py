@@ -13,6 +13,9 @@ Bounds on u make the step in u a problem with a box [Tassa, Mansard, Todorov 14]
 at their bounds is found by a primal-dual active set [Hintermueller, Ito, Kunisch 02], and where its
 point promises less than a step of one force after the other, that is made. Forces that are held
 have no feedback.
+
+Damping adds its half times |e|^2 and |du|^2 to the value: where costs are not convex, or the model
+is good for small steps only.
 """
 
 from __future__ import annotations
@@ -117,9 +120,11 @@ def backward_step(step: LinearStep, cost: QuadraticModel, after: ValueModel, dam
                   gap: Row | None, box: tuple[Row, Row] | None) -> Feedback:
     """The feedback at a knot, and the value there."""
     n, m = len(step.G), len(step.F[0])
-    S, s = after.S, after.s
+    s = after.s
     if gap is not None:
-        s = [a + dot(row, gap) for a, row in zip(s, S, strict=True)]
+        s = [a + dot(row, gap) for a, row in zip(s, after.S, strict=True)]
+    S = [[x + damping if i == j else x for j, x in enumerate(row)]
+         for i, row in enumerate(after.S)]
     # the value by dq and dv'
     P, V = transposed(step.P), transposed(step.V)
     Sqq, Sqv = [row[:n] for row in S[:n]], [row[n:] for row in S[:n]]
