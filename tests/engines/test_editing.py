@@ -318,3 +318,15 @@ def test_numbers_that_were_warned_of_are_not_warned_of_again():
     with pytest.warns(nlink.NonPhysicalWarning):
         robot = nlink.load("puma_saha")
     robot.lock(["joint6"]).with_gravity((0, 0, 0)).with_friction(viscous=0.1).sub("link2")
+
+
+@pytest.mark.parametrize("name", ["puma560", "panda", "ur5"])
+def test_a_part_looks_like_its_own_links_and_is_written(name, tmp_path):
+    robot = nlink.load(name)
+    part = robot.sub("base", robot.links[1].name)
+    shapes = {visual.link for visual in part.description.visuals}
+    assert shapes <= {"", *(link.name for link in part.links), *part.frames}
+    assert {x.link for x in robot.description.visuals} - shapes
+    path = tmp_path / "part.toml"
+    path.write_text(part.to_toml(), "utf-8")
+    assert nlink.load(path).to_toml() == part.to_toml()

@@ -374,11 +374,11 @@ def sub(description: Description, start: int | str, end: int | str | None, stand
     def moved(frame: Frame) -> Frame:
         return replace(frame, link=numbers[frame.link])
 
-    touching = [x for x in description.collisions
-                if frame_place(description, x.link)[0] in numbers]
+    touching, seen = ([x for x in shapes if frame_place(description, x.link or 0)[0] in numbers]
+                      for shapes in (description.collisions, description.visuals))
     return edited(
         description, links=tuple(description.links[k - 1] for k in kept), joints=tuple(joints),
-        collisions=tuple(touching), pairs=tuple(
+        collisions=tuple(touching), visuals=tuple(seen), pairs=tuple(
             pair for pair in description.pairs if all(
                 any(name in (x.link, x.name) for x in touching) for name in pair)),
         frames=tuple(moved(f) for f in description.frames if f.link in numbers),
