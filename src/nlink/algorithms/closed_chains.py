@@ -215,7 +215,7 @@ def unresisted(mechanism: Mechanism, q: Sequence[float]) -> int | None:
             for pivot in node.pivots:
                 turns = any(x != 0 for x in pivot.S.angular.components)
                 least = NO_INERTIA * (turning if turns else weight)
-                if isnan(pivot.D) or pivot.D <= least:
+                if isnan(pivot.D) or least >= pivot.D:
                     return node.edge
     return None
 
