@@ -8,6 +8,7 @@ from kkt import Dense
 
 import nlink
 from nlink.testing.closed import random_closed_robot
+from nlink.testing.linkages import ladder
 
 BUNDLED = ("four_bar", "slider_crank", "two_arms_box",
            pytest.param("stewart", marks=pytest.mark.slow))
@@ -130,3 +131,14 @@ def test_quaternions_of_a_guess_are_made_unit():
     guess[15:] = 0.0
     with pytest.raises(ValueError, match="guess: a quaternion of length zero, expected a rotation"):
         arms.loops.assemble(guess)
+
+
+@pytest.mark.slow
+def test_long_ladders_close_by_the_elimination():
+    """In O(n), where the pseudo-inverse of 200 rows took longer than all else; the rod stays."""
+    robot = nlink.Robot(ladder(40))
+    guess = robot.integrate(robot.neutral, 0.03 * np.random.default_rng(0).normal(size=(3, robot.n)))
+    q = robot.loops.assemble(guess, keep=["rod0"])
+    assert np.abs(robot.loops.error(q)).max() < 1e-12
+    np.testing.assert_array_equal(q[:, 0], guess[:, 0])
+    assert np.abs(q - guess).max() < 1.5

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nlink.engines.computations import SingularMassMatrix
 from nlink.loops.balance import RANK
 from nlink.model.constraints import ANGLE_TOLERANCE
 from nlink.scalars.arrays import single
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 Array = np.ndarray
 TRIES = 100
 """Guesses that are drawn for a random state, until one closes."""
+FEW_ELEMENTS = 20_000
+"""Of J, up to which steps are by its pseudo-inverse."""
 HALVINGS = 12
 """How often a step is halved, at most, that does not make the loops less open."""
 
@@ -33,8 +36,8 @@ def close(loops: Loops, q: Array, free: Array | None = None, tolerance: float = 
     """Configurations (count, nq) after Newton's steps, and which of them are closed; `free`
     are the rates that may change, all if not given.
 
-    Each step is the least one by the free rates that closes the loops to first order, half a
-    radian at most, or half a size; it is halved until the loops are less open.
+    Each step closes the loops to first order, half a radian at most, or half a size; it is halved
+    until the loops are less open.
     """
     robot, q = loops.robot, q.copy()
     free = np.ones(robot.n, dtype=bool) if free is None else free
@@ -47,9 +50,7 @@ def close(loops: Loops, q: Array, free: Array | None = None, tolerance: float = 
     for _ in range(iterations):
         if not left.size:
             break
-        J = loops.ratios(loops.jacobian(q[left]))[..., free]
-        step = np.zeros((left.size, robot.n))
-        step[:, free] = -np.einsum("kij,kj->ki", np.linalg.pinv(J, rcond=RANK), e[left])
+        step = _newton_step(loops, q[left], e[left], free)
         largest = np.abs(step).max(axis=1, initial=0.0)
         step *= loops.rate_scale * (0.5 / np.maximum(largest, 0.5))[:, None]
         gained = np.zeros(left.size, dtype=bool)
@@ -67,6 +68,27 @@ def close(loops: Loops, q: Array, free: Array | None = None, tolerance: float = 
         left = left[np.abs(e[left]).max(axis=1) > tolerance]
     # what is left are axes meant to be parallel
     return q, np.abs(e).max(axis=1) <= ANGLE_TOLERANCE
+
+
+def _newton_step(loops: Loops, q: Array, e: Array, free: Array) -> Array:
+    """Steps by the free rates, (count, n) in ratios, that close what is open by e.
+
+    The least ones in the ratios of rates or, of mechanisms with many loops, in the metric of their
+    masses, which the elimination has in O(n).
+    """
+    robot = loops.robot
+    if len(loops.rows) * robot.n > FEW_ELEMENTS:
+        try:
+            closer, _, _ = robot.compute(
+                "hybrid_projection", q, np.zeros((len(q), robot.n)), ~free * 1.0)
+            step = robot.difference(q, closer) / loops.rate_scale
+            return np.where(np.isfinite(step), step, 0.0)
+        except SingularMassMatrix:
+            pass  # bodies without mass are in the way of the elimination, not of geometry
+    J = loops.ratios(loops.jacobian(q))[..., free]
+    step = np.zeros((len(q), robot.n))
+    step[:, free] = -np.einsum("kij,kj->ki", np.linalg.pinv(J, rcond=RANK), e)
+    return step
 
 
 def random_closed_state(loops: Loops, rng: np.random.Generator, shape: tuple[int, ...],
