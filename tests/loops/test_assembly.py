@@ -137,7 +137,8 @@ def test_quaternions_of_a_guess_are_made_unit():
 def test_long_ladders_close_by_the_elimination():
     """In O(n), where the pseudo-inverse of 200 rows took longer than all else; the rod stays."""
     robot = nlink.Robot(ladder(40))
-    guess = robot.integrate(robot.neutral, 0.03 * np.random.default_rng(0).normal(size=(3, robot.n)))
+    away = 0.03 * np.random.default_rng(0).normal(size=(3, robot.n))
+    guess = robot.integrate(robot.neutral, away)
     q = robot.loops.assemble(guess, keep=["rod0"])
     assert np.abs(robot.loops.error(q)).max() < 1e-12
     np.testing.assert_array_equal(q[:, 0], guess[:, 0])
