@@ -19,11 +19,11 @@ from nlink.iterations.recording import (
     Recording,
     Repeat,
     SharedNumbers,
-    Statement,
     When,
     flat,
     share_columns,
 )
+from nlink.iterations.statement_emitter import StatementEmitter
 from nlink.scalars.graph import Node, operation
 
 
@@ -68,7 +68,7 @@ class Memory:
 
 
 @dataclass
-class StatementWriter:
+class StatementWriter(StatementEmitter):
     """Writes statements into a function."""
 
     f: Function
@@ -86,7 +86,7 @@ class StatementWriter:
     def write(self, recording: Recording) -> None:
         """All statements, then the cells of the new state."""
         self.graph, self.values = recording.graph, {}
-        self._body(recording.body)
+        self.emit_body(recording.body)
         cells = {name: self.value(node) for name, node in recording.cells.items()}
         for name, value in cells.items():
             self.f.store(self.block.real, value, "%scratch", self.memory.cells[name])
@@ -106,18 +106,6 @@ class StatementWriter:
         """What a node is computed from."""
         k = self._product(node)
         return node.args if k is None else (*node.args[k].args, node.args[1 - k])
-
-    def _body(self, body: Sequence[Statement]) -> None:
-        for statement in body:
-            match statement:
-                case Pass():
-                    self._pass(statement)
-                case Call():
-                    self._call(statement)
-                case When():
-                    self._when(statement)
-                case Repeat():
-                    self._repeat(statement)
 
     def value(self, node: Node) -> str:
         """A cell's value, computed now if it is not known."""
@@ -160,7 +148,7 @@ class StatementWriter:
         assert kind == "cell", node.name  # others are known before they are read
         return self.f.load(self.block.real, "%scratch", self.memory.cells[name])
 
-    def _pass(self, statement: Pass) -> None:
+    def emit_pass(self, statement: Pass) -> None:
         """Element by element: all of an element is read before any of it is written."""
         f, graph, memory = self.f, self.graph, self.memory
         # what is a cell among the operands is computed once, before the elements
@@ -218,7 +206,7 @@ class StatementWriter:
             return self.block.add(old, value)
         return self.block.select(self.block.compare("ogt", value, old), value, old)
 
-    def _call(self, call: Call) -> None:
+    def emit_call(self, call: Call) -> None:
         """The arguments go to memory, and cells come back from there."""
         f, memory, real = self.f, self.memory, self.block.real
         # the time and the cells of the call go where the program looks for them
@@ -248,7 +236,7 @@ class StatementWriter:
         name = self.graph.columns.get(x.index)
         return self.memory.results if name is None else self.memory.columns[name]
 
-    def _when(self, statement: When) -> None:
+    def emit_when(self, statement: When) -> None:
         """A branch, taken if any lane with a process wants it."""
         f, block = self.f, self.block
         # what both ways need is computed before the branch
@@ -258,7 +246,7 @@ class StatementWriter:
         known, before = dict(self.values), f.label
         f.branch(block.any(wanted), taken, after)
         f.begin(taken)
-        self._body(statement.body)
+        self.emit_body(statement.body)
         # what is known only within the body is forgotten after it
         inside = [self.value(node) for _, node, _ in statement.merged]
         last, self.values = f.label, known
@@ -267,7 +255,7 @@ class StatementWriter:
         for (cell, _, _), a, b in zip(statement.merged, inside, outside, strict=True):
             self.values[cell.index] = f.phi(block.real, (a, last), (b, before))
 
-    def _repeat(self, statement: Repeat) -> None:
+    def emit_repeat(self, statement: Repeat) -> None:
         """A branch back, taken while any lane with a process wants it and it may."""
         f, block = self.f, self.block
         cells = [cell for cell, _, _ in statement.merged]
@@ -283,7 +271,7 @@ class StatementWriter:
 
         def body(values: list[str]) -> list[str]:
             known = dict(self.values)
-            self._body(statement.body)
+            self.emit_body(statement.body)
             after = [self.value(node) for _, node, _ in statement.merged]
             self.values = known
             return [f.let(f"add i64 {values[0]}, 1"), *after]

@@ -20,11 +20,11 @@ from nlink.iterations.recording import (
     Recording,
     Repeat,
     SharedNumbers,
-    Statement,
     When,
     flat,
     reads,
 )
+from nlink.iterations.statement_emitter import StatementEmitter
 from nlink.scalars.graph import Node
 from nlink.scalars.traversal import reachable
 
@@ -36,7 +36,7 @@ class LocalValue:
     local: int
 
 
-class ProcessWriter:
+class ProcessWriter(StatementEmitter):
     """Writes a recording into a function of a module."""
 
     def __init__(self, module: Module, function: StackFunction, memory: Memory, base: int,
@@ -68,7 +68,7 @@ class ProcessWriter:
 
     def write(self) -> None:
         """All statements, then the cells of the new state."""
-        self._body(self.recording.body)
+        self.emit_body(self.recording.body)
         cells = self.recording.cells
         self._compute(cells.values())
         found = [self._new() for _ in cells]
@@ -76,18 +76,6 @@ class ProcessWriter:
         for name, local in zip(cells, found, strict=True):
             self.f.do(f"i32.const 0 local.get {local} f64.store {self._cell(name)}")
         self._forget(0)
-
-    def _body(self, body: Sequence[Statement]) -> None:
-        for statement in body:
-            match statement:
-                case Pass():
-                    self._pass(statement)
-                case Call():
-                    self._call(statement)
-                case When():
-                    self._when(statement)
-                case Repeat():
-                    self._repeat(statement)
 
     # where things are
 
@@ -198,7 +186,7 @@ class ProcessWriter:
 
     # statements
 
-    def _pass(self, statement: Pass) -> None:
+    def emit_pass(self, statement: Pass) -> None:
         """Element by element: all of an element is read before any of it is written."""
         values = [*(value for _, value in statement.stores),
                   *(value for _, _, value in statement.reductions)]
@@ -234,7 +222,7 @@ class ProcessWriter:
         return Sink([], assembled(f"local.tee {value} local.get {local} local.get {value} "
                                   f"local.get {local} f64.gt select local.set {local}"))
 
-    def _call(self, call: Call) -> None:
+    def emit_call(self, call: Call) -> None:
         """The arguments go to memory, and cells come back from there."""
         memory, base = self.memory, self.base
         self._compute([call.time, *call.cells])
@@ -254,14 +242,14 @@ class ProcessWriter:
                 self.f.do(f"i32.const 0 f64.load {behind + 8 * k} local.set {local}")
                 self._set(cell, local)
 
-    def _when(self, statement: When) -> None:
+    def emit_when(self, statement: When) -> None:
         """The body where the truth holds; what it merges has its value of before else."""
         self._compute([statement.truth, *(outside for _, _, outside in statement.merged)])
         merged = [self._new() for _ in statement.merged]
         self._code([outside for _, _, outside in statement.merged], list(map(_to, merged)))
         self._code([statement.truth], [Sink([], assembled("if"))])
         known, held = dict(self.values), len(self.own)
-        self._body(statement.body)
+        self.emit_body(statement.body)
         inside = [self._local(node) for _, node, _ in statement.merged]
         for local, value in zip(merged, inside, strict=True):
             self.f.do(f"local.get {value} local.set {local}")
@@ -271,7 +259,7 @@ class ProcessWriter:
         for (cell, _, _), local in zip(statement.merged, merged, strict=True):
             self._set(cell, local)
 
-    def _repeat(self, statement: Repeat) -> None:
+    def emit_repeat(self, statement: Repeat) -> None:
         """The body while the truth holds, and it may."""
         before = [node for _, _, node in statement.merged]
         self._compute(before)
@@ -285,7 +273,7 @@ class ProcessWriter:
         self._code([statement.truth], [Sink([], assembled(
             f"local.get {count} i32.const {statement.most} i32.lt_s i32.and i32.eqz br_if 1"))])
         known, held = dict(self.values), len(self.own)
-        self._body(statement.body)
+        self.emit_body(statement.body)
         after = [self._local(node) for _, node, _ in statement.merged]
         self.f.do(" ".join([*(f"local.get {local}" for local in after),
                             *(f"local.set {local}" for local in reversed(heads))]))
