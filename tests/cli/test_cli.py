@@ -263,6 +263,20 @@ def test_a_floating_body_falls(run, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_ball_lands(run, tmp_path):
+    """A file with a world is simulated with contact, and the command says how well."""
+    ball = nlink.free_body("ball", 1.0, nlink.Sphere(0.1), nlink.World())
+    ball.save(tmp_path / "ball.toml")
+    command = ("simulate", tmp_path / "ball.toml", "--q", "0,0,0.3,1,0,0,0", "--t", "0.4")
+    status, out, err = run(*command, "--method", "semi_implicit", "--step", "1e-3", "--json")
+    assert status == 0
+    assert json.loads(out)["contact"]["residual"] < 1e-9
+    status, out, err = run(*command)
+    assert status != 0
+    assert "expected method='semi_implicit'" in err
+
+
+@pytest.mark.slow
 def test_check_fails_for_an_unphysical_robot_with_status_one(run):
     status, out, err = run("check", "puma_saha", "--quick", "--json")
     assert status == 1

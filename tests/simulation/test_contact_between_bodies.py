@@ -114,6 +114,33 @@ def test_balls_that_collide_keep_their_momenta():
 
 
 @pytest.mark.slow
+def test_a_ball_that_hits_a_quadruped_keeps_their_momenta():
+    """10 kg at 5 m/s against the trunk's corner, without gravity: linear momentum, and angular
+    about the mass centre, before and after the impact, and less energy."""
+    dog = nlink.load("quadruped").with_contacts({"trunk": {"hull": nlink.Box(
+        (0.4, 0.16, 0.06), pairs_only=True)}})
+    ball = nlink.free_body("ball", 10.0, nlink.Sphere(0.1, pairs_only=True))
+    both = nlink.together(dog, ball).with_gravity((0, 0, 0)).with_contacts(
+        pairs=[("ball", "hull")])
+    q, qd = both.neutral, np.zeros(24)
+    q[3:7] = contact_cases.turn([0.1, 0.2, 0.3])
+    q[-7:-4] = q[:3] + [0, 0, 0.2]
+    for _ in range(20):  # down until it touches
+        q[-5] -= both.contact_problem(q, np.zeros(24), np.zeros(24)).gap[0]
+    qd[3:6], qd[-3:] = [0.1, -0.2, 0.3], [0.3, 0.2, -5.0]  # nothing turns before
+    run = nlink.simulate(both, q, qd, t=[0.0, 1e-9], method="semi_implicit", step=1e-9)
+    assert run.contacts["ball-hull"].force[-1, 2] * 1e-9 > 1
+    hit = run.qd[1].copy()
+    for turn, linear in ((slice(3, 7), slice(3, 6)), (slice(-4, None), slice(-3, None))):
+        # the step ends with rates along axes that have turned
+        old, new = (nlink.matrix_from_quaternion(x[turn]) for x in run.q)
+        hit[linear] = old.T @ new @ hit[linear]
+    before, after = (both.centroidal_momentum(q, x) for x in (qd, hit))
+    assert after == pytest.approx(before, abs=1e-13 * np.abs(before).max())
+    assert both.kinetic_energy(q, hit) < both.kinetic_energy(q, qd) - 1
+
+
+@pytest.mark.slow
 def test_balls_roll_on_a_box_that_is_pushed():
     """SimBenchmark's rolling: a box slides on the ground with mu1, balls roll on it with mu2.
 

@@ -275,6 +275,9 @@ def print_run(summary: dict[str, Any]) -> None:
         out.print(f"energy changes by at most {summary['energy_change']:.3g} J")
     if summary["closure_error"] is not None:
         out.print(f"loops are open by at most {summary['closure_error']:.2g} (rad or m)")
+    if summary["contact"] is not None:
+        out.print(f"contacts are solved to {summary['contact']['residual']:.2g} m/s, at most "
+                  f"{summary['contact']['depth']:.2g} m deep")
     for name, often in summary["events"].items():
         out.print(f"{name}: {often} time{'' if often == 1 else 's'}")
     for failure in summary["failed"][:10]:

@@ -190,7 +190,11 @@ def summary(run: Run) -> dict[str, Any]:
     closed = run.robot.mechanism.closed
     opening = float(np.nanmax(run.closure_error, initial=0.0)) if closed else None
     events = {name: int((run.events.which == k).sum()) for k, name in enumerate(run.events.names)}
-    return {"closure_error": opening,
+    solved = run.stats.contact
+    contact = None if solved is None else {
+        "residual": float(np.max(solved.residual)), "depth": float(np.max(solved.depth)),
+        "fallbacks": int(np.sum(solved.fallbacks))}
+    return {"closure_error": opening, "contact": contact,
             "robot": run.robot.name, "method": run.method, "t": float(run.t[-1]),
             "trajectories": int(run.status_codes.size), "outputs": len(run.t),
             "steps": int(np.sum(run.stats.steps)), "rejects": int(np.sum(run.stats.rejects)),
