@@ -270,6 +270,13 @@ def test_what_does_not_go_with_contact_is_refused(options, message):
         nlink.simulate(arm, [0.1, 0.2, 0.3], t=0.1, **{**EULER, **options})
 
 
+def test_too_many_points_are_refused():
+    """Before a program for all of them takes minutes to be made."""
+    arm = nlink.load("planar3").with_contacts({"link3": [nlink.Sphere(0.1)] * 49})
+    with pytest.raises(ValueError, match="contact: 49 points may touch, expected at most 48; robo"):
+        nlink.System(arm)
+
+
 def test_doors_without_contact_refuse_it():
     """Never a motion that passes through the ground without a word."""
     arm = nlink.load("planar3").with_contacts({"link3": nlink.Sphere(0.1)})

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 Array = np.ndarray
 CONTACT = ("rigid", "ignore")
 """What `contact=` may say."""
+MOST_POINTS = 48
+"""Contacts of a system: a step is one program for all of them, which grows with their square."""
 WORTH = 3
 """Contacts that are seldom needed are tried last if there are so many."""
 
@@ -115,6 +117,10 @@ def contacts_in(robot: Robot, physics: Physics, modes: Modes | None) -> Contacts
         if wrong:
             raise ValueError(f"contact: 'rigid' does not go with {what}, expected {other}")
     names = tuple(each.name for each in robot.mechanism.contacts)
+    if len(names) > MOST_POINTS:
+        raise ValueError(f"contact: {len(names)} points may touch, expected at most {MOST_POINTS}; "
+                         "robot.with_contacts(collisions=['foot', ...]) takes the shapes of some "
+                         "links, and a part of the world counts each point once more")
     rates, restitution = ((), 0.0) if modes is None else (modes.rates, modes.restitution)
     return Contacts(names, rates, restitution, _few(robot.mechanism))
 
