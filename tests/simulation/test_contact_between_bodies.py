@@ -124,7 +124,7 @@ def test_a_ball_that_hits_a_quadruped_keeps_their_momenta():
         pairs=[("ball", "hull")])
     q, qd = both.neutral, np.zeros(24)
     q[3:7] = contact_cases.turn([0.1, 0.2, 0.3])
-    q[-7:-4] = q[:3] + [0, 0, 0.2]
+    q[-7:-4] = q[:3] + np.array([0, 0, 0.2])
     for _ in range(20):  # down until it touches
         q[-5] -= both.contact_problem(q, np.zeros(24), np.zeros(24)).gap[0]
     qd[3:6], qd[-3:] = [0.1, -0.2, 0.3], [0.3, 0.2, -5.0]  # nothing turns before
