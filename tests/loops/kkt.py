@@ -73,6 +73,12 @@ def velocity(a: End, b: End, m: Array, f: Array) -> Row:
     return Row(np.r_[m, f], rate, 0.0)
 
 
+def distance(a: End, b: End, length: float) -> Row:
+    """(|p_a - p_b|^2 - length^2) / 2 = 0."""
+    r, dr, ddr = a.p - b.p, a.v - b.v, a.a - b.a
+    return Row(np.r_[NOTHING, r], ddr @ r + dr @ dr, (r @ r - length**2) / 2)
+
+
 def rows_of(constraint, a: End, b: End) -> list[Row]:
     """What a loop of each type forbids."""
     point = [place(a, b, u) for u in (X, Y, Z)]
@@ -97,6 +103,8 @@ def rows_of(constraint, a: End, b: End) -> list[Row]:
             return point
         case "soft_finger":
             return [velocity(a, b, Z, NOTHING), *point]
+        case "distance":
+            return [distance(a, b, constraint.length)]
         case "matrix":
             return [velocity(a, b, np.array(row[:3]), np.array(row[3:]))
                     for row in constraint.matrix]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from kkt import Dense, relative
 
+import nlink
 from nlink import Robot
 from nlink.engines.engines import ENGINES
 from nlink.model.constraints import CONSTRAINTS
@@ -144,3 +145,24 @@ def test_laws_of_loops_hold_for_random_arms():
     for law in LOOP_LAWS:
         residual = law(robot, x, "numpy")
         assert residual <= law.bound(robot), f"{law.statement} by {residual:.2e}"
+
+
+def test_a_rod_without_mass_makes_a_pendulum_of_a_body():
+    """A free ball on a distance swings as a point mass on a hinge, and does not turn."""
+    ball = ((0.1, 0.0, 0.0), (0.0, 0.2, 0.0), (0.0, 0.0, 0.3))
+    free = Robot(nlink.Description("ball", (nlink.Link("ball", 2.0, inertia=ball),),
+                                   (nlink.Joint("ball", nlink.Free()),)))
+    held = free.with_loops([{"name": "rod", "joint": "distance", "length": 0.5,
+                             "of": {"link": "ball"}, "on": {"link": "base"}}])
+    bob = Robot(nlink.Description("bob", (nlink.Link("bob", 2.0, (0.5, 0.0, 0.0)),),
+                                  (nlink.Joint("hinge", nlink.Revolute((0, -1, 0))),)))
+    how = {"t": 1.0, "every": 0.1, "rtol": 1e-11, "atol": 1e-12}
+    run = nlink.simulate(held, [0.5, 0, 0, 1, 0, 0, 0], **how)
+    swing = nlink.simulate(bob, [0.0], **how).q[:, 0]
+    np.testing.assert_allclose(run.q[:, [0, 2]], 0.5 * np.stack(
+        [np.cos(swing), np.sin(swing)], axis=1), atol=1e-9)
+    np.testing.assert_allclose(run.q[:, 3:], [[1, 0, 0, 0]] * 11, atol=1e-12)
+    tension = -run.closure_forces[:, 0, 3:]
+    rate = nlink.simulate(bob, [0.0], **how).qd[:, 0]
+    along = 2.0 * (0.5 * rate**2 - 9.81 * np.sin(swing))
+    np.testing.assert_allclose(np.linalg.norm(tension, axis=1), along, atol=1e-7)

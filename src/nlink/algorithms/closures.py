@@ -45,7 +45,7 @@ class HeldClosure:
     def rows(self) -> tuple[Wrench, ...]:
         """Q: unit wrenches on a, at its origin."""
         return tuple(Wrench(self.C @ row.moment, self.C @ row.force)
-                     for row in self.closure.constraint.rows(self.R))
+                     for row in self.closure.constraint.rows(self.R, self.x))
 
     @property
     def arm(self) -> Vector:
@@ -161,6 +161,7 @@ def relative_acceleration(contact: HeldClosure, motions: ByBody, gained: ByBody,
               - other.a - other.E @ closure.b.p - B.linear - B.angular.cross(closure.b.p))
     if not closure.constraint.isotropic:
         angular = angular - other.w.cross(w)
+    v = NONE
     if closure.constraint.slides:
         v = _relative_twist(contact, moving).linear
         linear = (linear - other.E @ contact.r - B.angular.cross(contact.r)
@@ -168,7 +169,7 @@ def relative_acceleration(contact: HeldClosure, motions: ByBody, gained: ByBody,
     change = Twist(angular, linear)
     if closure.motion is not None:
         change = change - closure.motion.change(other.w)
-    turning = closure.constraint.turning(contact.R, contact.C.T @ w)
+    turning = closure.constraint.turning(contact.R, contact.x, contact.C.T @ w, contact.C.T @ v)
     return [change.dot(row) + extra for row, extra in zip(contact.rows, turning, strict=True)]
 
 

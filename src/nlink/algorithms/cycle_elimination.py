@@ -46,7 +46,7 @@ from typing import Any
 from nlink.algorithms.closures import HeldClosure
 from nlink.algorithms.hybrid_dynamics import truth_of
 from nlink.algorithms.sweep import Column, Unrolled
-from nlink.model.constraints import ANGLE_TOLERANCE, UNITS, X, Y
+from nlink.model.constraints import ANGLE_TOLERANCE, UNITS, Constraint, X, Y
 from nlink.model.cycles import EliminationPlan, EliminationStep, JointEdge, TiedRates, plan_edges
 from nlink.model.joints import Coordinates
 from nlink.model.mechanism import GearRow, Mechanism, MovingJoint
@@ -93,11 +93,18 @@ def plan_of(mechanism: Mechanism, *, early: bool = False, held: Column | None = 
         rows, cuttable = _cut(joint, own)
         joints.append(JointEdge(i + 1, parent, joint.type.nv, rows, cuttable and i not in kept,
                                 carries_parent=carries[i][1]))
-    loops = [JointEdge(c.a.body, c.b.body, len(c.constraint.freedom(Matrix.identity()).S),
-                       c.constraint.count, True, *own)
+    loops = [JointEdge(c.a.body, c.b.body, _freedoms(c.constraint), c.constraint.count, True,
+                       *(own if c.constraint.carries else (False, False)))
              for c, own in zip(mechanism.closures, carries[bodies:], strict=True)]
     ties = [TiedRates(gear.joints) for gear in mechanism.gears]
     return plan_edges(len(joints), len(joints), [*joints, *loops], ties, early=early)
+
+
+def _freedoms(constraint: Constraint) -> int:
+    """How many rates a loop leaves free."""
+    if not constraint.carries:
+        return 6 - constraint.count
+    return len(constraint.freedom(Matrix.identity()).S)
 
 
 def _not_cut(mechanism: Mechanism) -> set[int]:
@@ -200,7 +207,7 @@ def joint_edge(joint: MovingJoint, X: Transform, q: Coordinates, size: float,
 
 def loop_edge(contact: HeldClosure, *, cut: bool) -> Edge:
     closure, turn, C, columns = contact.closure, contact.turn, contact.C, ()
-    rows, S = closure.constraint.rows(contact.R), ()
+    rows, S = closure.constraint.rows(contact.R, contact.x), ()
     if not cut:
         free = closure.constraint.freedom(contact.R)
         S, columns = free.S, free.columns

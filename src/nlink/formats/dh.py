@@ -358,16 +358,18 @@ def read_loops(tables: Any, names: list[str]) -> list[Loop]:
 
 
 def _read_loop(table: Mapping[str, Any], name: Any, names: list[str]) -> Loop:
-    unknown = sorted(set(table) - {"name", "joint", "axis", "pitch", "matrix", "of", "on"})
+    unknown = sorted(set(table) - {"name", "joint", "axis", "pitch", "length", "matrix", "of",
+                                   "on"})
     if unknown:
         raise ValueError(f"unknown key {unknown[0]!r}, expected some of name, joint, axis, "
-                         "pitch, matrix, of, on")
+                         "pitch, length, matrix, of, on")
     kind = table.get("joint")
     if not isinstance(kind, str) or kind not in CONSTRAINTS:
         raise ValueError(f"joint {kind!r}, expected one of {', '.join(CONSTRAINTS)}")
     options: dict[str, Any] = {}
-    if "pitch" in table:
-        options["pitch"] = _number(table, "pitch")
+    for number in ("pitch", "length"):
+        if number in table:
+            options[number] = _number(table, number)
     if "matrix" in table:
         options["matrix"] = tuple(_number_list("matrix", row) for row in _list_of("matrix", table))
     known = {field.name for field in fields(CONSTRAINTS[kind])}  # type: ignore[arg-type]

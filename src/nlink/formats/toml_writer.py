@@ -11,7 +11,7 @@ from nlink.formats.collision_tables import collision_table, world_table
 from nlink.formats.rows import joint_fields
 from nlink.formats.visual_tables import SIZES, visual_table
 from nlink.model.actuators import Motor
-from nlink.model.constraints import Rows, Screw
+from nlink.model.constraints import Distance, Rows, Screw
 from nlink.model.description import Description, Friction, Joint, Limits, Link, Loop
 from nlink.model.joints import DEFINED
 from nlink.model.pose import DH, Pose
@@ -98,6 +98,8 @@ def _write_loop(loop: Loop, names: list[str]) -> dict[str, Any]:
     row: dict[str, Any] = {"name": loop.name, "joint": loop.constraint.name}
     if isinstance(loop.constraint, Screw):
         row["pitch"] = loop.constraint.pitch
+    if isinstance(loop.constraint, Distance):
+        row["length"] = loop.constraint.length
     if isinstance(loop.constraint, Rows):
         row["matrix"] = list(map(_floats, loop.constraint.matrix))
     for key, end in (("of", loop.of), ("on", loop.on)):

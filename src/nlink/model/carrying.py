@@ -35,6 +35,9 @@ def carries_of(mechanism: Mechanism) -> tuple[Carries, ...]:
             not parent or _resists(bodies[parent - 1], [X.twist_to_parent(s) for s in S],
                                    armature)))
     for closure in mechanism.closures:
+        if not closure.constraint.carries:
+            found.append((False, False))
+            continue
         S = (steady_freedom(closure.constraint) if closure.constraint.name != "universal"
              else closure.constraint.freedom(Matrix.identity())).S
         found.append((_holds(bodies, closure.a, S), _holds(bodies, closure.b, S)))

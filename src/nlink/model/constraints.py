@@ -74,27 +74,29 @@ NO_TURN = Turn("z", 1, 0)
 class Constraint(ABC):
     """The contract of a constraint, on any scalar.
 
-    1. `rows(R)` are the rows of Q, as wrenches in axes E.
-    2. `turning(R, w)` is Qdot (w, v), row by row; zero where Q is constant in E.
+    1. `rows(R, x)` are the rows of Q, as wrenches in axes E.
+    2. `turning(R, x, w, v)` is Qdot (w, v), row by row; zero where Q is constant in E.
     3. `error(R, x)` is how far each row is from closed. At a closed state its rate is
        Q (w, v), and nothing but a closed state makes it zero: an assembly must not end
        half a turn away. A row that restricts velocities alone has the error 0.
     4. `isotropic`: rows come in whole triples, so that E may be the world's axes; else E is b.
     5. `slides`: frame a may move away from b's origin.
     6. `freedom(R)` is what it leaves free; where Q is constant in E, that is found from it.
+    7. `carries`: it may be in the tree of the elimination, where `freedom` is asked for.
     """
 
     name: ClassVar[str]
     isotropic: ClassVar[bool] = False
     slides: ClassVar[bool] = False
+    carries: ClassVar[bool] = True
 
     @abstractmethod
-    def rows(self, R: Matrix) -> tuple[Wrench, ...]: ...
+    def rows(self, R: Matrix, x: Vector = Z) -> tuple[Wrench, ...]: ...
 
     @abstractmethod
     def error(self, R: Matrix, x: Vector) -> tuple[Scalar, ...]: ...
 
-    def turning(self, R: Matrix, w: Vector) -> tuple[Scalar, ...]:
+    def turning(self, R: Matrix, x: Vector, w: Vector, v: Vector) -> tuple[Scalar, ...]:
         return (0,) * self.count
 
     def freedom(self, R: Matrix) -> Freedom:
@@ -150,7 +152,7 @@ class Rigid(Constraint):
     name = "fixed"
     isotropic = True
 
-    def rows(self, R: Matrix) -> tuple[Wrench, ...]:
+    def rows(self, R: Matrix, x: Vector = Z) -> tuple[Wrench, ...]:
         return moments(X, Y, Z) + forces(X, Y, Z)
 
     def error(self, R: Matrix, x: Vector) -> tuple[Scalar, ...]:
@@ -164,7 +166,7 @@ class Ball(Constraint):
     name = "spherical"
     isotropic = True
 
-    def rows(self, R: Matrix) -> tuple[Wrench, ...]:
+    def rows(self, R: Matrix, x: Vector = Z) -> tuple[Wrench, ...]:
         return forces(X, Y, Z)
 
     def error(self, R: Matrix, x: Vector) -> tuple[Scalar, ...]:
@@ -177,7 +179,7 @@ class Pin(Constraint):
 
     name = "revolute"
 
-    def rows(self, R: Matrix) -> tuple[Wrench, ...]:
+    def rows(self, R: Matrix, x: Vector = Z) -> tuple[Wrench, ...]:
         return moments(X, Y) + forces(X, Y, Z)
 
     def error(self, R: Matrix, x: Vector) -> tuple[Scalar, ...]:
@@ -191,7 +193,7 @@ class Slide(Constraint):
     name = "prismatic"
     slides = True
 
-    def rows(self, R: Matrix) -> tuple[Wrench, ...]:
+    def rows(self, R: Matrix, x: Vector = Z) -> tuple[Wrench, ...]:
         return moments(X, Y, Z) + forces(X, Y)
 
     def error(self, R: Matrix, x: Vector) -> tuple[Scalar, ...]:
@@ -205,7 +207,7 @@ class Sleeve(Constraint):
     name = "cylindrical"
     slides = True
 
-    def rows(self, R: Matrix) -> tuple[Wrench, ...]:
+    def rows(self, R: Matrix, x: Vector = Z) -> tuple[Wrench, ...]:
         return moments(X, Y) + forces(X, Y)
 
     def error(self, R: Matrix, x: Vector) -> tuple[Scalar, ...]:
@@ -225,7 +227,7 @@ class Screw(Constraint):
             raise ValueError(f"pitch: {self.pitch}, expected a finite number of metres per radian, "
                              "not 0")
 
-    def rows(self, R: Matrix) -> tuple[Wrench, ...]:
+    def rows(self, R: Matrix, x: Vector = Z) -> tuple[Wrench, ...]:
         return (*moments(X, Y), *forces(X, Y), Wrench(Vector(0, 0, -self.pitch), Z))
 
     def error(self, R: Matrix, x: Vector) -> tuple[Scalar, ...]:
@@ -242,10 +244,10 @@ class Cross(Constraint):
 
     name = "universal"
 
-    def rows(self, R: Matrix) -> tuple[Wrench, ...]:
+    def rows(self, R: Matrix, x: Vector = Z) -> tuple[Wrench, ...]:
         return (Wrench(R.x.cross(Z), NONE), *forces(X, Y, Z))
 
-    def turning(self, R: Matrix, w: Vector) -> tuple[Scalar, ...]:
+    def turning(self, R: Matrix, x: Vector, w: Vector, v: Vector) -> tuple[Scalar, ...]:
         return (w.cross(R.x).cross(Z).dot(w), 0, 0, 0)
 
     def freedom(self, R: Matrix) -> Freedom:
@@ -268,7 +270,7 @@ class Plane(Constraint):
     name = "planar"
     slides = True
 
-    def rows(self, R: Matrix) -> tuple[Wrench, ...]:
+    def rows(self, R: Matrix, x: Vector = Z) -> tuple[Wrench, ...]:
         return (*moments(X, Y), *forces(Z))
 
     def error(self, R: Matrix, x: Vector) -> tuple[Scalar, ...]:
@@ -284,11 +286,36 @@ class SoftFinger(Constraint):
 
     name = "soft_finger"
 
-    def rows(self, R: Matrix) -> tuple[Wrench, ...]:
+    def rows(self, R: Matrix, x: Vector = Z) -> tuple[Wrench, ...]:
         return moments(Z) + forces(X, Y, Z)
 
     def error(self, R: Matrix, x: Vector) -> tuple[Scalar, ...]:
         return (0, *x.components)
+
+
+@dataclass(frozen=True, slots=True)
+class Distance(Constraint):
+    """The origins stay `length` apart: a rod without mass, with a ball joint at either end."""
+
+    length: float = 1.0
+    name = "distance"
+    slides = True
+    carries = False
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.length) and self.length > 0):
+            raise ValueError(f"length: {self.length}, expected a positive number of metres")
+
+    def rows(self, R: Matrix, x: Vector = Z) -> tuple[Wrench, ...]:
+        return forces(x * divide(1, sqrt(x.dot(x))))
+
+    def turning(self, R: Matrix, x: Vector, w: Vector, v: Vector) -> tuple[Scalar, ...]:
+        far = divide(1, sqrt(x.dot(x)))
+        along = x.dot(v) * far
+        return ((v.dot(v) - along * along) * far,)
+
+    def error(self, R: Matrix, x: Vector) -> tuple[Scalar, ...]:
+        return (sqrt(x.dot(x)) - self.length,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +336,7 @@ class Rows(Constraint):
             raise ValueError(f"matrix: {self.matrix}, expected one to six rows of six finite "
                              "numbers, none of them all zero")
 
-    def rows(self, R: Matrix) -> tuple[Wrench, ...]:
+    def rows(self, R: Matrix, x: Vector = Z) -> tuple[Wrench, ...]:
         return tuple(map(Wrench.of, self.matrix))
 
     def error(self, R: Matrix, x: Vector) -> tuple[Scalar, ...]:
@@ -318,5 +345,5 @@ class Rows(Constraint):
 
 CONSTRAINTS: dict[str, type[Constraint]] = {
     kind.name: kind for kind in (Rigid, Pin, Slide, Screw, Sleeve, Cross, Plane, Ball,
-                                 SoftFinger, Rows)}
+                                 SoftFinger, Distance, Rows)}
 """By the names files use; those of joints that have one."""

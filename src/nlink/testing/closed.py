@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from nlink.model.constraints import CONSTRAINTS, Constraint, Rows, Screw
+from nlink.model.constraints import CONSTRAINTS, Constraint, Distance, Rows, Screw
 from nlink.model.description import Description, Frame, Joint, Loop
 from nlink.model.joints import Free, Prismatic, Revolute
 from nlink.model.pose import DH, Mount, Pose
@@ -80,6 +80,8 @@ def random_constraint(rng: np.random.Generator, name: str) -> Constraint:
     """A constraint of a type, its numbers at random."""
     if name == "helical":
         return Screw(float(rng.uniform(0.05, 0.5) * rng.choice([-1.0, 1.0])))
+    if name == "distance":
+        return Distance(float(rng.uniform(0.2, 0.8)))
     if name == "matrix":
         Q = rng.normal(size=(int(rng.integers(1, 5)), 6))
         Q[0, :3] = 0.0  # one row that holds a place
@@ -140,6 +142,10 @@ def _allowed(rng: np.random.Generator, constraint: Constraint) -> Pose:
             return Pose.shift(x=slide, y=float(rng.normal() * 0.3)) @ Pose.turn("z", angle)
         case "spherical" | "soft_finger":
             return Pose.of(_rotation(rng), np.zeros(3))
+        case "distance":
+            assert isinstance(constraint, Distance)
+            x = rng.normal(size=3)
+            return Pose.of(_rotation(rng), x * constraint.length / np.linalg.norm(x))
         case "matrix":
             assert isinstance(constraint, Rows)
             held = np.array([row[3:] for row in constraint.matrix if not any(row[:3])])
