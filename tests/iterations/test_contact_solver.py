@@ -34,24 +34,26 @@ class Problems:
         best = [np.zeros(self.count)] * self.rows, [np.zeros(self.count)] * len(self.blocks)
         least = np.full(self.count, np.inf)
 
-        def visit(lam: list, slips: list) -> None:
+        def visit(lam: list, slips: list, times: int = 2) -> None:
             nonlocal best, least
-            for _ in range(2):
+            for _ in range(times):
                 lam, slips = sweep(self.blocks, self.G, self.g, lam, slips)
             found = worst(self.blocks, self.G, self.g, lam)
             best = tuple([np.where(found < least, a, b) for a, b in zip(*pair, strict=True)]
                          for pair in zip((lam, slips), best, strict=True))
             least = np.fmin(least, found)
 
-        for sweeps, start, steps in SEARCH:
-            for _ in range(sweeps):
+        for sweeps, start, steps, fall in SEARCH:
+            for _ in range(sweeps if least.max() > 1e-9 else 0):
                 visit(*best)
             x, eps = best[0], np.full(self.count, start)
             for _ in range(steps):
                 if least.max() < 1e-9:
                     return least
-                x, eps = newton_step(scaled, x, eps, lambda: None)
-                visit(*cleared(self.blocks, self.G, self.g, unscaled(scaled, x)))
+                x, eps = newton_step(scaled, x, eps, fall, lambda: None)
+                found = cleared(self.blocks, self.G, self.g, unscaled(scaled, x))
+                visit(*found, times=0)
+                visit(*found)
         return least
 
 

@@ -36,8 +36,6 @@ from nlink.scalars.functions import (
 
 LENGTHS = (1.0, 0.6, 0.3, 0.1, 0.03, 0.01)
 """Lengths of a step that are tried."""
-NEAR, FALL = 0.1, 0.1
-"""Where F is below so much of eps, eps falls by this factor."""
 COLD, WARM = -1.0, -2.0
 """In the place of eps: the method begins anew, or begins with impulses that are almost right."""
 BEGIN, SMALL = 1e-8, 1e-6
@@ -100,9 +98,10 @@ class ScaledContacts:
         return found
 
 
-def newton_step(scaled: ScaledContacts, x: Scalars, eps: Scalar, mark: Callable[[], None],
-                ) -> tuple[list[Scalar], Scalar]:
-    """The unknowns and eps after a step; eps says whether this is the first (`COLD`, `WARM`)."""
+def newton_step(scaled: ScaledContacts, x: Scalars, eps: Scalar, fall: Scalar,
+                mark: Callable[[], None]) -> tuple[list[Scalar], Scalar]:
+    """The unknowns and eps after a step; eps says whether this is the first (`COLD`, `WARM`). Where
+    F is below `fall` eps, eps falls by this factor."""
     cold, warm = equal(eps, COLD), equal(eps, WARM)
     x = [where(cold, BEGIN, where(warm, each / d, each))
          for each, d in zip(x, scaled.D, strict=True)]
@@ -137,7 +136,7 @@ def newton_step(scaled: ScaledContacts, x: Scalars, eps: Scalar, mark: Callable[
         rest.append([b - a for a, b in zip(x[at], near, strict=True)])
     step = [_number(each) for block in _solved(K, rest, mark) for each in block]
     best, size = _shortened(scaled, x, y, step, eps)
-    return best, where(less(size, NEAR * eps), FALL * eps, eps)
+    return best, where(less(size, fall * eps), fall * eps, eps)
 
 
 def _shortened(scaled: ScaledContacts, x: Scalars, y: Scalars, step: Scalars, eps: Scalar,

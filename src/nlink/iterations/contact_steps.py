@@ -8,8 +8,9 @@ the text, whatever its solver takes:
     given.contact_rows(t, y, [h])             shared numbers: the problem and what moves the state
     given.contact_sweep(t, y, [], rows)       y after two sweeps, its residual, and that over what
                                               it should be
-    given.contact_newton(t, x, [eps], rows)   x a step of Newton's method later, and its eps
-    given.contact_clear(t, x, [], rows)       y for such unknowns x
+    given.contact_newton(t, x, [eps, fall], rows)
+                                              x a step of Newton's method later, and its eps
+    given.contact_clear(t, x, [], rows)       y for such unknowns x, its residual, and that over ...
     given.contact_move(t, y, [h], rows)       the state after the step, how deep it begins, how
                                               many modes change, and whether a contact was left
                                               out that is needed
@@ -34,9 +35,11 @@ from nlink.iterations.iteration import Layout, State, repeat, total, when
 from nlink.iterations.rules import larger, not_finite
 from nlink.scalars.functions import less, less_equal, where
 
-SEARCH = ((8, WARM, 8), (10, WARM, 8), (0, COLD, 100), (10, COLD, 0))
+SEARCH = ((8, WARM, 8, 0.1), (5, WARM, 8, 0.1), (0, COLD, 60, 0.1), (5, COLD, 150, 0.5),
+          (200, WARM, 10, 0.1))
 """How a solution is looked for, until there is one: calls of `contact_sweep`, with two sweeps each,
-and then steps of Newton's method, from what is best so far or from the beginning."""
+then steps of Newton's method, from what is best so far or from the beginning, and the factor by
+which its eps falls. Slow falls find what fast ones miss."""
 GOOD = 2.0
 """A residual of so many times what it should be is good enough after the first steps of Newton's
 method."""
@@ -71,14 +74,14 @@ class ContactEuler(OneStep):
             ("contact_residual", "contact_depth", "contact_sweeps", "contact_fallbacks",
              "changed"), 0.0)),
         ("new", "rate", "trial", "unknowns"),
-        (*CELLS, "depth", "switches", "missed", "fell_back"), ("changed",))
+        (*CELLS, "fall", "depth", "switches", "missed", "fell_back"), ("changed",))
 
     def __init__(self, modes: int, *, few: bool) -> None:
         self.modes, self.few = modes, few
 
     def attempt(self, s: State, trial: Trial, given: Any) -> Attempt:
         h, moving = trial.size, less(given.index, given.continuous)
-        s = s.replace(calls=0.0, fell_back=0.0, eps=0.0)
+        s = s.replace(calls=0.0, fell_back=0.0, eps=0.0, fall=0.0)
         if self.few:
             s = self._solved(s, h, ContactPrograms(given, "_few"))
             s = when(less(0.0, s.missed), s,
@@ -97,37 +100,41 @@ class ContactEuler(OneStep):
             new, (residual, over) = given.contact_sweep(s.t, s.new, [], rows)
             return s.replace(new=new, residual=residual, over=over, calls=s.calls + 1.0)
 
-        (sweeps, _, steps), *later = SEARCH
+        first, *later = SEARCH
         s = s.replace(new=s.y, residual=math.inf, over=math.inf)
-        s = repeat(sweeps, CELLS[:3], _inexact, s, sweep)
-        s = when(_inexact(s), s, lambda s: self._look_further(s, steps, later, rows, given))
+        s = repeat(first[0], CELLS[:3], _inexact, s, sweep)
+        s = when(_inexact(s), s, lambda s: self._look_further(s, first, later, rows, given))
         new, (depth, switches, missed) = given.contact_move(s.t, s.new, [h], rows)
         return s.replace(new=new, depth=depth, switches=switches, missed=missed)
 
-    def _look_further(self, s: State, first: int, later: Any, rows: Any, given: ContactPrograms,
+    def _look_further(self, s: State, first: Any, later: Any, rows: Any, given: ContactPrograms,
                       ) -> State:
-        """What Newton's method and sweeps find in turns, each from what is best so far."""
+        """What Newton's method and sweeps find in turns, each from what is best so far. A solution
+        that Newton's method has found may be one that sweeps lead away from."""
 
-        def sweep(s: State) -> State:
-            found, (residual, over) = given.contact_sweep(s.t, s.trial, [], rows)
+        def judged(s: State, found: Any, residual: Any, over: Any) -> State:
             take = less(residual, s.residual) | ~less_equal(s.residual, math.inf)
             return s.replace(
                 trial=found, new=where(take, found, s.new),
-                residual=where(take, residual, s.residual), over=where(take, over, s.over),
-                calls=s.calls + 1.0)
+                residual=where(take, residual, s.residual), over=where(take, over, s.over))
+
+        def sweep(s: State) -> State:
+            found, (residual, over) = given.contact_sweep(s.t, s.trial, [], rows)
+            return judged(s.replace(calls=s.calls + 1.0), found, residual, over)
 
         def step(s: State) -> State:
-            x, (eps,) = given.contact_newton(s.t, s.unknowns, [s.eps], rows)
-            return sweep(s.replace(unknowns=x, eps=eps,
-                                   trial=given.contact_clear(s.t, x, [], rows)))
+            x, (eps,) = given.contact_newton(s.t, s.unknowns, [s.eps, s.fall], rows)
+            found, (residual, over) = given.contact_clear(s.t, x, [], rows)
+            return sweep(judged(s.replace(unknowns=x, eps=eps), found, residual, over))
 
-        s = s.replace(unknowns=s.new, eps=WARM, fell_back=1.0)
-        s = repeat(first, CELLS, _inexact, s, step)
-        for sweeps, start, steps in later:
+        _, start, steps, fall = first
+        s = s.replace(unknowns=s.new, eps=start, fall=fall, fell_back=1.0)
+        s = repeat(steps, CELLS, _inexact, s, step)
+        for sweeps, start, steps, fall in later:
             s = s.replace(trial=s.new)
             s = repeat(sweeps, CELLS[:3], _unsolved, s, sweep) if sweeps else s
-            s = s.replace(unknowns=s.new, eps=start)
-            s = repeat(steps, CELLS, _unsolved, s, step) if steps else s
+            s = s.replace(unknowns=s.new, eps=start, fall=fall)
+            s = repeat(steps, CELLS, _unsolved, s, step)
         return s
 
     def note(self, s: State, attempt: Attempt, trial: Trial, accepted: Any, given: Any) -> State:

@@ -73,8 +73,8 @@ class ContactTexts:
         found = {"contact_rows": Text(self.rows, cells=1, gives=Gives(shared=True)),
                  "contact_sweep": Text(self.sweep, gives=Gives(cells=2), takes=rows),
                  "contact_move": Text(self.move, cells=1, gives=Gives(cells=3), takes=rows),
-                 "contact_newton": Text(self.newton, cells=1, gives=Gives(cells=1), takes=rows),
-                 "contact_clear": Text(self.clear, takes=rows)}
+                 "contact_newton": Text(self.newton, cells=2, gives=Gives(cells=1), takes=rows),
+                 "contact_clear": Text(self.clear, gives=Gives(cells=2), takes=rows)}
         return {f"{name}{suffix}": text for name, text in found.items()}
 
     def rows(self, at: Moment) -> StepRows:
@@ -116,15 +116,15 @@ class ContactTexts:
         own: StepRows = at.shared
         scaled = ScaledContacts.of(own.blocks, own.W, own.rows.g)
         mark = at.t.graph.mark if isinstance(at.t, Node) else lambda: None
-        x, eps = newton_step(scaled, self.forces(at), at.cells[0], mark)
+        x, eps = newton_step(scaled, self.forces(at), *at.cells, mark)
         return [*at.but(**self._as_parts(x)), eps]
 
     def clear(self, at: Moment) -> list[Scalar]:
-        """The state with forces and slips for those unknowns."""
+        """The state with forces and slips for those unknowns; see `_judged`."""
         own: StepRows = at.shared
         scaled = ScaledContacts.of(own.blocks, own.W, own.rows.g)
-        forces, slips = cleared(own.blocks, own.W, own.rows.g, unscaled(scaled, self.forces(at)))
-        return at.but(**self._with_slips(forces, slips))
+        return self._judged(at, *cleared(own.blocks, own.W, own.rows.g, unscaled(
+            scaled, self.forces(at))))
 
     def forces(self, at: Moment) -> list[Scalar]:
         """The unknowns in a state: forces of contacts, then of joints."""
