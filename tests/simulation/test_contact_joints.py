@@ -209,3 +209,40 @@ def test_a_contact_that_nothing_can_solve_ends_its_trajectory():
     assert run.status == "contact not solved"
     assert run.stats.contact.residual > 1e-4
     assert any("contacts solved to 1.0e+00 m/s" in line for line in run.warnings)
+
+
+def test_a_step_as_one_kernel_is_that_of_steppers():
+    """A ball that lands and slides, forces and slips handed from call to call."""
+    ball = contact_cases.ball(0.1, world=nlink.World(friction=0.3))
+    q, qd = np.array([[0, 0, 0.1 + 1e-4, 1, 0, 0, 0]] * 3), np.array([[0, 1.0, 0, 3.0, 0.5, 0]] * 3)
+    step, force, slip = ball.compile("contact_step"), np.zeros((3, 3)), np.zeros((3, 1))
+    stepper, still, h = nlink.Stepper(ball, q, qd, **EULER), np.zeros((3, 6)), np.full(3, 1e-3)
+    for _ in range(50):
+        new = [np.empty_like(x) for x in (q, qd, force, slip)]
+        residual = np.empty(3)
+        step(q, qd, still, force, slip, h, *new, residual)
+        q, qd, force, slip = new
+        stepper.step()
+        assert residual.max() < 1e-10
+    np.testing.assert_allclose(q, stepper.q, atol=1e-12)
+    np.testing.assert_allclose(qd, stepper.qd, atol=1e-11)
+    assert force[:, 2] == pytest.approx(9.81)
+    with pytest.raises(ValueError, match="contact_step: planar3 has no contacts, expected a robot"):
+        nlink.load("planar3").compile("contact_step")
+    with pytest.raises(ValueError, match="'contact_step' with dtype='float32', expected it alone"):
+        ball.compile("contact_step", dtype="float32")
+
+
+def test_no_finite_state_becomes_nan():
+    """Whatever the size of numbers: a state that goes on is finite, and others say why not."""
+    rng, size = np.random.default_rng(0), 600
+    robot = contact_cases.body(1.0, (0.1, 0.1, 0.02), nlink.Capsule(0.1, 0.4))
+    q, qd, tau = (rng.normal(size=(size, k)) * 10.0 ** rng.uniform(-150, 150, (size, 1))
+                  for k in (7, 6, 6))
+    q[:, 3:] = rng.normal(size=(size, 4))
+    stepper = nlink.Stepper(robot, q, qd, **EULER)
+    with pytest.warns(UserWarning, match=r"contact not solved|not finite"):
+        stepper.step(tau)
+    assert np.isfinite(stepper.q).all()
+    assert np.isfinite(stepper.qd).all()
+    assert set(stepper.status) == {"running", "contact not solved", "not finite"}
