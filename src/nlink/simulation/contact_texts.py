@@ -116,7 +116,8 @@ class ContactTexts:
         own: StepRows = at.shared
         scaled = ScaledContacts.of(own.blocks, own.W, own.rows.g)
         mark = at.t.graph.mark if isinstance(at.t, Node) else lambda: None
-        x, eps = newton_step(scaled, self.forces(at), *at.cells, mark)
+        eps, fall = at.cells
+        x, eps = newton_step(scaled, self.forces(at), eps, fall, mark)
         return [*at.but(**self._as_parts(x)), eps]
 
     def clear(self, at: Moment) -> list[Scalar]:
