@@ -48,8 +48,9 @@ MAY_IMPORT = {
                       "model programs reports robot scalars simulation spatial viewer",
     "optimization": "backends engines formats model programs reports robot scalars simulation",
     "testing": "algorithms engines formats model programs robot scalars",
-    "bench": "backends casadi derivatives engines formats jax kinematics model numba optimization "
-             "papers programs reports robot scalars simulation testing torch viewer",
+    "bench": "backends casadi derivatives engines formats gym jax kinematics model numba "
+             "optimization papers programs reports robot scalars simulation studies testing torch "
+             "viewer",
     "studies": "backends formats iterations model programs reports robot simulation storage",
     "sweeps": "studies",
     "gym": "derivatives formats iterations model programs robot scalars simulation studies viewer",

@@ -226,6 +226,8 @@ def bench(
         "--portable", help="Machine code for any processor with AVX2, or any 64-bit ARM.")] = False,
     control: Annotated[bool, typer.Option(
         "--control", help="Time optimal control instead, beside crocoddyl.")] = False,
+    learn: Annotated[bool, typer.Option(
+        "--learn", help="Time vector environments instead, beside Gymnasium's on MuJoCo.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Time nlink beside Pinocchio and MuJoCo on the same states.
@@ -260,6 +262,9 @@ def bench(
         return
     if control:
         printing.run_control_bench(seconds, as_json=as_json)
+        return
+    if learn:
+        printing.run_learners_bench(robots, seconds, save, as_json=as_json)
         return
     with terminal.console(stderr=True).status("measuring") as status, (
             host.portable() if portable else nullcontext()):

@@ -345,6 +345,16 @@ def run_control_bench(seconds: float, *, as_json: bool) -> None:
     _print_bench(measure, result, ("what", "costs"), measure.below(result), as_json=as_json)
 
 
+def run_learners_bench(robots: Sequence[str] | None, seconds: float, *, as_json: bool) -> None:
+    """Measure environments of many robots and print the table."""
+    from nlink.bench import learners_bench as measure
+
+    result = _measured(measure.run_learners_bench, tuple(robots or ()), seconds=seconds)
+    _print_bench(measure, result, ("what",), f"{sum(x.failures for x in result.rows)} "
+                 f"failures; {result.cpu}, {result.peak / 1e9:.0f} GFLOP/s, one thread",
+                 as_json=as_json)
+
+
 def _measured(run: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """What a bench has measured, naming what it is at."""
     with console(stderr=True).status("measuring") as status:

@@ -73,22 +73,24 @@ class LearnersRobots:
     @property
     def failed(self) -> Array:
         """Robots whose step failed: they stay where they were."""
+        if self.robots.all_wait:
+            return np.zeros(self.robots.count, bool)
         status = self.robots.status
-        over = status != WAITING
-        return over & ~np.isin(status, FINISHED) if over.any() else over
+        return (status != WAITING) & ~np.isin(status, FINISHED)
 
     def act(self, actions: Array, resting: Array | None) -> Told:
         """All robots go on under actions (count, size) but those that rest; what they tell."""
         robots = self.robots
-        robots.held[:] = actions
-        idle = robots.status != WAITING
+        robots.hold(actions)
+        idle = None if robots.all_wait else robots.status != WAITING
         if resting is not None:
             robots.status[resting] = STATUS["done"]
-            idle &= ~resting
+            robots.all_wait = False
+            idle = None if idle is None else idle & ~resting
         seen = np.empty((robots.count, self.width), np.float32)
         told = np.empty((robots.count, 2))
         robots.advance(seen, told)
-        if idle.any():  # they have not moved
+        if idle is not None and idle.any():  # they have not moved
             rows = np.flatnonzero(idle)
             seen[rows], told[rows, 0], told[rows, 1] = self.told(rows)
         return seen, told[:, 0], told[:, 1] > 0.5

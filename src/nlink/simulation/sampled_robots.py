@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nlink.backends.llvm.native import data_address
 from nlink.backends.llvm.threads import threads as allowed
 from nlink.iterations.integration import STATUS
 from nlink.iterations.iteration import new_records
@@ -50,6 +51,10 @@ class SampledRobots:
         self.status, self.t = self.records["status"], self.records["t"]
         self.y, self.own = self.records["y"], self.records["own"]
         self.held = self.y[:, system.layout.place(["held"])]
+        # a row of all that is held as one item, which is copied at once
+        self._held_rows = np.ndarray(
+            self.count, f"V{8 * self.held.shape[1]}", self.records,
+            data_address(self.held) - data_address(self.records), self.records.strides)
         self._events = system.entries
         self.log = EventLog(self.count, size, self._events)
         self._out, self._times = np.empty((self.count, 2, size)), np.array([0.0, np.inf])
@@ -63,6 +68,8 @@ class SampledRobots:
         if self._sure:
             self._bounds["most"] = np.inf
         self._run = self._prepared()
+        self.all_wait = False
+        """Whether all robots wait for what is held next; else some have ended, or failed."""
         self.begin(np.arange(self.count), ensemble.y0, ensemble.own, ensemble.unclosed)
 
     def place(self, rows: Array, states: Array, own: Array) -> None:
@@ -78,6 +85,15 @@ class SampledRobots:
         begun["status"] = np.where(unclosed, STATUS["not closed"], WAITING)
         stop_outside(begun, EventLog(len(rows), system.shape.size, self._events), system.watched)
         records[rows] = begun
+        self.all_wait = bool((self.status == WAITING).all())
+
+    def hold(self, values: Array) -> None:
+        """What is held until the next sample, (count, numbers)."""
+        rows = self._held_rows
+        if rows.dtype.itemsize and values.dtype == np.float64 and values.flags.c_contiguous:
+            rows[:] = values.view(rows.dtype).reshape(self.count)
+        else:
+            self.held[:] = values
 
     def _prepared(self) -> PreparedRun:
         """A call of the kernel, with as many robots for each thread."""
@@ -94,7 +110,7 @@ class SampledRobots:
             self.log = EventLog(self.count, self.system.shape.size, self._events, self.log.buffer)
         records, status = self.records, self.status
         if self._sure:
-            self._run(seen, told)
+            self.all_wait = self._run(seen, told) == 0 and self.all_wait
             self.log.collect(records)
             return
         status[status == WAITING] = RUNNING
@@ -103,3 +119,4 @@ class SampledRobots:
             self._kernel.run(records, self._bounds, self._out, self._times, log=self.log.buffer,
                              threads=self._threads, seen=seen, told=told)
             self.log.collect(records)
+        self.all_wait = bool((status == WAITING).all())

@@ -120,12 +120,12 @@ class Stepper:
                 except ValueError:
                     raise ValueError(f"tau: shape {given.shape}, expected "
                                      f"{(*self.lead, self.robot.n)}") from None
-            robots.held[:] = self._limited(given.reshape(-1, self.robot.n))
+            robots.hold(self._limited(given.reshape(-1, self.robot.n)))
         if f_ext is not None:
             self._push(f_ext)
         robots.advance()
-        over = robots.status != WAITING
-        if over.any():
+        if not robots.all_wait:
+            over = robots.status != WAITING
             self._tell_of_failures(over & ~np.isin(robots.status, ENDED))
 
     def _push(self, f_ext: Any) -> None:

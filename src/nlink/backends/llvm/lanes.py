@@ -354,7 +354,10 @@ class Machine:
         f = self.f
         record = f.offset("%records", f.let(f"mul i64 {self.get(place, 'job')}, {self.record}"))
         f.store("i64", status, record)
-        for k, name in enumerate(RECORD_HEAD[1:], 1):
+        other = f.let(f"zext i1 {f.let(f'icmp ne i64 {status}, %resumed')} to i64")
+        ended = 8 * WORDS.index("ended")
+        f.store("i64", f.let(f"add i64 {f.load('i64', '%words', ended)}, {other}"), "%words", ended)
+        for k, name in enumerate(self.moves.counts, 1):
             f.store("i64", self.get(place, name), record, 8 * k)
         self.put(place, "row", f.let(f"ptrtoint ptr {record} to i64"))
         if self.iteration.told:

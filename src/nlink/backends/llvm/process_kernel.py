@@ -19,8 +19,9 @@ from nlink.backends.llvm.threads import together
 
 ENTRY = "nlink_processes"
 WORDS = ("records", "count", "given", "out", "times", "outputs", "held", "held_stride", "held_row",
-         "budget", "log", "log_rows", "data", "room", "scratch", "resumed", "seen", "told")
-"""The words of the argument: addresses, counts and byte strides, a status."""
+         "budget", "log", "log_rows", "data", "room", "scratch", "resumed", "seen", "told", "ended")
+"""The words of the argument: addresses, counts and byte strides, a status; the code adds to the
+last one how many records have left with another status than `resumed`."""
 POINTERS = ("records", "given", "out", "times", "held", "log", "data", "room", "scratch", "seen",
             "told")
 
@@ -106,9 +107,9 @@ class PreparedRun:
     def __init__(self, kernel: ProcessKernel, jobs: Sequence[tuple[int, Words]], kept: Any) -> None:
         self._kernel, self._jobs, self._kept = kernel, jobs, kept
 
-    def __call__(self, seen: np.ndarray | None = None, told: np.ndarray | None = None) -> None:
-        """Run; what is told of records that leave is written to `seen`, (count, ...) of float32,
-        and `told`, (count, 2)."""
+    def __call__(self, seen: np.ndarray | None = None, told: np.ndarray | None = None) -> int:
+        """Run, and say how many records have left otherwise than to be resumed; what is told of
+        records that leave is written to `seen`, (count, ...) of float32, and `told`, (count, 2)."""
         if seen is not None and told is not None:
             self._kept_rows = seen, told
             for begin, words in self._jobs:
@@ -119,6 +120,11 @@ class PreparedRun:
             code(ctypes.addressof(self._jobs[0][1]))
         else:
             together([functools.partial(code, ctypes.addressof(words)) for _, words in self._jobs])
+        ended = 0
+        for _, words in self._jobs:
+            ended += words.ended
+            words.ended = 0
+        return ended
 
 
 def _spans(running: np.ndarray, threads: int, width: int) -> list[tuple[int, int]]:

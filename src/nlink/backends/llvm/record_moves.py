@@ -18,7 +18,6 @@ from nlink.iterations.iteration import RECORD_HEAD, Layout, Shape
 
 MOVES = ("row", "moving", "seen", "told")
 """Cells: where a lane's record is, whether it takes that, and where it tells of its state."""
-MOVED_WITH_LANES = RECORD_HEAD[1:]
 TELLING = 2
 """Numbers that are told in double precision, the last ones."""
 
@@ -30,6 +29,8 @@ class RecordMoves:
                  nobody: int) -> None:
         self.f, self.block, self.memory, self.layout = f, block, memory, layout
         self.shape, self.nobody, self.cell = shape, nobody, memory.cells
+        self.counts = RECORD_HEAD[1:] if layout.marks else RECORD_HEAD[1:2]
+        """What of the head of a record the lanes count: without marks there are no events."""
 
     def none(self) -> None:
         """No lane moves a record."""
@@ -63,7 +64,7 @@ class RecordMoves:
 
             self._in_blocks(count, some)
 
-        take(len(MOVED_WITH_LANES), 8, self.cell[MOVED_WITH_LANES[0]])
+        take(len(self.counts), 8, self.cell[RECORD_HEAD[1]])
         take(memory.kept, 8 * len(RECORD_HEAD), 0)
         take(self.shape.own, 8 * (len(RECORD_HEAD) + memory.kept),
              memory.inputs + self.shape.timed * memory.row)
