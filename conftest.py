@@ -8,4 +8,6 @@ from importlib.util import find_spec
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # the package that they are for is not installed
-collect_ignore = [] if find_spec("torch") else ["src/nlink/backends/torch_calls.py"]
+NEEDS = {"torch": "src/nlink/backends/torch_calls.py",
+         "stable_baselines3": "src/nlink/gym/stable_baselines.py"}
+collect_ignore = [path for package, path in NEEDS.items() if find_spec(package) is None]

@@ -38,7 +38,7 @@ NAMES = {"rk4": "rk4", "semi_implicit": "Euler"}
 EVALUATIONS = {"rk4": 4, "semi_implicit": 1}
 COUNTS, PEERS, EPISODE = (1_000, 10_000), 64, 200
 GOAL, SPREAD = (0.4, 0.0, 0.4), 0.3
-HEADINGS = ("what", "robots", "a step", "Gymnasium", "mj_step", "Stepper", "kernels")
+HEADINGS = ("what", "robots", "a step", "Gym", "mj_step", "Stepper", "kernels")
 
 
 @dataclass(slots=True)
@@ -292,6 +292,7 @@ def rows(bench: LearnersBench) -> list[tuple[str, ...]]:
     def times(x: float) -> str:
         return f"{1e9 * x:,.0f} ns"
 
-    return [(f"{row.robot.replace('_', ' ')}, {NAMES[row.method]}", f"{row.robots:,}", times(row.environment),
+    return [(f"{row.robot.replace('_', ' ')}, {NAMES[row.method]}", f"{row.robots:,}",
+             times(row.environment),
              f"{row.gymnasium / row.environment:.0f}x", f"{row.mujoco / row.environment:.0f}x",
              times(row.stepper), f"{row.stepper / row.kernels:.2f}") for row in bench.rows]

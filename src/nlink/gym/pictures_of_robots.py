@@ -13,24 +13,23 @@ from nlink.viewer.scene import Scene
 
 Array = np.ndarray
 WIDTH, HEIGHT = 320, 240
+AROUND = 0.8
+"""How much of what a robot might reach is in the picture, measured from its base."""
 
 
 class Cameraman:
-    """Draws a robot; where it has a free base, the camera goes along with that."""
+    """Draws a robot from q on; where it has a free base, the camera goes along with that."""
 
-    def __init__(self, robot: Robot) -> None:
-        self._scene = Scene.of(robot)
+    def __init__(self, robot: Robot, q: Array) -> None:
+        self._scene, self._begin = Scene.of(robot), q[:3]
         self._follows = bool(robot.joints) and isinstance(robot.joints[0].type, Free)
-        places = self._scene.places(robot.neutral)
-        corners = self._scene.corners(places)
-        if not self._follows:  # all that the robot may reach: a ball about its base
+        places = self._scene.places(q)
+        corners = self._scene.corners(places).reshape(-1, 3)
+        if not self._follows:
             base = places[0][:3, 3]
-            flat = corners.reshape(-1, 3)
-            reach = np.nanmax(np.linalg.norm(flat - base, axis=1))
-            corners = np.concatenate([flat, base + 0.8 * reach * np.vstack([
-                np.eye(3), -np.eye(3)])])
+            reach = AROUND * np.nanmax(np.linalg.norm(corners - base, axis=1))
+            corners = np.concatenate([corners, base + reach * np.vstack([np.eye(3), -np.eye(3)])])
         self._camera = Camera.around(self._scene, corners, WIDTH / HEIGHT)
-        self._begin = robot.neutral[:3]
 
     def picture(self, q: Array) -> Array:
         """(height, width, 3) bytes of a robot at q."""

@@ -13,7 +13,7 @@ from nlink.robot import Robot
 from nlink.scalars.functions import cos, less, sin
 from nlink.studies.drawing import Uniform
 
-TORQUE = (8.0, 8.0)
+TORQUE = (12.0, 8.0)
 """Nm; 29.4 and 9.8 would hold the rods level."""
 PUSH, TRACK = 15.0, 2.4
 """N on the cart, and how far it may go, m."""

@@ -230,7 +230,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             raise ValueError("render_mode: None, expected render_mode='rgb_array' when the "
                              "environment is made")
         if self._cameraman is None:
-            self._cameraman = Cameraman(self.robot)
+            self._cameraman = Cameraman(self.robot, self.q[0])
         return tuple(map(self._cameraman.picture, self.q))
 
     def close_extras(self, **kwargs: Any) -> None:
