@@ -8,10 +8,9 @@ and make a step cheaper: failures are counted.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 from warnings import catch_warnings
@@ -19,7 +18,8 @@ from warnings import catch_warnings
 import numpy as np
 
 from nlink.backends.llvm.threads import threads as set_threads
-from nlink.bench.dynamics import cpu_name, versions
+from nlink.bench.bench_record import BenchRecord
+from nlink.bench.dynamics import cpu_name, missing, versions
 from nlink.bench.machine_limits import fma_peak
 from nlink.derivatives.traced_functions import function
 from nlink.formats.load import load_description
@@ -58,17 +58,12 @@ class LearnersRow:
 
 
 @dataclass(slots=True)
-class LearnersBench:
+class LearnersBench(BenchRecord):
     """Rows, and where they were taken."""
 
-    cpu: str
-    versions: dict[str, str]
-    peak: float
+    peak: float = 0.0
     """Measured FMA peak of one core, FLOP/s."""
     rows: list[LearnersRow] = field(default_factory=list)
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1)
 
 
 class Best:
@@ -100,7 +95,7 @@ def run_learners_bench(robots: tuple[str, ...] = (), *, seconds: float = 2.0,
         import_module("mujoco")
     except ImportError:
         raise ImportError("bench --learn needs MuJoCo: pip install nlink[mjcf]") from None
-    bench, before = LearnersBench(cpu_name(), versions(), fma_peak()), set_threads()
+    bench, before = LearnersBench(cpu_name(), versions(), missing(), fma_peak()), set_threads()
     set_threads(1)
     try:
         for name in robots or ROBOTS:

@@ -261,7 +261,7 @@ def bench(
         printing.run_contact_bench(seconds, save, as_json=as_json)
         return
     if control:
-        printing.run_control_bench(seconds, as_json=as_json)
+        printing.run_control_bench(seconds, save, as_json=as_json)
         return
     if learn:
         printing.run_learners_bench(robots, seconds, save, as_json=as_json)

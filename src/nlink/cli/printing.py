@@ -337,21 +337,23 @@ def run_contact_bench(seconds: float, save: Path | None, *, as_json: bool) -> No
                  save=save, as_json=as_json)
 
 
-def run_control_bench(seconds: float, *, as_json: bool) -> None:
+def run_control_bench(seconds: float, save: Path | None, *, as_json: bool) -> None:
     """Measure optimal control and print the table."""
     from nlink.bench import control_bench as measure
 
     result = _measured(measure.run_control_bench, seconds=max(1.0, seconds))
-    _print_bench(measure, result, ("what", "costs"), measure.below(result), as_json=as_json)
+    _print_bench(measure, result, ("what", "costs"), measure.below(result), save=save,
+                 as_json=as_json)
 
 
-def run_learners_bench(robots: Sequence[str] | None, seconds: float, *, as_json: bool) -> None:
+def run_learners_bench(robots: Sequence[str] | None, seconds: float, save: Path | None, *,
+                       as_json: bool) -> None:
     """Measure environments of many robots and print the table."""
     from nlink.bench import learners_bench as measure
 
     result = _measured(measure.run_learners_bench, tuple(robots or ()), seconds=seconds)
-    _print_bench(measure, result, ("what",), f"{sum(x.failures for x in result.rows)} "
-                 f"failures; {result.cpu}, {result.peak / 1e9:.0f} GFLOP/s, one thread",
+    _print_bench(measure, result, ("what",), f"{sum(x.failures for x in result.rows)} failures; "
+                 f"{result.cpu}, {result.peak / 1e9:.0f} GFLOP/s, one thread", save=save,
                  as_json=as_json)
 
 
