@@ -37,7 +37,8 @@ KINDS = {"python", "sh", "text", "toml"}
 SOURCE = re.compile(r"`(?:nlink/)?([a-z]\w*/[\w/]+\.py)`")
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-IN_A_KERNEL = {"optimal-control", "urdf-to-simulation"} if find_spec("nbclient") else set()
+IN_A_KERNEL = {"optimal-control", "quadruped", "urdf-to-simulation"} if (
+    find_spec("nbclient")) else set()
 """Pages that `test_notebooks.py` runs as notebooks."""
 
 

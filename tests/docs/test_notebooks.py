@@ -53,7 +53,8 @@ def test_prose_has_no_markup_of_the_site_and_leads_to_other_notebooks_only():
 
 def test_notebooks_that_a_kernel_runs_are_those_that_show_pictures():
     """`test_docs.py` leaves these pages to the kernel."""
-    assert {page.stem for page in WITH_PICTURES} == {"optimal-control", "urdf-to-simulation"}
+    assert {page.stem for page in WITH_PICTURES} == {
+        "optimal-control", "quadruped", "urdf-to-simulation"}
 
 
 def test_notebooks_are_valid():

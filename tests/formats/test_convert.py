@@ -139,7 +139,7 @@ def test_open_loops_are_listed(tmp_path, suffix):
 def test_a_table_has_no_loops():
     arm = nlink.load("planar3").with_loops([{
         "name": "wall", "joint": "spherical", "of": {"link": "link3"}, "on": {"link": "base"}}])
-    with pytest.raises(ValueError, match="planar3: has loops, and DH tables are for serial chains"):
+    with pytest.raises(ValueError, match="planar3: has loops or gears, and DH tables"):
         to_dh(arm.description)
 
 
