@@ -376,11 +376,11 @@ def sub(description: Description, start: int | str, end: int | str | None, stand
 
     touching, seen = ([x for x in shapes if frame_place(description, x.link or 0)[0] in numbers]
                       for shapes in (description.collisions, description.visuals))
+    known = {name for x in description.collisions if x in touching for name in (x.link, x.name)}
     return edited(
         description, links=tuple(description.links[k - 1] for k in kept), joints=tuple(joints),
-        collisions=tuple(touching), visuals=tuple(seen), pairs=tuple(
-            pair for pair in description.pairs if all(
-                any(name in (x.link, x.name) for x in touching) for name in pair)),
+        collisions=tuple(touching), visuals=tuple(seen),
+        pairs=tuple(pair for pair in description.pairs if known.issuperset(pair)),
         frames=tuple(moved(f) for f in description.frames if f.link in numbers),
         loops=tuple(replace(loop, of=moved(loop.of), on=moved(loop.on)) for loop in loops),
         gears=tuple(gears), home=tuple(home), report=tuple(report))
