@@ -85,3 +85,73 @@ def test_what_has_no_gradient_is_refused():
         nlink.adjoint(robot, None, t=0.1)
     with pytest.raises(TypeError, match="f: 3, expected a function"):
         nlink.adjoint(robot, 3, t=0.1)
+
+
+def bounded() -> nlink.Robot:
+    """Two rods whose joints have limits."""
+    row = {"joint": "revolute", "a": 1.0, "mass": 1.0, "com": (-0.5, 0, 0),
+           "inertia": (0, 1 / 12, 1 / 12), "limits": {"position": (-1.0, 1.0)}}
+    return nlink.Robot.from_dh([row] * 2, gravity=(0, -9.81, 0))
+
+
+BOUNCES = {"t": 1.0, "every": 0.05, "limits": "bounce", "restitution": 0.8}
+
+
+def settled(t, q, qd, p):
+    return -p[0] * q - 0.02 * qd + 0.2 * nlink.sin(3.0 * t)
+
+
+@pytest.mark.slow
+def test_gradients_through_impacts_are_differences_of_the_same_steps():
+    """Two impacts within a step, in one trajectory of an ensemble and not in another, under forces
+    that depend on the time of the impact."""
+    q0, qd0, p = np.array([[0.5, 0.3], [0.9, 0.1]]), np.array([[0.0, 0.0], [0.5, 0.0]]), 0.3
+
+    def adjoint(q0, qd0, p):
+        return nlink.adjoint(bounded(), lambda q, qd: q @ q + 0.1 * qd @ qd, q0, qd0, tau=settled,
+                             running=lambda q, qd: qd @ qd, vary={"p": np.array([p])}, **BOUNCES)
+
+    found = adjoint(q0, qd0, p)
+    counts = np.bincount(found.run.events.trajectory, minlength=2)
+    steps = np.floor(found.run.events.t[found.run.events.trajectory == 0] / 0.05)
+    assert counts[0] > len(np.unique(steps)) > 1  # two in one step, and in several
+    eps = 1e-6
+    for name, given in (("q0", q0), ("qd0", qd0)):
+        for joint in range(2):
+            change = np.zeros((2, 2))
+            change[:, joint] = eps
+            moved = [adjoint(**({"q0": q0, "qd0": qd0, "p": p} | {name: given + sign * change}))
+                     for sign in (1, -1)]
+            slope = (moved[0].cost - moved[1].cost) / (2 * eps)
+            np.testing.assert_allclose(found.gradient[name][:, joint], slope, rtol=2e-6, atol=2e-6)
+    slope = (adjoint(q0, qd0, p + eps).cost - adjoint(q0, qd0, p - eps).cost) / (2 * eps)
+    np.testing.assert_allclose(found.gradient["p"][:, 0], slope, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.slow
+def test_gradients_through_impacts_come_to_those_of_sensitivities():
+    """Those follow the motion, by the saltation matrix; small steps come close to it."""
+    how = {"limits": "bounce", "restitution": 0.8, "t": 0.73}
+    start, names = ([0.5, 0.3], [0.0, 0.0]), ("q0", "qd0")
+    run = nlink.simulate(bounded(), *start, method="dop853", rtol=1e-11, atol=1e-13,
+                         sensitivities=names, every=0.365, **how)
+    found = nlink.adjoint(bounded(), lambda q, qd: q @ q, *start, every=0.005, **how)
+    assert len(run.events) == len(found.run.events) > 1
+    for name in names:
+        expected = 2 * run.q[-1] @ run.sensitivity(name).q[-1]
+        np.testing.assert_allclose(found.gradient[name], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_events_that_are_recorded_change_no_gradient_and_ends_are_refused():
+    arm, how = nlink.load("double_pendulum"), {"t": 0.3, "every": 0.1}
+
+    def passes(t, q, qd):
+        return q[0] - 0.05
+
+    found = nlink.adjoint(arm, lambda q, qd: q @ q, [0.1, 0.2], events=[passes], **how)
+    plain = nlink.adjoint(arm, lambda q, qd: q @ q, [0.1, 0.2], **how)
+    assert len(found.run.events) > 0
+    for name, gradient in plain.gradient.items():
+        np.testing.assert_array_equal(found.gradient[name], gradient)
+    with pytest.raises(ValueError, match="adjoint: not with events or limits that end a motion"):
+        nlink.adjoint(bounded(), lambda q, qd: q @ q, [0.5, 0.3], limits="stop", **how)

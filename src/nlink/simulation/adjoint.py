@@ -10,6 +10,15 @@ g_i = h b_i m + h sum_(j > i) a_ji f_y^T g_j,
 
     dC/dy = m + sum_i f_y^T g_i,        dC/du gets sum_i f_u^T g_i.
 
+At an impact the time depends on the numbers, too. Let one step end at te, where g = 0, the state
+jump to R, and another step go on from there to the next output. With w = dC/dR, and c the
+derivative of C by te, through the second step and R, the first step is gone through backwards with
+the weights
+
+    R_y^T w + m g_y,        m = -(c + (R_y^T w) . y') / (g_y . y' + g_t),
+
+y' being the derivative of that step by its size: what te contributes is gone then.
+
 All states are kept; stages are computed again. This is the derivative of the computed steps, not of
 the motion that they approximate, so a gradient is exact to rounding; it takes the time of a few
 simulations, however many numbers there are.
@@ -19,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -45,6 +55,7 @@ from nlink.simulation.system import System, system_of
 
 if TYPE_CHECKING:
     from nlink.robot import Robot
+    from nlink.simulation.events import Events
 
 Array = np.ndarray
 
@@ -66,8 +77,8 @@ def adjoint(robot: Robot | System, cost: Callable[..., Any] | None, q0: ArrayLik
             tau: ArrayLike | Controller | None = None, every: float = 0.01, *,
             running: Callable[..., Any] | None = None, vary: Mapping[str, Any] | None = None,
             f_ext: Any = None, events: Any = None, motion: Mapping[str, Any] | None = None,
-            algorithm: str | None = None,
-            limits: str = "ignore", friction: str = "dry", width: float = 1e-3,
+            algorithm: str | None = None, limits: str = "ignore",
+            restitution: float | None = None, friction: str = "dry", width: float = 1e-3,
             effort: str = "ignore", closing: Closing = "project", contact: str = "rigid",
             physics: Physics | None = None, saving: Saving | None = None) -> Adjoint:
     """The gradient of cost(q, qd) of the last state, and of the integral of running(q, qd).
@@ -75,7 +86,8 @@ def adjoint(robot: Robot | System, cost: Callable[..., Any] | None, q0: ArrayLik
     Both are functions as `nlink.function` takes them; the integral is by the trapezoidal rule on
     the output times. The other arguments are those of `nlink.simulate`, with the method "rk4" and
     a step from each output time to the next; with contacts they are steps of "semi_implicit", and
-    the gradient that of motions with the same contacts (docs/contact.md).
+    the gradient that of motions with the same contacts (docs/contact.md). Impacts on limits that
+    bounce are passed through, at times that move with what changes.
 
     >>> import nlink
     >>> arm = nlink.load("double_pendulum")
@@ -85,8 +97,9 @@ def adjoint(robot: Robot | System, cost: Callable[..., Any] | None, q0: ArrayLik
     """
     if cost is None and running is None:
         raise ValueError("cost: None, and so is running, expected a function of q and qd")
-    physics = setting(physics, PHYSICS, algorithm=algorithm, limits=limits, friction=friction,
-                      width=width, effort=effort, closing=closing, contact=contact)
+    physics = setting(physics, PHYSICS, algorithm=algorithm, limits=limits,
+                      restitution=restitution, friction=friction, width=width, effort=effort,
+                      closing=closing, contact=contact)
     system = system_of(robot, physics, tau=tau, f_ext=f_ext, vary=vary, events=events,
                        motion=motion)
     solver, saving = Solver("rk4" if system.contacts is None else "semi_implicit"), setting(
@@ -99,16 +112,19 @@ def adjoint(robot: Robot | System, cost: Callable[..., Any] | None, q0: ArrayLik
     elif system.sampling is not None or isinstance(system.drive, Untraced):
         raise ValueError("adjoint: not with a controller that is sampled or not traced, expected "
                          "one that acts at all times")
-    if system.watched:
-        raise ValueError("adjoint: not with events or limits='stop' or 'bounce', expected none and "
-                         "'ignore'; sensitivities of simulate pass through them")
+    if any(each.trigger.action not in ("record", "bounce") for each in system.watched) or (
+            system.watched and system.contacts is not None):
+        raise ValueError("adjoint: not with events or limits that end a motion, nor with events "
+                         "beside contacts, expected limits='bounce' or 'ignore', and events that "
+                         "are recorded")
     system, times = ensemble.system, ensemble.times
     run = simulated(replace(ensemble, step=float(np.diff(times).max())), solver)
     value, weights = _costs(run, cost, running)
     count, size = len(ensemble.y0), system.shape.size
     y = np.concatenate([run.q, run.rates, *run.parts.values()], axis=-1)
     y, w = y.reshape(count, len(times), size), weights.reshape(count, len(times), -1)
-    passes = _Reverse(ensemble) if system.contacts is None else _ContactReverse(ensemble)
+    passes = _ContactReverse(ensemble) if system.contacts is not None else (
+        _Reverse(ensemble, run.log))
     n, own, wide = system.robot.n, np.zeros((count, system.varied.width)), system.columns
     table = np.zeros((count, len(times), wide))
     back = np.zeros((count, size))
@@ -166,6 +182,8 @@ class _Backwards:
 
     back: Any = None
     """How states that are brought into their space, or onto closed loops, pull gradients back."""
+    restores: Any = None
+    """How they are brought into their space."""
 
     def __init__(self, ensemble: Ensemble) -> None:
         system = self.system = ensemble.system
@@ -174,6 +192,7 @@ class _Backwards:
             name = "close" if system.projects else "restore"
             self.back = system.kernel(f"{name}, pulled back", lambda: vjp(
                 system.straight(name), ("y", "u")))
+            self.restores = None if system.projects else system.kernel("restore")
 
     def inputs(self, k: int) -> Array:
         """What the programs have as inputs up to an output time."""
@@ -228,14 +247,42 @@ class _ContactReverse(_Backwards):
         return step.pulled(step.with_forces(y[:, 0], y[:, 1]), self.inputs(k + 1), times[k], w)
 
 
-class _Reverse(_Backwards):
-    """Runge-Kutta steps backwards."""
+class _StepBack(NamedTuple):
+    """Gradients by what a step begins with: its state and inputs, its size, and its time."""
 
-    def __init__(self, ensemble: Ensemble) -> None:
+    by_y: Array
+    by_u: Array
+    by_h: Array
+    by_t: Array
+
+
+class _Reverse(_Backwards):
+    """Runge-Kutta steps backwards, and the impacts within them."""
+
+    def __init__(self, ensemble: Ensemble, log: Events | None) -> None:
         super().__init__(ensemble)
         system = self.system
-        self.pulled = system.kernel("rates, pulled back", self._pulled)
         self.rates = system.kernel("rates")
+        self.impacts: dict[tuple[int, int], list[tuple[float, int]]] = {}
+        """Times and numbers of impacts, by the output time before them and the trajectory."""
+        bounces = [each.trigger.action == "bounce" for each in system.watched]
+        for row, t, which in () if log is None else zip(log.trajectory, log.t, log.which,
+                                                        strict=True):
+            if bounces[which]:
+                k = int(np.searchsorted(ensemble.times, t)) - 1
+                found = self.impacts.setdefault((k, int(row)), [])
+                if found and found[-1][0] == t:
+                    raise ValueError(f"adjoint: two limits are hit at {t:g} s, where the motion "
+                                     "has no derivative, expected another start")
+                found.append((float(t), int(which)))
+        self._by = ("t", "y", "u") if self.impacts else ("y", "u")
+        """What the rates are differentiated by: by time only where an event moves in it."""
+        self.pulled = system.kernel(f"rates, pulled back by {', '.join(self._by)}", self._pulled)
+        if self.impacts:
+            self.impact = system.kernel("impact")
+            self.pulled_impact, self.pulled_watch = (system.kernel(
+                f"{name}, pulled back", partial(self._pulled_text, name))
+                for name in ("impact", "watch"))
 
     def _pulled(self) -> Program:
         """How the rates pull gradients back."""
@@ -246,30 +293,74 @@ class _Reverse(_Backwards):
                              "for a program that is not rolled, expected a smaller robot")
         expect_continuous(program, list(chain(*input_nodes(
             program.results[0].graph, program.inputs[1:]))), "adjoint")
-        return vjp(program, ("y", "u"))
+        return vjp(program, self._by)
+
+    def _pulled_text(self, name: str) -> Program:
+        return vjp(self.system.straight(name), ("t", "y", "u"))
 
     def step(self, k: int, y: Array, w: Array) -> tuple[Array, Array]:
         """The gradient by the state before step k, and by the inputs in it, from that by the
         state after it; y are both states."""
-        times, count, y = self.ensemble.times, len(y), y[:, 0]
-        t, h = times[k], times[k + 1] - times[k]
-        u = self.inputs(k + 1)
+        begin, end = self.ensemble.times[k:k + 2]
+        t, u = np.full((len(y), 1), begin), self.inputs(k + 1)
+        found = self.one(t, np.full((len(y), 1), end - begin), y[:, 0], u, w)
+        by_y, by_u = found.by_y, found.by_u
+        for row in {row for at, row in self.impacts if at == k}:
+            own = slice(row, row + 1)
+            by_y[own], by_u[own] = self.through(k, self.impacts[k, row], y[own, 0], u[own], w[own])
+        return by_y, by_u
 
-        def at(node: Any) -> Array:
-            return np.full((count, 1), t + float(node) * h)
-
-        stages, K = [], []
-        for row, node in zip(RK4.a, RK4.c, strict=True):
-            stages.append(y + h * weighted(row, K) if K else y)
-            K.append(self.rates(at(node), stages[-1], u))
-        by_u = np.zeros_like(u)
+    def one(self, t: Array, h: Array, y: Array, u: Array, w: Array) -> _StepBack:
+        """One step of size h (count, 1) from t backwards."""
+        stages, K = self.stages(t, h, y, u)
+        by_u, last = np.zeros_like(u), weighted(RK4.b, K)
         if self.back is not None:
-            w, by_u = self.restored(at(1), y + h * weighted(RK4.b, K), u, w)
-        by_y = w.copy()
+            w, by_u = self.restored(t + h, y + h * last, u, w)
+        by_y, by_h, by_t = w.copy(), (w * last).sum(axis=1), np.zeros(len(y))
         later = [h * float(b) * w for b in RK4.b]
         for i in reversed(range(len(K))):
-            back, held = self.pulled(at(RK4.c[i]), stages[i], u, later[i])
+            *in_time, back, held = self.pulled(t + float(RK4.c[i]) * h, stages[i], u, later[i])
             by_y, by_u = by_y + back, by_u + held
+            if in_time:
+                by_t = by_t + in_time[0][:, 0]
+                by_h = by_h + float(RK4.c[i]) * in_time[0][:, 0]
+                by_h = by_h + (back * weighted(RK4.a[i], K)).sum(axis=1) if i else by_h
             for j, a in enumerate(RK4.a[i][:i]):
                 later[j] = later[j] + h * float(a) * back
-        return by_y, by_u
+        return _StepBack(by_y, by_u, by_h, by_t)
+
+    def stages(self, t: Array, h: Array, y: Array, u: Array) -> tuple[list[Array], list[Array]]:
+        """The states of a step, and the rates there."""
+        stages, K = list[Array](), list[Array]()
+        for row, node in zip(RK4.a, RK4.c, strict=True):
+            stages.append(y + h * weighted(row, K) if K else y)
+            K.append(self.rates(t + float(node) * h, stages[-1], u))
+        return stages, K
+
+    def through(self, k: int, impacts: list[tuple[float, int]], y: Array, u: Array, w: Array,
+                ) -> tuple[Array, Array]:
+        """A step of one trajectory with impacts within it backwards: parts of it before and
+        between impacts, whose times move."""
+        begin, end = self.ensemble.times[k:k + 2]
+        inputs, parts = self.system.shape.inputs, []
+        for te, which in impacts:
+            t, h = np.array([[begin]]), np.array([[te - begin]])
+            before = y + h * weighted(RK4.b, self.stages(t, h, y, u)[1])
+            if self.restores is not None:
+                before = self.restores(t + h, before, u)
+            hit = np.concatenate([u, np.eye(len(self.system.watched))[which:which + 1]], axis=1)
+            parts.append((t, h, y, before, hit))
+            begin, y = te, self.impact(t + h, before, hit)
+        found = self.one(np.array([[begin]]), np.array([[end - begin]]), y, u, w)
+        by_y, by_u = found.by_y, found.by_u
+        by_te = found.by_t - found.by_h
+        for t, h, y, before, hit in reversed(parts):
+            by_t, by_y, held = self.pulled_impact(t + h, before, hit, by_y)
+            by_te = by_te + by_t[:, 0]
+            g_t, g_y, g_u = self.pulled_watch(t + h, before, u, hit[:, inputs:])
+            straight, late = (self.one(t, h, y, u, each) for each in (by_y, g_y))
+            m = -(straight.by_h + by_te) / (late.by_h + g_t[:, 0])
+            by_y = straight.by_y + m * late.by_y
+            by_u = by_u + held[:, :inputs] + straight.by_u + m * (late.by_u + g_u)
+            by_te = straight.by_t + by_te + m * (late.by_t + g_t[:, 0])
+        return by_y[0], by_u[0]
