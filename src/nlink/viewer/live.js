@@ -309,7 +309,12 @@ globalThis.nlink = Object.freeze({
   set: (label, value) => levels.get(label)(value), pause: () => run(false), run: () => run(true), restart,
   hold: (link, point, target, k = 0) => hold(actors[k], live.links.indexOf(link), point, target), release,
   push: (link, wrench, k = 0) => push(actors[k], live.links.indexOf(link), wrench),
-  until: (times, k = 0) => times.map((t) => { actors[k].advance(t, Infinity); return [...actors[k].state]; }),
+  until: (times, k = 0) => {
+    const states = times.map((t) => {
+      actors[k].advance(t, Infinity); actors[k].note(); return [...actors[k].state]; });
+    actors[k].look(); clockTells(); redraw();
+    return states;
+  },
   bench: (steps, k = 0) => {
     const start = performance.now(), t = actors[k].cell("t");
     actors[k].advance(t + steps * live.step, Infinity);

@@ -250,10 +250,12 @@ function drawGround(view, colours) {
   const first = [0, 0, 0]; first[e.indexOf(Math.min(...e))] = 1;
   const a = unit(cross(up, first)), b = cross(up, a);
   const middle = add(camera.target, up, head.ground - dot(camera.target, up));
-  const step = 10 ** Math.floor(Math.log10(head.size / 2)), many = head.size / step;
+  // a robot that flies far from itself has ground under all that the camera begins with
+  const size = Math.max(head.size, .4 * Math.hypot(...sub(head.eye, head.target)));
+  const step = 10 ** Math.floor(Math.log10(size / 2)), many = size / step;
   gl.useProgram(g.made); gl.disable(gl.DEPTH_TEST);
   gl.uniformMatrix4fv(g.view, false, view); gl.uniform3fv(g.a, a); gl.uniform3fv(g.b, b);
-  gl.uniform3fv(g.middle, middle); gl.uniform1f(g.span, 3.2 * head.size);
+  gl.uniform3fv(g.middle, middle); gl.uniform1f(g.span, 3.2 * size);
   gl.uniform1f(g.cell, step * (many > 12 ? 5 : many > 6 ? 2 : 1));
   gl.uniform2f(g.offset, dot(middle, a), dot(middle, b));
   gl.uniform3fv(g.ground, colours.ground); gl.uniform3fv(g.line, colours.line);

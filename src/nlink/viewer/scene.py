@@ -347,6 +347,12 @@ class _Skeleton:
             back = joint.placement.after.inverse()
             direction = back.R @ joint.placement.before.R.T @ found[0]
             yield surfaces.rod(back.p, back.p - INNER * found[1] * direction, self.r, self.r)
+        elif joint is not None and joint.parent and isinstance(joint.type, Prismatic):
+            # a boom slides through what carries it, and so has a part behind that
+            at, axis = _axis(joint)
+            low, high = joint.limits.position
+            travel = min(high - low, 0.5 * self.size)
+            yield surfaces.rod(at, at - travel * axis, self.r, self.r)
         for a, b in self._spans(number):
             yield from self._bent(a, b, joint)
 
