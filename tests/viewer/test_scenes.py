@@ -16,6 +16,7 @@ from nlink.viewer.mesh_files import find_mesh
 from nlink.viewer.pictures import picture, png
 from nlink.viewer.places import LinkPlaces, quaternions
 from nlink.viewer.scene import BONES, Scene, _brief, equal_inertia
+from nlink.viewer.scene_page import is_closed
 
 
 def example_files() -> dict[str, Path]:
@@ -114,6 +115,19 @@ def test_surfaces_are_closed_and_look_outward(surface):
     mirrored = surface.placed(np.diag([-1.0, 1.0, 1.0, 1.0]))
     a, b, c = (mirrored.vertices[mirrored.triangles[:, k]] for k in range(3))
     assert np.einsum("ij,ij->", a, np.cross(b - a, c - a)) > 0, "a mirror image is inside out"
+
+
+def test_pages_know_whose_backs_are_never_seen():
+    """Of a closed surface that looks outward; not where a triangle is missing or looks inward."""
+    surface = surfaces.cylinder(1.0, 2.0)
+    vertices, triangles = np.round(1000 * surface.vertices).astype(int), surface.triangles
+    assert is_closed(vertices, triangles)
+    assert not is_closed(vertices, triangles[1:])
+    assert not is_closed(vertices, triangles[:, ::-1])
+    turned = triangles.copy()
+    turned[3] = turned[3, ::-1]
+    assert not is_closed(vertices, turned)
+    assert not is_closed(vertices, np.concatenate([triangles, triangles[:1]]))
 
 
 def test_simplified_surfaces_are_small_and_near():

@@ -89,16 +89,21 @@ const LINES = [`#version 300 es
   void main() { colour = n; gl_Position = view * vec4(v, 1.0); }`, `#version 300 es
   precision highp float; in vec3 colour; out vec4 pixel;
   void main() { pixel = vec4(colour, 1.0); }`];
-function program([vertex, fragment]) {
+// programs are begun, all of them, before the first is asked for: asking waits
+function begun([vertex, fragment]) {
   const made = gl.createProgram();
   for (const [kind, text] of [[gl.VERTEX_SHADER, vertex], [gl.FRAGMENT_SHADER, fragment]]) {
     const shader = gl.createShader(kind);
     gl.shaderSource(shader, text); gl.compileShader(shader);
-    if (!gl.getShaderParameter(shader, gl.COMPILE_STATUS)) throw Error(gl.getShaderInfoLog(shader));
     gl.attachShader(made, shader);
   }
   gl.bindAttribLocation(made, 0, "v"); gl.bindAttribLocation(made, 1, "n"); gl.linkProgram(made);
+  return made;
+}
+function program(made) {
   const found = {made};
+  if (!gl.getProgramParameter(made, gl.LINK_STATUS))
+    throw Error(gl.getAttachedShaders(made).map((x) => gl.getShaderInfoLog(x)).join() || gl.getProgramInfoLog(made));
   for (let k = 0; k < gl.getProgramParameter(made, gl.ACTIVE_UNIFORMS); k++) {
     const name = gl.getActiveUniform(made, k).name;
     found[name] = gl.getUniformLocation(made, name);
@@ -135,12 +140,13 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 const COLOURS = () => dark.matches
   ? {sky: [.086, .094, .102], ground: [.125, .135, .148], line: [.24, .255, .275], shadow: .5}
   : {sky: [1, 1, 1], ground: [.965, .968, .975], line: [.80, .82, .85], shadow: .25};
-const scene = gl && {surface: program(SURFACE), ground: program(GROUND), lines: program(LINES)};
+const scene = gl && {surface: begun(SURFACE), ground: begun(GROUND), lines: begun(LINES)};
 const parts = scene ? head.parts.map((part) => surface(unpack(part.v), unpack(part.n),
   unpack(part.f), part)) : [];
 const sphere = scene && ball();
 let square, wires, wireBuffer, wireColours;
 if (scene) {
+  for (const name in scene) scene[name] = program(scene[name]);
   square = gl.createVertexArray(); gl.bindVertexArray(square);
   gl.bindBuffer(gl.ARRAY_BUFFER, gl.createBuffer());
   gl.bufferData(gl.ARRAY_BUFFER, new Float32Array([-1, -1, 1, -1, -1, 1, 1, 1]), gl.STATIC_DRAW);
@@ -184,6 +190,8 @@ function paint(item, world, colour, flat) {
   gl.uniformMatrix4fv(s.world, false, world);
   gl.uniform3fv(s.low, item.low); gl.uniform3fv(s.extent, item.extent);
   gl.uniform4fv(s.colour, colour); gl.uniform1f(s.flat_, flat);
+  // what is closed and not seen through has no backs: half of it need not be drawn
+  if (item.closed && (flat || colour[3] > .99)) gl.enable(gl.CULL_FACE); else gl.disable(gl.CULL_FACE);
   gl.bindVertexArray(item.vao);
   gl.drawElements(gl.TRIANGLES, item.count, gl.UNSIGNED_INT, 0);
 }

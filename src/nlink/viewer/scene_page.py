@@ -149,6 +149,19 @@ def _within(scene: Scene, most: int) -> tuple[list[Part], list[str]]:
     return parts, [f"meshes simplified to {left} triangles of {total}"]
 
 
+def is_closed(vertices: Array, triangles: Array) -> bool:
+    """Whether triangles are the whole outside of a body, so that their backs are never seen: each
+    edge is passed once in either direction, and the volume is positive."""
+    _, same = np.unique(vertices, axis=0, return_inverse=True)
+    t = same.ravel()[triangles]
+    t = t[(t[:, 0] != t[:, 1]) & (t[:, 1] != t[:, 2]) & (t[:, 2] != t[:, 0])]
+    begin, end = t.ravel(), np.roll(t, -1, axis=1).ravel()
+    there, back = (np.sort(a * len(vertices) + b) for a, b in ((begin, end), (end, begin)))
+    a, b, c = (vertices[triangles[:, k]].astype(float) for k in range(3))
+    return bool(len(t) and (np.diff(there) > 0).all() and np.array_equal(there, back)
+                and np.einsum("ij,ij->", a, np.cross(b, c)) > 0)
+
+
 def _part(part: Part, data: PageBytes) -> dict[str, Any]:
     """A surface by its distinct vertices, as fractions of the box that holds them."""
     v, n = part.surface.vertices, part.surface.normals
@@ -162,6 +175,7 @@ def _part(part: Part, data: PageBytes) -> dict[str, Any]:
     renamed = np.zeros(len(v), np.int32)
     renamed[order] = np.arange(len(order))
     return {"link": part.link, "layer": part.layer,
+            "closed": is_closed(grid, part.surface.triangles),
             "colour": [round(x, 4) for x in part.surface.colour or GREY],
             "low": low.tolist(), "extent": extent.tolist(),
             "v": data.add(grid[order].astype(np.uint16), differences=True),
