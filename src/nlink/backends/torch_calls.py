@@ -32,8 +32,9 @@ compiled graph may outlive the process; in another one its names mean the same f
 _transformed: Callable[[], bool] = getattr(
     torch._C, "_are_functorch_transforms_active", lambda: True)
 _modes: Callable[[], int] = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 1)
-"""Whether `torch.func` transforms, and how many modes see what is called; where PyTorch does not
-say it, calls take the way on which nothing is missed."""
+_recorder: Callable[[], Any] = getattr(torch._C, "_get_tracing_state", lambda: 1)
+"""Whether `torch.func` transforms, how many modes see what is called, and what `torch.jit` records
+in; where PyTorch does not say it, calls take the way on which nothing is missed."""
 NUMBERS = (Tensor, torch.nn.Parameter)
 """Tensors that are nothing but numbers."""
 DTYPES = {torch.float64: "float64", torch.float32: "float32"}
@@ -131,7 +132,7 @@ def _only_numbers(arrays: Sequence[Tensor]) -> bool:
     return (all(type(x) in NUMBERS for x in arrays)
             and not (torch.is_grad_enabled() and any(x.requires_grad for x in arrays))
             and not _transformed() and not _modes() and forward_ad._current_level < 0
-            and not torch.jit.is_tracing())
+            and _recorder() is None)
 
 
 @operator.register_fake
