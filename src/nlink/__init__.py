@@ -188,10 +188,20 @@ def __getattr__(name: str) -> _Any:
         with _IMPORTING:
             return _import_module(f"nlink.{name}")
     if name not in _HOME:
-        raise AttributeError(f"module 'nlink' has no attribute {name!r}")
+        raise AttributeError(_missing(name), name=name)
     with _IMPORTING:
         value = globals()[name] = getattr(_import_module(_HOME[name]), name)
     return value
+
+
+def _missing(name: str) -> str:
+    """Why there is no such name; names of modules, for which imports ask, get no hint."""
+    path = _os.path.join(_os.path.dirname(__file__), name)
+    if name.startswith("_") or _os.path.exists(path) or _os.path.exists(f"{path}.py"):
+        return f"module 'nlink' has no attribute {name!r}"
+    with _IMPORTING:
+        view, robot = map(_import_module, ("nlink.engines.users_view", "nlink.robot"))
+    return view.missing_in_module(name, [*__all__, *_PACKAGES], dir(robot.Robot))
 
 
 _IMPORTING = _threading.RLock()

@@ -55,6 +55,9 @@ class Computations:
     """A mechanism and everything in the catalogue, made once for it and kept."""
 
     def __init__(self, description: Description) -> None:
+        if not isinstance(description, Description):
+            raise TypeError(f"description: {description!r:.60}, expected an nlink.Description; "
+                            "nlink.load(path) reads a file, or a bundled robot by its name")
         self.description = description
         self._mechanism = canonical(description)
         self._functions: dict[Any, Function] = {}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from nlink.engines.users_view import missing_in_run
 from nlink.iterations.integration import STATUS
 from nlink.scalars.lazy import lazy
 from nlink.scalars.notebook import html_table, in_notebook
@@ -116,6 +117,13 @@ class Run:
     loops: LoopsOfStates | None = None
     """What knows how far loops are open and what they carry, if coordinates, rates and joint forces
     do not say it."""
+
+    if not TYPE_CHECKING:  # a checker knows all names, and says so by itself
+        def __getattr__(self, name: str) -> Any:
+            known = dir(type(self))
+            if name in known:  # a property that raised: its own error says why
+                return object.__getattribute__(self, name)
+            raise AttributeError(missing_in_run(name, known), name=name)
 
     @lazy
     def qd(self) -> Array:

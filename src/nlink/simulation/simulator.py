@@ -77,7 +77,8 @@ class Follows(Protocol):
 
 
 @door(dt="step, of methods with fixed steps, or every, between outputs",
-      t_end="t", T="t", q="q0", qd="qd0", v0="qd0", controller="tau")
+      timestep="step", h="step", t_end="t", T="t", t_span="t", duration="t", q="q0", qd="qd0",
+      v0="qd0", x0="q0 and qd0", y0="q0 and qd0", controller="tau", u="tau", control="tau")
 def simulate(robot: Robot | System, q0: ArrayLike | None = None, qd0: ArrayLike | None = None,
              t: float | ArrayLike = 10.0, tau: ArrayLike | Controller | None = None,
              method: str | Method = "rkf45", rtol: float = 1e-9, atol: float = 1e-12,

@@ -63,8 +63,8 @@ class Stepper:
     ((100, 3), 0.2)
     """
 
-    @door("step", dt="step", q0="q", qd0="qd", tau="robots.step(tau), or nlink.System(robot, tau) "
-          "in place of the robot")
+    @door("step", dt="step", h="step", timestep="step", q0="q", qd0="qd",
+          tau="robots.step(tau), or nlink.System(robot, tau) in place of the robot")
     def __init__(self, robot: Robot | System, q: ArrayLike | None = None,
                  qd: ArrayLike | None = None, *, step: float = 1e-3, method: str | Method = "rk4",
                  rtol: float = 1e-9, atol: float = 1e-12, max_steps: int = 10_000,
