@@ -18,7 +18,7 @@ Friction = Annotated[list[str] | None, typer.Option(
 def base(
     robot: RobotName,
     friction: Friction = None,
-    armature: Annotated[bool, typer.Option("--armature", help="Rotor inertias, too.")] = False,
+    armature: Annotated[bool, typer.Option("--armature", help="Include rotor inertias.")] = False,
     floating: Floating = False,
     as_json: AsJson = False,
 ) -> None:

@@ -21,18 +21,19 @@ def identify(
         metavar="LOG...", help="CSV, NPZ, MAT, Parquet or ROS bags.")],
     robot: RobotOption,
     friction: Friction = None,
-    armature: Annotated[bool, typer.Option(help="Rotor inertias, too.")] = True,
+    armature: Annotated[bool, typer.Option(help="Identify rotor inertias too.")] = True,
     transmission: Annotated[str | None, typer.Option(
         "--transmission", metavar="LIST", help="Ratios of motors to joints, or a CSV file with the "
         "matrix A of motor = A q, if logs are of motors.")] = None,
     gains: Annotated[str | None, typer.Option(
-        "--gains", metavar="LIST", help="N m per A of each motor, if logs have currents.")] = None,
-    cutoff: Annotated[float | None, typer.Option(help="Hz; from the motion if not given.")] = None,
+        "--gains", metavar="LIST", help="N m per A of each motor, for logs of currents.")] = None,
+    cutoff: Annotated[float | None, typer.Option(
+        help="Cut-off of the filter, Hz; default from the motion.")] = None,
     delay: Annotated[str, typer.Option(
-        help="Seconds by which torques come late, or 'estimate'.")] = "0",
+        help="Delay of the torques in seconds, or 'estimate'.")] = "0",
     mode: Annotated[str, typer.Option(help="full, payload, friction or gravity.")] = "full",
     fixed: Annotated[list[str] | None, typer.Option(
-        "--fixed", metavar="NAME", help="A link, joint or parameter that stays.")] = None,
+        "--fixed", metavar="NAME", help="A link, joint or parameter that is not fitted.")] = None,
     validate: Annotated[list[str] | None, typer.Option(
         "--validate", metavar="LOG", help="A log to judge by, or the share of each that a first "
         "fit does not see.")] = None,
@@ -81,13 +82,14 @@ def excite(
     robot: Annotated[str, typer.Argument(metavar="ROBOT", help="A bundled name or a file.")],
     out: Annotated[str | None, typer.Option(
         "--out", metavar="FILE", help="Write t, q, qd, qdd as CSV.")] = None,
-    duration: Annotated[float, typer.Option(help="Seconds.")] = 20.0,
-    harmonics: Annotated[int, typer.Option(help="Of the Fourier series.")] = 5,
+    duration: Annotated[float, typer.Option(help="Length of the motion in seconds.")] = 20.0,
+    harmonics: Annotated[int, typer.Option(help="Number of harmonics of the Fourier series.")] = 5,
     motion: Annotated[str, typer.Option(help="fourier or spline.")] = "fourier",
-    criterion: Annotated[str, typer.Option(help="condition or D.")] = "condition",
+    criterion: Annotated[str, typer.Option(
+        help="condition (condition number) or D (confidence region).")] = "condition",
     after: Annotated[list[str] | None, typer.Option(
-        "--after", metavar="LOG", help="A log that the motion complements.")] = None,
-    rate: Annotated[float, typer.Option(help="Rows a second.")] = 100.0,
+        "--after", metavar="LOG", help="An existing log that the motion complements.")] = None,
+    rate: Annotated[float, typer.Option(help="Rows of the CSV file per second.")] = 100.0,
     seed: int = 0,
     as_json: AsJson = False,
 ) -> None:

@@ -26,11 +26,12 @@ def inverse_kinematics(
         "--to", metavar="LIST", help="One target, as 0.4,0.1,0.5 or with three or four more "
         "numbers.")] = None,
     frame: Annotated[str | None, typer.Option(
-        "--frame", metavar="NAME", help="Which frame; the last link if not given.")] = None,
+        "--frame", metavar="NAME", help="The frame to move; default the last link.")] = None,
     q0: Annotated[str | None, typer.Option(
-        "--q0", metavar="LIST", help="Where to begin.")] = None,
-    tolerance: Annotated[float, typer.Option(help="Metres, and radians.")] = 1e-6,
-    limits: Annotated[bool, typer.Option(help="Keep the joints' limits.")] = True,
+        "--q0", metavar="LIST", help="The q that the search starts from.")] = None,
+    tolerance: Annotated[float, typer.Option(
+        help="Largest error of a solution, in metres and radians.")] = 1e-6,
+    limits: Annotated[bool, typer.Option(help="Keep within the joints' limits.")] = True,
     floating: Floating = False,
     as_csv: AsCsv = False,
     as_json: AsJson = False,

@@ -31,7 +31,7 @@ def convert(
         "--dh", help="Write a DH table, for serial arms.")] = None,
     floating: Floating = False,
     includes: Annotated[bool, typer.Option(
-        "--includes", help="Let an MJCF file include others of its directory.")] = False,
+        "--includes", help="Allow an MJCF file to include files from its directory.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a robot in another format, and say what is lost."""
@@ -50,7 +50,8 @@ def convert(
 @app.command()
 def export(
     robot: RobotName,
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Made if it does not exist.")],
+    directory: Annotated[Path, typer.Argument(
+        metavar="DIR", help="Directory for the files, created if needed.")],
     names: Annotated[list[str] | None, typer.Argument(
         metavar="[NAMES]...", help="What to export; default inverse_dynamics.")] = None,
     floating: Floating = False,
@@ -83,7 +84,7 @@ def simulate(
     rtol: Annotated[float, typer.Option()] = 1e-9,
     atol: Annotated[float, typer.Option()] = 1e-12,
     step: Annotated[float | None, typer.Option(
-        help="Of fixed-step methods, --every if not given; seconds.")] = None,
+        help="Step of fixed-step methods in seconds; default --every.")] = None,
     velocity: Annotated[str, typer.Option(
         help="Integrate q and qd, or the quasi-velocities nu or xi instead of qd.")] = "qd",
     control: Annotated[Control, typer.Option(
@@ -96,11 +97,11 @@ def simulate(
     limits: Annotated[str, typer.Option(
         help="What joint limits do: ignore, stop, bounce or hold.")] = "ignore",
     restitution: Annotated[float | None, typer.Option(
-        help="Of --limits bounce, 1 if not given, and hold, 0 if not given.")] = None,
+        help="Restitution at limits; default 1 for bounce, 0 for hold.")] = None,
     friction: Annotated[str, typer.Option(
         help="Dry friction of joints: dry (it sticks) or smooth (it creeps).")] = "dry",
     closing: Annotated[str, typer.Option(
-        metavar="HOW", help="What keeps loops closed: project, drift (nothing), or the rate of "
+        metavar="HOW", help="How loops stay closed: project, drift (not at all), or the rate of "
         "Baumgarte's stabilization, 1/s.")] = "project",
     kp: Annotated[str, typer.Option(
         metavar="LIST", help="Gain of --control pd, computed-torque; or one for each rate.")]
@@ -207,8 +208,8 @@ def bench(
     robots: Annotated[list[str] | None, typer.Argument(
         metavar="[ROBOTS]...", help="Names or paths; random7 is a 7R arm with random twists.")]
     = None,
-    seconds: Annotated[float, typer.Option(help="For each measurement.")] = 0.25,
-    chains: Annotated[bool, typer.Option(help="Also long chains.")] = True,
+    seconds: Annotated[float, typer.Option(help="Time for each measurement.")] = 0.25,
+    chains: Annotated[bool, typer.Option(help="Time long chains too.")] = True,
     save: Annotated[Path | None, typer.Option(
         "--markdown", metavar="FILE", help="Also write the table as Markdown.")] = None,
     simulation: Annotated[bool, typer.Option(
@@ -281,7 +282,8 @@ def bench(
 
 @app.command()
 def reproduce(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the report goes.")] = Path("out"),
+    out: Annotated[Path, typer.Option(
+        metavar="DIR", help="Directory for the report.")] = Path("out"),
     as_json: AsJson = False,
 ) -> None:
     """Run the papers' experiments and write one HTML page.
@@ -295,7 +297,7 @@ def reproduce(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the page goes.")] = Path("out"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Directory for the page.")] = Path("out"),
     as_json: AsJson = False,
 ) -> None:
     """Show the library in a minute: write one HTML page.

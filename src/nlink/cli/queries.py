@@ -171,9 +171,9 @@ def count(
         help="A bundled name or a path; not needed with --tables.")] = None,
     name: Annotated[str | None, typer.Argument(
         metavar="[NAME]", show_default=False,
-        help="What to count, as inverse_dynamics; all that there is if not given.")] = None,
+        help="A computation, such as inverse_dynamics; default all.")] = None,
     general: Annotated[bool, typer.Option(
-        "--general", help="Also the general-purpose algorithm, and its formula in n.")] = False,
+        "--general", help="Count the general-purpose algorithm too, and its formula.")] = False,
     tables: Annotated[bool, typer.Option(
         "--tables", help="The papers' complexity tables beside ours; with a robot, "
         "inverse dynamics beside [Saha99] Table 1.")] = False,
@@ -224,7 +224,7 @@ def symbolic(
         metavar="NAME", help="A computation, such as inverse_dynamics.")],
     names: Annotated[bool, typer.Option("--names", help="Name the robot's parameters.")] = False,
     simplify: Annotated[bool, typer.Option(
-        "--simplify", help="Collect into sines and cosines of sums of angles.")] = False,
+        "--simplify", help="Collect terms into sines and cosines of sums of angles.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
     cse: Annotated[bool, typer.Option("--cse", help="Name common subexpressions.")] = False,
     code: Annotated[Language | None, typer.Option("--code", help="Print assignments.")] = None,
@@ -260,7 +260,8 @@ def symbolic(
 @app.command()
 def explain(
     robot: RobotName,
-    joint: Annotated[int, typer.Option("--joint", metavar="K", help="From 1, at the base.")] = 1,
+    joint: Annotated[int, typer.Option(
+        "--joint", metavar="K", help="Number of the joint; 1 is at the base.")] = 1,
     floating: Floating = False,
     as_json: AsJson = False,
 ) -> None:
@@ -281,7 +282,7 @@ def explain(
 @app.command()
 def check(
     robot: RobotName,
-    seed: Annotated[int, typer.Option(help="Of the random states.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random states.")] = 0,
     quick: Annotated[bool, typer.Option(
         "--quick", help="Only the laws of mechanics, without comparing every formulation.")]
     = False,

@@ -22,8 +22,8 @@ def sweep(
         metavar="STORE", help="A .zarr path, or an address that fsspec knows; a sweep that was "
         "interrupted is continued.")] = None,
     scheduler: Annotated[str | None, typer.Option(
-        metavar="ADDRESS", help="Of a Dask cluster, such as tcp://host:8786; else this machine "
-        "computes.")] = None,
+        metavar="ADDRESS", help="Address of a Dask cluster, such as tcp://host:8786; default this "
+        "machine.")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds that one chunk may take.")] = 3600.0,
     verify: Annotated[bool, typer.Option(
         "--verify", help="Read all chunks that are done, and repeat those that were changed.")]

@@ -15,7 +15,8 @@ from nlink.cli.app import AsJson, Floating, RobotName, app
 @app.command()
 def view(
     robot: RobotName,
-    q: Annotated[str | None, typer.Option("--q", metavar="LIST", help="Where it begins.")] = None,
+    q: Annotated[str | None, typer.Option(
+        "--q", metavar="LIST", help="The q that it starts from.")] = None,
     run: Annotated[Path | None, typer.Option(
         "--run", metavar="FILE", help="Play a run of the robot, as simulate --out writes it.")]
     = None,
@@ -23,15 +24,16 @@ def view(
         "--png", metavar="FILE", help="Write a picture instead, without a display.")] = None,
     html: Annotated[Path | None, typer.Option(
         "--html", metavar="FILE", help="With --run, write a page instead.")] = None,
-    width: Annotated[int, typer.Option(help="Of the picture, pixels; its height is 3/4.")] = 960,
+    width: Annotated[int, typer.Option(
+        help="Width of the picture in pixels; its height is 3/4 of it.")] = 960,
     layers: Annotated[list[str] | None, typer.Option(
-        "--show", metavar="LAYER", help="In the picture: axes, frames, masses, inertias.")] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="On a dark ground.")] = False,
+        "--show", metavar="LAYER", help="Draw axes, frames, masses or inertias too.")] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="Use a dark background.")] = False,
     packages: Annotated[list[Path] | None, typer.Option(
         "--packages", metavar="DIR", help="Where package:// names of meshes are looked for, "
         "besides above the robot's file.")] = None,
     port: Annotated[int | None, typer.Option(
-        help="To listen on; the first free one from 8080.")] = None,
+        help="Port to listen on; default the first free one from 8080.")] = None,
     host: Annotated[str, typer.Option(
         help="Address to listen on. The default accepts connections from this machine only.")]
     = "localhost",
@@ -95,19 +97,21 @@ def live(
     html: Annotated[Path, typer.Option(
         "--html", metavar="FILE", help="The page to write.")] = Path("robot.html"),
     sliders: Annotated[list[str] | None, typer.Option(
-        "--slider", metavar="NAME:LOW:HIGH", help="What the reader may change, such as "
+        "--slider", metavar="NAME:LOW:HIGH", help="A number that the reader can change, such as "
         "gravity:0:20, payload:0:5, mass[link2]:0.5:3; kp:0:3x multiplies what there is.")] = None,
-    q: Annotated[str | None, typer.Option("--q", metavar="LIST", help="Where it begins.")] = None,
+    q: Annotated[str | None, typer.Option(
+        "--q", metavar="LIST", help="The q that it starts from.")] = None,
     to: Annotated[str | None, typer.Option(
-        "--to", metavar="LIST", help="Where PD control with gravity compensation holds it.")]
+        "--to", metavar="LIST", help="The q that PD control with gravity compensation holds.")]
     = None,
     kp: Annotated[float, typer.Option(help="The gain of positions, with --to.")] = 30.0,
     kd: Annotated[float, typer.Option(help="The gain of rates, with --to.")] = 6.0,
-    method: Annotated[str, typer.Option(help="As for simulate.")] = "rk4",
+    method: Annotated[str, typer.Option(help="Integration method, as in nlink simulate.")] = "rk4",
     step: Annotated[float, typer.Option(help="Seconds.")] = 1e-3,
-    limits: Annotated[str, typer.Option(help="ignore, stop, bounce or hold.")] = "ignore",
+    limits: Annotated[str, typer.Option(
+        help="Behaviour at joint limits: ignore, stop, bounce or hold.")] = "ignore",
     equations: Annotated[bool, typer.Option(
-        "--equations", help="Put the equations of one or two joints beside it.")] = False,
+        "--equations", help="Show the equations of motion (one or two joints).")] = False,
     packages: Annotated[list[Path] | None, typer.Option(
         "--packages", metavar="DIR", help="Where package:// names of meshes are looked for.")]
     = None,
