@@ -177,6 +177,8 @@ def test_pictures_say_what_is_wrong(tmp_path):
         robot.png(q=[0, 0])
     with pytest.raises(ValueError, match=r"suffix '.gif', expected .png"):
         robot.png(tmp_path / "x.gif", width=32, height=24)
+    with pytest.raises(TypeError, match=r"path: \[0.0, .*robot.png\(path, q\)"):
+        robot.png(robot.neutral.tolist())
     with pytest.raises(ValueError, match="pixels, expected 16 to 4096"):
         robot.png(width=100_000)
     with pytest.raises(ValueError, match=r"100\.5 x 720 pixels"):

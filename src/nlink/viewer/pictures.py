@@ -315,6 +315,9 @@ def robot_png(robot: Robot, path: str | Path | None, q: ArrayLike | None = None,
               scene: Scene | None = None) -> bytes:
     """A picture of a robot in a configuration, written to `path` if given; what could not be
     drawn is said on standard error."""
+    if not isinstance(path, str | Path | None):
+        raise TypeError(f"path: {path!r:.60}, expected the name of a .png file, or None: "
+                        "robot.png(path, q)")
     if path is not None and Path(path).suffix != ".png":
         raise ValueError(f"path: {str(path)!r} has the suffix {Path(path).suffix!r}, "
                          "expected .png")
