@@ -56,7 +56,7 @@ TASKS = (
          "see :doc:`/derivatives`.",
          "function jvp vjp hvp parameter_derivatives linearize adjoint"),
     Task("optimization", "Optimal control", "Forces of least cost over a time, and controllers "
-         "that plan while the robot moves.", "optimize mpc"),
+         "that plan while the robot moves: see :doc:`/optimal-control`.", "optimize mpc"),
     Task("identification", "Identify a robot from logs", "Masses, friction, payloads and gains "
          "of drives from measurements: see :doc:`/identification`.",
          "excite read_log identify base_parameters"),
