@@ -48,10 +48,10 @@ class Robot(Editable, Mechanics, Regressors, WholeBody, ContactProblems):
     """A mechanism and its dynamics; immutable.
 
     Every function takes any leading batch shape, broadcasts like a NumPy gufunc, accepts `out=` and
-    returns float64 arrays. `engine` is "compiled" (machine code), "numpy" or "python"; the default
-    is "compiled", or "numpy" for the few computations that cannot be compiled for a robot of many
-    joints. `algorithm` names a formulation; the default is the one with the fewest operations.
-    Coordinates are in SI units and radians.
+    returns arrays of float64, or of float32 if all its arrays are. `engine` is "compiled" (machine
+    code), "numpy" or "python"; the default is "compiled", or "numpy" for the few computations that
+    cannot be compiled for a robot of many joints. `algorithm` names a formulation; the default is
+    the one with the fewest operations. Coordinates are in SI units and radians.
 
     >>> import nlink
     >>> robot = nlink.load("planar3")
@@ -152,7 +152,7 @@ class Robot(Editable, Mechanics, Regressors, WholeBody, ContactProblems):
 
     @property
     def report(self) -> list[str]:
-        """What the reader ignored, merged or repaired; empty means lossless."""
+        """Elements that the file's reader ignored, merged or repaired; empty if none."""
         return list(self.description.report)
 
     @lazy

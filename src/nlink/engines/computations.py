@@ -77,12 +77,12 @@ class Computations:
 
     @property
     def mechanism(self) -> Mechanism:
-        """The moving bodies in frames that lie on their joints: what algorithms see."""
+        """The moving bodies, in frames that lie on their joints: the input of all algorithms."""
         return self._mechanism
 
     def compute(self, name: str, *arrays: ArrayLike, frame: int | str = -1,
                 f_ext: ArrayLike | None = None, out: Any = None, **how: Unpack[How]) -> Any:
-        """Anything in the catalogue by its name, such as "quasi_velocities" (see `nlink count`).
+        """Any computation of the catalogue by its name, such as "quasi_velocities".
 
         >>> import nlink
         >>> robot = nlink.load("double_pendulum")
@@ -130,7 +130,7 @@ class Computations:
 
     def call_ports(self, name: str, arguments: tuple[Any, ...], how: How, wrenches: bool,
               frame: int | str | tuple[int | str, ...]) -> Any:
-        """A computation by its name, with its arrays in the order of its ports, `out` last.
+        """Run a computation by its name; the arrays are in the order of its ports, `out` last.
 
         >>> import nlink
         >>> robot = nlink.load("double_pendulum")
@@ -191,7 +191,7 @@ class Computations:
 
     def request(self, name: str, *, algorithm: str | None = None, frame: int | str = -1,
                 wrenches: bool = False) -> Request:
-        """What engines, counters and printers need to know about a computation.
+        """The description of a computation that engines, counters and printers read.
 
         >>> import nlink
         >>> robot = nlink.load("double_pendulum")

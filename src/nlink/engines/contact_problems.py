@@ -40,11 +40,11 @@ class ContactProblem(NamedTuple):
 
 
 class ContactProblems(Computations):
-    """What shapes that touch make of a step."""
+    """Steps of robots whose shapes touch a world."""
 
     def contact_problem(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, step: ArrayLike = 1e-3,
                         ) -> ContactProblem:
-        """The contact problem of a step of semi-implicit Euler, of all contacts that there may be.
+        """The contact problem of a step of semi-implicit Euler, with all possible contacts.
 
         Impulses lam and velocities sig = G lam + g have three elements a contact, along t, u and
         n, a right-handed frame with n from the world to the body. With Coulomb's coefficient mu

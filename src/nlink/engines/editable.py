@@ -1,4 +1,4 @@
-"""What a mechanism is made of, by name and as arrays, and other mechanisms made from it."""
+"""The parts of a mechanism by name and as arrays, and other mechanisms made from it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Editable(Computations):
         return coordinates.rate_names(self.description)
 
     def q_index(self, name: str) -> int | slice:
-        """Where a joint's coordinates are in q: an index, or a slice where there are several.
+        """The place of a joint's coordinates in q: an index, or a slice if there are several.
         A name of `q_names` does as well.
 
         >>> import nlink
@@ -59,7 +59,7 @@ class Editable(Computations):
         return coordinates.place_of(self.description, name, "nq")
 
     def qd_index(self, name: str) -> int | slice:
-        """Where a joint's rates are in qd, tau and qdd, as `q_index`.
+        """The place of a joint's rates in qd, tau and qdd: an index or a slice, as `q_index` gives.
 
         >>> import nlink
         >>> robot = nlink.load("double_pendulum")

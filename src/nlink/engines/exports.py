@@ -74,8 +74,8 @@ def export_c(robot: Robot, names: Sequence[str | Traced], directory: str | Path,
 
 
 def export_wasm(robot: Robot, names: Sequence[str | Traced], path: str | Path) -> tuple[Path, ...]:
-    """Write a module of WebAssembly with a function for each named computation, and a loader for
-    it in JavaScript with its types: `path` ends in .wasm, the others stand beside it.
+    """Write a module of WebAssembly with a function for each named computation, and a loader in
+    JavaScript with its types: `path` ends in .wasm, the other files are written beside it.
 
     A page or Node calls `const robot = await load()` and `robot.inverse_dynamics(q, qd, qdd)`, with
     arrays of numbers. The module imports nothing; its numbers are the same in every browser.
@@ -98,7 +98,7 @@ def export_wasm(robot: Robot, names: Sequence[str | Traced], path: str | Path) -
 
 
 def _programs(robot: Robot, names: Sequence[str | Traced]) -> list[Program]:
-    """What is named, traced for one state; long chains are written out."""
+    """The named computation, traced for one state; long chains are written out."""
     if isinstance(names, str) or not names:
         raise ValueError(f"names: {names!r}, expected a list such as ['inverse_dynamics']")
     programs, robot = [], expect_robot(robot)

@@ -20,7 +20,7 @@ WIDTH = 1e-3
 
 
 class Regressors(Computations):
-    """What is linear in the parameters of a mechanism."""
+    """Joint forces, momenta and energies as linear functions of a mechanism's parameters."""
 
     def regressor(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, *,
                   friction: Sequence[str] = (), armature: bool = False,

@@ -12,7 +12,7 @@ from nlink.robot import Robot
 
 
 def together(*robots: Robot | Mapping[str, Robot], name: str = "") -> Robot:
-    """One robot of several: their links, joints, frames, loops, gears and shapes on one base, their
+    """Several robots as one: their links, joints, frames, loops, gears and shapes on one base, their
     coordinates and rates one after the other.
 
     Names must differ; a mapping puts its keys before them: `nlink.together({"left": arm,
@@ -40,8 +40,8 @@ def together(*robots: Robot | Mapping[str, Robot], name: str = "") -> Robot:
 
 
 def free_body(name: str, mass: float, shape: SolidShape, world: World | None = None) -> Robot:
-    """A homogeneous body of a shape that moves freely, and touches what is in a world: something
-    to push, carry or throw.
+    """A homogeneous body that moves freely and touches the world: an object to push, carry or
+    throw.
 
     Its coordinates are those of a free joint, the place (x, y, z) and a quaternion (w, x, y, z) of
     the frame in which the shape has its pose.

@@ -1,4 +1,4 @@
-"""What users see of a robot besides its methods: completion, signatures, hints for other names."""
+"""Completion, signatures, and hints for names that other libraries use."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def _pinocchio_joint(joint: Joint, pin: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Where another library keeps our coordinates and rates: its q is q[coordinates], its v is
+    """The places of our coordinates and rates in another library: its q is q[coordinates], its v is
     qd[rates], and its M is M[rates][:, rates]; the inverse is np.argsort of these."""
 
     coordinates: np.ndarray

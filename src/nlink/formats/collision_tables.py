@@ -121,7 +121,7 @@ def read_pairs(given: Any) -> tuple[tuple[str, str], ...]:
 
 
 def read_world(table: Any, pose: Callable[[Mapping[str, Any]], Pose]) -> World:
-    """What surrounds a robot, from a table; `pose` reads xyz and rotation."""
+    """The surroundings of a robot, from a table; `pose` reads xyz and rotation."""
     if not isinstance(table, Mapping):
         raise TypeError(f"world: a {type(table).__name__}, expected a table")
     try:

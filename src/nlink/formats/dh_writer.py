@@ -262,7 +262,7 @@ def _near(a: Pose, b: Pose) -> bool:
 
 
 def dh_losses(description: Description) -> list[str]:
-    """What changes in a DH table beyond the frames."""
+    """The changes that a DH table makes beyond the frames."""
     merged = [link.name for link, joint in zip(description.links, description.joints, strict=True)
               if isinstance(joint.type, Fixed)]
     lost = ["link frames become DH frames, the author's kept under another name where they differ"]

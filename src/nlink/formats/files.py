@@ -53,7 +53,7 @@ def check_plain_file(path: Path) -> None:
 
 
 def file_kind(mode: int) -> str:
-    """What a name stands for.
+    """The kind of file that a name stands for.
 
     >>> file_kind(stat.S_IFIFO), file_kind(stat.S_IFLNK)
     ('a pipe', 'a link')

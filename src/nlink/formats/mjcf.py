@@ -275,7 +275,7 @@ def _gear(model: Any, name: str, k: int, single: dict[int, str]) -> Gear:
 
 
 def _displacement(kind: int, axis: np.ndarray, by: float) -> Pose:
-    """What a slide or hinge does at a coordinate."""
+    """The displacement of a slide or hinge at a coordinate."""
     if kind == 2:
         return Pose.shift(*(axis * by).tolist())
     half = by / 2
@@ -316,7 +316,7 @@ def _gravity(model: Any) -> np.ndarray:
 
 
 def _note(model: Any, notes: Notes) -> None:
-    """What a tree of rigid bodies cannot say of the compiled model."""
+    """The parts of the compiled model that a tree of rigid bodies cannot express."""
     for kind, size, accessor in _IGNORED:
         for number in range(int(getattr(model, size))):
             named = getattr(model, accessor)(number).name if accessor else ""

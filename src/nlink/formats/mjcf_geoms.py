@@ -41,7 +41,7 @@ Place = Callable[..., Pose]
 
 
 def geoms(model: Any, links: Sequence[str], pose: Place, notes: Notes) -> Iterator[Visual]:
-    """What bodies look like; `links` are their names here, "" that of the world."""
+    """The looks of bodies; `links` are their names here, "" that of the world."""
     for number in range(model.ngeom):
         if model.geom_group[number] >= SHOWN:
             continue
@@ -151,7 +151,7 @@ def _solid(model: Any, number: int, pose: Place, notes: Notes, **surface: Any) -
 
 
 def surroundings(model: Any, pose: Place, notes: Notes) -> World | None:
-    """What stands around the robot: planes, boxes and a height field of the world's body; None if
+    """The surroundings of the robot: planes, boxes and a height field of the world's body; None if
     nothing of it may be touched."""
     planes, boxes, field, friction = [], [], None, []
     for number in _touching(model, world=True):

@@ -91,7 +91,7 @@ def _driven(description: Description) -> list[Actuator]:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Which links become bodies, and with the joints of which links."""
+    """The links that become bodies, each with the links whose joints it gets."""
 
     description: Description
     bodies: dict[int, tuple[int, ...]]
@@ -291,7 +291,7 @@ def _pose(pose: Pose) -> dict[str, str]:
 
 
 def mjcf_losses(description: Description) -> list[str]:
-    """What our MJCF cannot say of a description, one line for each kind."""
+    """The parts of a description that our MJCF cannot express, one line for each kind."""
     plan = _Plan.of(description)
     joints = [joint for joint in description.joints if joint.type.nv]
     massive = [link for link in description.links if link.mass]

@@ -84,7 +84,7 @@ def _declared_first(text: str, notes: Notes) -> str:
 
 @dataclass(slots=True)
 class Notes:
-    """What a reader did not use: kind -> names of where it was found, in order."""
+    """The elements that a reader did not use: kind -> names of the places, in order."""
 
     strict: bool = False
     """Whether a file that has to be repaired is refused."""

@@ -45,7 +45,7 @@ from nlink.model.visuals import Colour, ShapeName, Visual
 
 def read_visuals(robot: XmlNode, origin: str, place: Callable[[XmlNode], Pose],
                  ) -> Iterator[Visual]:
-    """What the links of a robot look like; `place` reads the <origin> of an element."""
+    """The looks of the links of a robot; `place` reads the <origin> of an element."""
     # defined for all of the robot, or in the first visual that has it
     defined = [*robot.children("link/visual/material"), *robot.children("material")]
     materials = {name: colour for element in defined

@@ -54,7 +54,7 @@ def xml_text(root: Element) -> str:
 
 
 def urdf_losses(description: Description) -> list[str]:
-    """What URDF cannot say of a description, one line for each kind."""
+    """The parts of a description that URDF cannot express, one line for each kind."""
     lost = []
     if description.gravity != EARTH:
         lost.append(f"gravity {description.gravity}: URDF has none, and a reader takes {EARTH}")
@@ -139,7 +139,7 @@ def _changed(description: Description) -> list[str]:
 
 
 def loop_losses(description: Description) -> list[str]:
-    """What a tree format cannot say about loops: the loops, home, joints without a motor."""
+    """The loops, home and joints without a motor, which a tree format cannot express."""
     loops = [loop.name for loop in description.loops]
     passive = [joint.name for joint in description.joints if not joint.actuated]
     return [f"{what}: {len(names)} ({first_few(names)})" for what, names in (

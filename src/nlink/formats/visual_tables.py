@@ -1,4 +1,4 @@
-"""What links look like in TOML files: a [[visual]] table for each shape.
+"""The looks of links in TOML files: a [[visual]] table for each shape.
 
 A table has the `link` that the shape is fixed in (none for the base), the `shape`, its `size` (as
 in `nlink.model.visuals.Visual`), a place (`xyz` and `rotation`) and a `colour` of three or four

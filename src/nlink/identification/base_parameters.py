@@ -92,8 +92,8 @@ class BaseParameters:
 
 def base_parameters(robot: Robot, friction: Sequence[str] = (), armature: bool = False, *,
                     transmission: ArrayLike | None = None) -> BaseParameters:
-    """The base parameters of a robot: what any motion can tell of its inertias, and of friction
-    and rotors if asked for, as in `robot.regressor`.
+    """The base parameters of a robot: the combinations of its inertial parameters that joint forces
+    depend on, with friction and rotors on request, as in `robot.regressor`.
 
     `transmission` is A of motor = A q: motors that turn with several joints have friction and
     inertia of their own.

@@ -56,7 +56,7 @@ def excite(robot: Robot, duration: float = 20.0, harmonics: int = 5, criterion: 
            limits: Mapping[str, Any] | None = None, after: Any = None, seed: int = 0, *,
            motion: str = "fourier", friction: Sequence[str] = (), armature: bool = False,
            period: float | None = None) -> ExcitingPath:
-    """A motion that tells most of the base parameters of a robot, within its limits.
+    """A motion within a robot's limits from whose log its base parameters can be identified well.
 
     `criterion` is "condition" (the ratio of what is told best to what is told least) or "D" (the
     volume of the confidence region). `limits` may replace those of the robot: "lower", "upper",

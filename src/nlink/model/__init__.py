@@ -1,1 +1,1 @@
-"""What a mechanism is: joints, bodies, frames; validated once, immutable."""
+"""Mechanisms: joints, bodies, frames; validated once, immutable."""

@@ -34,7 +34,7 @@ class Motor:
 
 @dataclass(frozen=True, slots=True)
 class Actuator:
-    """What a command u does to a joint, as MJCF has it:
+    """The effect of a command u on a joint, as MJCF has it:
 
         force = gain u + b0 + b1 gear q + b2 gear qd,      tau = gear force,
 

@@ -1,4 +1,4 @@
-"""What a loop holds: the constraints that close kinematic chains.
+"""The constraints that close kinematic chains.
 
 A loop closes on two frames, `of` (a) and `on` (b), as a joint would that carries a on b. It is
 described by what it forbids. Seen from b, in axes E, frame a has the rotation R, the place x
@@ -40,8 +40,8 @@ def moments(*axes: Vector) -> tuple[Wrench, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Freedom:
-    """What a constraint leaves free: twists S with Q S = 0, and the columns of Q^+, which open it
-    row by row; in axes E, turned about z by `turn`."""
+    """The motions that a constraint leaves free: twists S with Q S = 0, and the columns of Q^+,
+    which open it row by row; in axes E, turned about z by `turn`."""
 
     turn: Turn
     S: tuple[Twist, ...]

@@ -114,7 +114,7 @@ class Terrain:
 Feature = (RoundPoint | RoundSegment | RimPoint | EllipsoidSurface | HalfSpace | SolidBox
            | Terrain)
 WorldFeature = HalfSpace | SolidBox | Terrain
-"""What the world may be made of."""
+"""The shapes that the world may have."""
 
 
 @dataclass(frozen=True, slots=True)

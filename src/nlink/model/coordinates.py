@@ -1,4 +1,4 @@
-"""Which coordinates and rates belong to which joint, and what they are called and measured in.
+"""The coordinates and rates of each joint, with their names and units.
 
 q and qd have the coordinates and rates of the joints that move, in their order; fixed joints
 have none, so `joints[i]` and `q[i]` do not belong together in general.
@@ -70,12 +70,12 @@ def rate_names(description: Description) -> tuple[str, ...]:
 
 
 def rate_units(description: Description) -> tuple[str, ...]:
-    """What each rate is a rate of: "rad" where the joint's motion turns the body, else "m"."""
+    """The unit of each rate, without seconds: "rad" where the joint turns the body, else "m"."""
     return tuple(unit for joint in description.joints for unit in _rate_units(joint.type))
 
 
 def coordinate_units(description: Description) -> tuple[str, ...]:
-    """What each coordinate is measured in: "rad", "m", or "" for parts of a quaternion."""
+    """The unit of each coordinate: "rad", "m", or "" for parts of a quaternion."""
     return tuple(unit for joint in description.joints for unit in (
         _rate_units(joint.type) if joint.type.space.flat
         else ("m" if label in ("x", "y", "z") else "" for label in joint.type.space.labels)))

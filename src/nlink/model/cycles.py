@@ -39,9 +39,9 @@ class JointEdge:
     child: int
     parent: int
     rates: int
-    """How many rates it leaves free."""
+    """The number of rates that it leaves free."""
     rows: int
-    """How many rows it has when it is cut."""
+    """The number of its rows when it is cut."""
     cuttable: bool = True
     carries_child: bool = True
     """Whether the child may be eliminated along it: the body alone resists each of its rates."""
@@ -260,7 +260,7 @@ class JointGraph:
             held, x = Held(above.edge, x), above.parent
 
     def _loads(self, tree: Tree) -> tuple[list[int], dict[int, list[int]]]:
-        """How many rows are open at each body, and which cut edges have it on their cycles."""
+        """The number of open rows at each body, and the cut edges with it on their cycles."""
         loads, through = [0] * (self.bodies + 1), dict[int, list[int]]()
         used, depth = {held.edge for held in tree.values()}, _depths(tree)
         for k, edge in enumerate(self.edges):

@@ -1,4 +1,4 @@
-"""What a user says a mechanism is: links, joints, frames. Validated once, then immutable."""
+"""A mechanism as a user gives it: links, joints, frames. Validated once, then immutable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Vector3 = tuple[float, float, float]
 
 
 class NonPhysicalWarning(UserWarning):
-    """A mechanism is computed as given although no real body can have these numbers.
+    """A warning: no real body can have these masses or inertias; they are used as given.
 
     >>> import warnings, nlink
     >>> with warnings.catch_warnings(record=True) as caught:
@@ -63,7 +63,7 @@ class Friction:
 
     @property
     def excess(self) -> float:
-        """What it breaks away with, beyond Coulomb friction."""
+        """The friction at which it breaks away, beyond Coulomb friction."""
         return max(0.0, self.breakaway - self.coulomb)
 
     @property
@@ -105,7 +105,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """What holds a link to its parent (0 is the base, i the i-th link).
+    """The connection of a link to its parent (0 is the base, i the i-th link).
 
     >>> import nlink
     >>> nlink.Joint("elbow", nlink.Revolute((0, 1, 0)), parent=1).type.name
@@ -147,7 +147,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Two frames held together: `of` is carried on `on`, as by a joint that closes a loop.
+    """A joint that closes a loop: it holds the frame `of` on the frame `on`.
 
     >>> import nlink
     >>> loop, = nlink.load("four_bar").description.loops
@@ -179,26 +179,26 @@ class Description:
     gravity: Vector3 = (0.0, 0.0, -9.81)
     source: str = ""
     report: tuple[str, ...] = field(default=(), compare=False)
-    """What a reader ignored, merged or repaired."""
+    """Lines about what the file's reader ignored, merged or repaired."""
     physical: Physical = field(default="warn", compare=False)
-    """What to do about numbers no real body has: warn, refuse, or say nothing."""
+    """The reaction to numbers that no real body has: warn, refuse, or say nothing."""
     loops: tuple[Loop, ...] = ()
     gears: tuple[Gear, ...] = ()
     """Conditions on coordinates; a mechanism that has some is closed as one with loops is."""
     home: tuple[float, ...] = ()
     """The configuration to start from; the joints' own zeros if empty."""
     visuals: tuple[Visual, ...] = field(default=(), compare=False, repr=False)
-    """What links look like; mechanisms that differ in nothing else are equal."""
+    """The shapes and colours of links; mechanisms that differ in nothing else are equal."""
     actuators: tuple[Actuator, ...] = field(default=(), compare=False)
-    """What turns commands into joint forces, as an MJCF file has it: data beside the mechanism."""
+    """The actuators of an MJCF file, which turn commands into joint forces: data only."""
     collisions: tuple[Collision, ...] = field(default=(), repr=False)
     """The shapes of links that touch others where there is a world."""
     world: World | None = None
-    """What stands still around the mechanism; without it, nothing touches."""
+    """The fixed surroundings of the mechanism; without them, nothing touches."""
     pairs: tuple[tuple[str, str], ...] = ()
     """Links that touch each other, by their names or those of their shapes."""
     surroundings: World | None = field(default=None, compare=False, repr=False)
-    """What stands around the mechanism in its file; it is the world where collisions are "file"."""
+    """The surroundings in the mechanism's file; the world if collisions are "file"."""
 
     def __post_init__(self) -> None:
         if self.physical not in ("warn", "error", "ignore"):
@@ -361,8 +361,8 @@ def _check_link(link: Link) -> None:
 
 
 def inertia_rounding(mass: float, moments: np.ndarray) -> float:
-    """What is rounding of principal moments: 1e-9 of the largest, or the moment of the mass at a
-    micrometre, which files have for point masses they turned or shifted."""
+    """The size of rounding in principal moments: 1e-9 of the largest, or the moment of the mass
+    at a micrometre, which files have for point masses they turned or shifted."""
     return float(max(1e-9 * np.abs(moments).max(), 1e-12 * mass, 1e-300))
 
 

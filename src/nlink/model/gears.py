@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Gear:
-    """Holds the sum of `ratios` times joint coordinates at `offset`, in radians and metres.
+    """A gear: the sum of `ratios` times joint coordinates stays at `offset`, radians and metres.
 
     A gear that turns the other way three times as fast, a rack on a wheel of 2 cm, and a
     differential, whose carrier turns with the mean of its two sides:
@@ -46,7 +46,7 @@ class Gear:
 
     @property
     def equation(self) -> str:
-        """What it holds, as text.
+        """Its equation, as text.
 
         >>> Gear("pair", {"wheel": 3.0, "pinion": -1.0}, 0.5).equation
         '3 wheel - pinion = 0.5'

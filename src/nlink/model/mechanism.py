@@ -43,7 +43,7 @@ class MovingJoint:
     viscous: Coordinates
     coulomb: Coordinates
     excess: Coordinates
-    """What the joint breaks away with, beyond Coulomb friction."""
+    """The friction at which the joint breaks away, beyond Coulomb friction."""
     falloff: Coordinates
     """How that excess e decreases: e exp(-falloff qd^2)."""
 
@@ -159,7 +159,7 @@ class Closure:
 
     @property
     def scales(self) -> tuple[float, ...]:
-        """What the error of each row is measured by: a radian, or the size of the loop."""
+        """The unit of each row's error: a radian, or the size of the loop."""
         return tuple(math.hypot(m, f * self.size) for m, f in self.constraint.magnitudes)
 
 
@@ -176,7 +176,7 @@ class GearRow:
     angular: bool
     """Whether the first joint turns, so that the sum is an angle."""
     scale: float
-    """What its error is measured by."""
+    """The unit of its error."""
     length: float
 
 
@@ -203,7 +203,7 @@ class Mechanism:
 
     @lazy
     def space(self) -> Space:
-        """Where q lives: the product of the spaces of the joints."""
+        """The space of q: the product of the spaces of the joints."""
         return Product(tuple(joint.type.space for joint in self.joints))
 
     @lazy
@@ -232,7 +232,7 @@ class Mechanism:
 
     @property
     def scales(self) -> tuple[float, ...]:
-        """What the error of each row of closures and gears is measured by."""
+        """The unit of the error of each row of closures and gears."""
         return (*(x for closure in self.closures for x in closure.scales),
                 *(gear.scale for gear in self.gears))
 

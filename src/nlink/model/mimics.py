@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Mimic:
-    """Which joint another follows: q = multiplier * q of `joint` + offset, as data. The algorithms
+    """The joint that another one follows: q = multiplier * q of `joint` + offset. The algorithms
     let every joint move independently; `robot.geared` and `nlink.Coupled` make it follow.
 
     >>> import nlink

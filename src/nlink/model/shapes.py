@@ -32,7 +32,7 @@ def check_friction(who: str, friction: float | None, restitution: float | None) 
 
 @dataclass(frozen=True, kw_only=True)
 class SolidShape:
-    """What all shapes have: where they are in their link, and what they are made of."""
+    """The base of all shapes: a place in the link, friction and restitution."""
 
     pose: Pose = field(default_factory=Pose)
     friction: float | None = None

@@ -1,4 +1,4 @@
-"""What links look like: shapes, places and colours, kept beside the mechanism, never part of it."""
+"""The looks of links: shapes, places and colours, kept beside the mechanism, never part of it."""
 
 from __future__ import annotations
 

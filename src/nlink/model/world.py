@@ -1,4 +1,4 @@
-"""What robots stand on: planes, boxes, terrain; and the shapes of links that touch them."""
+"""The ground that robots stand on: planes, boxes, terrain; and the shapes of links on it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ MOST_HEIGHTS = 1_000_000
 
 @dataclass(frozen=True, repr=False)
 class HeightField:
-    """Ground whose height is bilinear over a grid: `heights[i][j]` is that at the i-th of places
-    evenly spaced from x[0] to x[1], and the j-th of those from y[0] to y[1].
+    """Terrain: heights on a grid, bilinear in between. `heights[i][j]` is the height at the i-th of
+    evenly spaced places from x[0] to x[1], and the j-th of those from y[0] to y[1].
 
     Outside of the grid the heights are those of its edge. `friction` and `restitution` are its
     own, or those of the world if None.
@@ -64,7 +64,7 @@ class HeightField:
 
 @dataclass(frozen=True)
 class World:
-    """What stands still around a robot, and what it is made of.
+    """The fixed surroundings of a robot: planes, boxes and terrain, with friction and restitution.
 
     `planes` are pairs (normal, offset): points with normal . x >= offset are outside.
     `height_field` is ground that is not even, a `nlink.HeightField`, `boxes` are shapes
@@ -133,4 +133,4 @@ class Collision:
     """The name of the link or frame."""
     shape: SolidShape
     name: str = ""
-    """What its contacts are called; the link's name if empty."""
+    """The name of its contacts; the link's name if empty."""

@@ -1,4 +1,4 @@
-"""What a system consists of, and what follows from that before anything is traced.
+"""The pieces of a system, and their consequences before anything is traced.
 
 A system is a robot, what drives it and what acts on it. Here are its pieces, the same under a
 method of integration, and the requests that its texts make of algorithms; `system` makes it of
@@ -44,13 +44,13 @@ class AssembledSystem:
 
     robot: Robot
     drive: Drive
-    """What moves the joints."""
+    """The cause of joint forces."""
     wrenches: AppliedWrenches | None
     """Wrenches on links from outside."""
     modes: Modes | None
     """The rates that rub, or that limits hold, if there are any."""
     contacts: Contacts | None
-    """What touches the world, or other links, if anything may."""
+    """The contacts with the world and between links, if there are any."""
     width: float | None
     """The rate at which smooth friction is almost what dry friction is."""
     watching: Watching
@@ -60,12 +60,12 @@ class AssembledSystem:
     closing: Closing
     """How loops are kept closed."""
     varied: Varied
-    """What each trajectory has of its own: the last elements of u."""
+    """The numbers of each trajectory: the last elements of u."""
     velocity: JointRates
-    """What the state holds besides q."""
+    """The parts of the state besides q."""
     algorithm: str | None
     arguments: Mapping[str, Any] = field(compare=False)
-    """What it was made with, physics among it."""
+    """The options that it was made with, physics among them."""
     numbers: Numbers = field(compare=False)
     """The values of tables and of what varies: no program depends on them."""
 
@@ -133,7 +133,7 @@ class AssembledSystem:
 
     @lazy
     def pieces(self) -> tuple[SystemPiece, ...]:
-        """What adds to the state and to the texts."""
+        """The pieces that add to the state and to the texts."""
         return (self.drive, self.watching, *((self.modes,) if self.modes else ()),
                 *((self.contacts,) if self.contacts else ()))
 
@@ -144,18 +144,19 @@ class AssembledSystem:
 
     @lazy
     def parts(self) -> tuple[StatePart, ...]:
-        """What the state has behind q and the velocities: what moves, then what only jumps."""
+        """The parts of the state behind q and the velocities: those with rates, then those that
+        only jump."""
         found = [part for piece in self.pieces for part in piece.parts(self)]
         return tuple(sorted(found, key=lambda part: part.discrete))
 
     @lazy
     def layout(self) -> StateLayout:
-        """Where a state has what."""
+        """The places of the parts of a state."""
         return StateLayout(self.robot.nq, self.robot.n, self.parts)
 
     @property
     def remembered(self) -> slice:
-        """Where a state has the parts of the drive."""
+        """The places of the drive's parts in a state."""
         return self.layout.place([part.name for part in self.drive.parts(self)])
 
     @property
@@ -178,7 +179,7 @@ class AssembledSystem:
 
     @property
     def entries(self) -> int:
-        """How many entries a step may add to that log: changes of modes are one."""
+        """The most entries that a step may add to that log: changes of modes are one."""
         return len(self.watched) + bool(self.event_names[len(self.watched):])
 
     @property

@@ -1,4 +1,4 @@
-"""What a simulation needs to know of a controller: what it remembers, and when it acts.
+"""The properties of a controller that a simulation needs: its state, and its sampling times.
 
     tau = controller(t, q, qd)                  nothing is remembered
     tau = controller(t, q, qd, x)               it has a state: `controller.state` is how many
@@ -94,7 +94,7 @@ class ControlScheme:
 
     @property
     def parts(self) -> tuple[StatePart, ...]:
-        """What it adds to the state."""
+        """The part that it adds to the state."""
         sampled = self.period is not None
         sizes = {"x": self.size}
         if sampled:

@@ -81,7 +81,7 @@ class LinearRates:
     order: list[int]
     """In which the elements are eliminated."""
     safe: int
-    """How many of them, the first ones, need no pivoting."""
+    """The number of columns, from the first, that need no pivoting."""
 
 
 def solving_programs(system: System) -> dict[str, Program]:

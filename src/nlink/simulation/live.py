@@ -50,7 +50,7 @@ ASIDE = 1.3
 
 @dataclass(frozen=True)
 class Slider:
-    """A number of a live page that its reader may change, between `low` and `high`.
+    """A number of a live page that its reader can change, between `low` and `high`.
 
     `name` is "payload" (kg in the last frame), "mass[link]" (kg), "gravity" (m/s^2), "viscous",
     "dry" or "armature" (of all joints, or of one, as in "viscous[joint2]"), "kp", "ki" or "kd" of a
@@ -109,8 +109,8 @@ def live(robot: Robot, controller: Controller | Mapping[str, Controller | None] 
          vary: Mapping[str, Any] | None = None, physics: Physics | None = None,
          equations: bool = False, title: str = "", packages: Sequence[str | Path] = (),
          ) -> Path | InlineView:
-    """Write a page that simulates a robot in the browser of whoever opens it; None as the path
-    gives what a notebook shows.
+    """Write a page that simulates a robot in its reader's browser; with None as the path, the page
+    is shown in a notebook.
 
     The reader pulls links with the mouse, and changes what the `sliders` name. `controller` is one
     of `nlink.simulate`, or several by name: then as many robots stand side by side. States q0

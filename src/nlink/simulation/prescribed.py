@@ -14,7 +14,7 @@ from nlink.scalars.misuse import explained
 
 @dataclass(frozen=True)
 class Prescribed:
-    """How a joint moves: its place, its rate or its acceleration, as a function of time.
+    """The motion of a joint: its place, its rate or its acceleration, as a function of time.
 
     The function is written with `nlink.sin` and similar functions, is given t (and p, if `vary` has
     it), and returns a number, or as many as the joint has; numbers are a function that never
@@ -43,7 +43,7 @@ class Prescribed:
 
     @property
     def kind(self) -> str:
-        """What is given."""
+        """The quantity that is given: "place", "rate" or "acceleration"."""
         return self.given[0]
 
     def expect_numbers(self, name: str, count: int) -> None:
@@ -61,7 +61,7 @@ class Prescribed:
                              "function of t")
 
     def values(self, who: str, count: int, t: Scalar, parameters: Sequence[Any]) -> list[Scalar]:
-        """What is given, at a time."""
+        """The given quantity at a time."""
         function = getattr(self, self.kind)
         with explained():
             found = function(t, *parameters) if callable(function) else function

@@ -1,4 +1,4 @@
-"""Run: what a simulation gives, one trajectory or an ensemble."""
+"""Run: the result of a simulation, one trajectory or an ensemble."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ class Run:
     method: str
     velocity: str = "qd"
     forces: Callable[..., Array] | Array | None = None
-    """How tau is given: a function of t, q, qd (and what varies), or of states, its values, or None
-    where it is zero."""
+    """tau: a function of t, q, qd (and of the numbers that vary), or of states, or values; None if
+    it is zero."""
     variation: Variation | None = None
     """The numbers that vary between trajectories, besides their states."""
     log: Events | None = None
@@ -115,8 +115,8 @@ class Run:
     moved_loops: bool = False
     """Whether loops moved as they were given to, which files do not keep."""
     loops: LoopsOfStates | None = None
-    """What knows how far loops are open and what they carry, if coordinates, rates and joint forces
-    do not say it."""
+    """Errors and forces of loops as functions of states, if coordinates, rates and joint forces do
+    not determine them."""
 
     if not TYPE_CHECKING:  # a checker knows all names, and says so by itself
         def __getattr__(self, name: str) -> Any:
@@ -139,16 +139,16 @@ class Run:
 
     @property
     def modes(self) -> Array:
-        """What rates with dry friction do, (..., times, rates): 1 and -1 slide, 0 sticks, 2 and -2
-        are held at a lower or upper limit; at the first time 0 means at rest, held or not. Of size
-        0 where there is no dry friction."""
+        """The modes of rates with dry friction, (..., times, rates): 1 and -1 slide, 0 sticks, 2
+        and -2 are held at a lower or upper limit; at the first time 0 means at rest, held or not.
+        Of size 0 where there is no dry friction."""
         found = self.parts.get("mode")
         return np.empty((*self.rates.shape[:-1], 0)) if found is None else found
 
     @lazy
     def contacts(self) -> ContactHistories:
-        """What each contact did, by name: `force` (..., times, 3) on its body in world axes, `gap`,
-        `slip` and `mode` (0 open, 1 sticks, 2 slides), all (..., times).
+        """The history of each contact, by name: `force` (..., times, 3) on its body in world axes,
+        `gap`, `slip` and `mode` (0 open, 1 sticks, 2 slides), all (..., times).
 
         >>> import nlink
         >>> arm = nlink.load("planar3").with_contacts({"link3": nlink.Sphere(0.1)})
@@ -297,7 +297,7 @@ class Run:
 
     @lazy
     def warnings(self) -> list[str]:
-        """What is odd about the run, one line for each: a start far outside the position limits,
+        """Doubts about the run, one line each: a start far outside the position limits,
         angles that look like degrees, rates above velocity limits, joint forces above effort
         limits, contacts that are not solved well, so many steps that the system may be stiff."""
         found, limits = start_doubts(self.robot, np.asarray(self.q[..., 0, :])), self.robot.limits

@@ -25,9 +25,9 @@ from nlink.storage.run_store import RunStore, block_rows, open_store, shaped, st
 
 FORMAT = 1
 PART = ".part"
-"""What is appended to the name of a file while it is being computed."""
+"""The suffix of a file that is still being computed."""
 _EVENTS = ("trajectory", "t", "which", "q", "qd")
-"""What a file has of events."""
+"""The arrays of events in a file."""
 
 
 def run_of(store: RunStore, robot: Robot | None = None, forces: Any = None) -> Run:
@@ -218,7 +218,7 @@ def _assemble(head: dict[str, Any], arrays: dict[str, Any]) -> Run:
 
 
 def _desired(arrays: dict[str, Any], robot: Robot) -> np.ndarray | None:
-    """What was to be followed, of files that have it."""
+    """The desired trajectory, if the file has it."""
     if "desired" not in arrays:
         return None
     check_array("desired", arrays["desired"], (len(arrays["t"]), robot.nq))

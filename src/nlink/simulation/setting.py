@@ -47,7 +47,7 @@ def spelled(kind: Kind) -> Kind:
 @spelled
 @dataclass(frozen=True)
 class Physics:
-    """What acts besides the drive: options of `nlink.simulate`, under the same names.
+    """Options of `nlink.simulate` for friction, limits, loops and contact, under the same names.
 
     >>> import nlink
     >>> rough = nlink.Physics(friction="smooth", limits="bounce", restitution=0.5)
@@ -67,7 +67,7 @@ class Physics:
 
     @property
     def impact(self) -> float:
-        """What of a rate is left after an impact on a limit, checked."""
+        """The share of a rate that is left after an impact on a limit, checked."""
         restitution = self.restitution
         if restitution is None:
             restitution = 0.0 if self.limits == "hold" else 1.0

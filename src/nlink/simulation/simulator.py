@@ -218,7 +218,7 @@ def simulated(ensemble: Ensemble, solver: Solver, sensitivities: str | Sequence[
 
 
 def forces_of(ensemble: Ensemble) -> Any:
-    """What `Run.tau` is computed from."""
+    """The forces, or their function, from which `Run.tau` is computed."""
     system = ensemble.system
     if system.motion is not None:
         return ForcesOfStates(system.plain)
@@ -325,7 +325,7 @@ def _target(save: str | Path | None) -> Path | None:
 
 
 def _digest(ensemble: Ensemble, limits: dict[str, Any]) -> str:
-    """What decides the numbers of a run and the names of its events, besides nlink itself."""
+    """A digest of all inputs that decide the numbers of a run and the names of its events."""
     from nlink.backends.llvm.host import host
 
     system = ensemble.system

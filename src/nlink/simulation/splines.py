@@ -212,8 +212,8 @@ def _read_csv(path: Path) -> tuple[Array, Array]:
 
 
 def _columns(names: Sequence[str]) -> list[int]:
-    """Where t, q_1, q_2, ... are in a file with a line of names, such as `nlink simulate --out`
-    writes; its rates and forces are left aside."""
+    """The columns of t, q_1, q_2, ... in a file with a line of names, such as `nlink simulate
+    --out` writes; its rates and forces are left aside."""
     names = [name.strip() for name in names]
     q = [name for name in names if name.startswith("q_")]
     wanted = ["t", *(f"q_{k + 1}" for k in range(len(q)))]

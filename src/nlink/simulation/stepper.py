@@ -202,7 +202,7 @@ class Stepper:
 
     @property
     def contacts(self) -> ContactHistories:
-        """What each contact does, by name, after the last step; see `Run.contacts`."""
+        """The state of each contact, by name, after the last step; see `Run.contacts`."""
         layout, robots = self._system.layout, self._robots
         return ContactHistories(self.robot, self.q, self.qd, {
             name: robots.y[:, layout.place([name])].reshape(*self.lead, -1)

@@ -58,7 +58,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, init=False, repr=False)
 class System(AssembledSystem):
-    """What `simulate`, `Stepper`, `linearize`, `adjoint` and `sweep` integrate: a robot and all
+    """The system that `simulate`, `Stepper` and `linearize` integrate: a robot and all
     that acts on it.
 
     The arguments are those of `nlink.simulate`; each of these functions takes a system in place of

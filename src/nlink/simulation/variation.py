@@ -1,4 +1,4 @@
-"""What differs between the trajectories of an ensemble besides their initial states.
+"""The numbers that differ between the trajectories of an ensemble, besides initial states.
 
 Payloads, friction, gains and the parameters of a controller may differ between trajectories. They
 are inputs of the machine code, so one kernel serves the whole ensemble, and each lane of a vector
@@ -71,7 +71,7 @@ class Payload:
 
 @dataclass(frozen=True)
 class Varied:
-    """Which numbers vary, without their values: this decides the program."""
+    """The kinds of numbers that vary, without values: they decide the program."""
 
     columns: tuple[tuple[str, int], ...] = ()
     """Names and widths, in the order of the values."""
@@ -378,7 +378,7 @@ def _model(name: str, robot: Robot, given: ArrayLike) -> Array:
 
 
 def _width(name: str, robot: Robot, controller: Any, *, functions: bool) -> int | None:
-    """How many numbers a trajectory has under a name; None if any."""
+    """The count of numbers that a trajectory has under a name; None if any."""
     if name in JOINTS:
         return robot.n
     if name == PARAMETERS and functions:

@@ -33,7 +33,7 @@ BINS = 2**14
 
 
 class SweepResult:
-    """A sweep by the path or address of its store, finished or not.
+    """The results of a sweep, finished or not, from the path or address of its store.
 
     `what` of the reductions is the name of an array, or a function of a mapping of all arrays of a
     chunk (flattened to (trajectories, ...)) that returns (trajectories, ...).

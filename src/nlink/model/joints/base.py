@@ -22,7 +22,7 @@ DEFINED: dict[str, type[JointType]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Displacement:
-    """Where a joint has moved its body: offset p in the joint's fixed axes, turns, rise r in
+    """The displacement of a body by its joint: offset p in the joint's fixed axes, turns, rise r in
     the moved axes.
 
     >>> import nlink
@@ -144,7 +144,7 @@ def unit_axis(axis: Sequence[float]) -> tuple[float, float, float]:
 
 @dataclass(frozen=True, slots=True)
 class AxialJoint(JointType):
-    """What joints with an axis share: its direction, of any length when it is given.
+    """The base of joints with an axis, whose direction may be given with any length.
 
     >>> import nlink
     >>> issubclass(nlink.Revolute, nlink.AxialJoint), nlink.Revolute((0, 0, 2)).axis
