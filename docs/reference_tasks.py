@@ -70,7 +70,7 @@ TASKS = (
          "symbolic count Count export_c export_wasm"),
     Task("frameworks", "Inside CasADi, JAX, PyTorch, Numba and Gymnasium",
          "Each module needs its extra, such as ``pip install \".[jax]\"`` in a clone: "
-         "see :doc:`/frameworks` and :doc:`/back-ends`.",
+         "see :doc:`/frameworks`, :doc:`/environments` and :doc:`/back-ends`.",
          "casadi.function casadi.step jax.function jax.step jax.rollout torch.function "
          "torch.step torch.rollout numba.function numba.step gym.VectorEnv gym.Env"),
     Task("joints", "Joint types", "Those that nlink has, and the contract for "

@@ -12,8 +12,8 @@ from nlink.robot import Robot
 
 
 def together(*robots: Robot | Mapping[str, Robot], name: str = "") -> Robot:
-    """Several robots as one: their links, joints, frames, loops, gears and shapes on one base, their
-    coordinates and rates one after the other.
+    """Several robots as one: their links, joints, frames, loops, gears and shapes on one base,
+    with their coordinates and rates one after the other.
 
     Names must differ; a mapping puts its keys before them: `nlink.together({"left": arm,
     "right": arm})` has the links "left/link1" and so on. `robot.with_base(pose)` first says where
