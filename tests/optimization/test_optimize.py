@@ -239,3 +239,41 @@ def test_costs_that_are_none(arm: nlink.Robot, cost: Any, words: str) -> None:
 def test_what_has_no_derivatives_is_refused_by_name(given: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         nlink.optimize(given(), lambda q, qd, u: u @ u, horizon=0.1)
+
+
+@pytest.mark.slow
+def test_many_rates_in_tiles_are_what_few_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The backward sweep in tiles against the one written out, on a robot that has both."""
+    from importlib import import_module
+
+    def solved() -> Any:
+        robot = random_robot(2, 5, types=("revolute",), tree=False, fixed=False, friction=False)
+        rest = np.linspace(-0.5, 0.5, 5)
+
+        def cost(q: Any, qd: Any, u: Any) -> Any:
+            return (np.concatenate([0.1 * (q - rest), 0.3 * qd + 0.01 * q, 0.01 * u + 1e-3 * qd]),
+                    0.1 * q[1] * qd[0])
+
+        return nlink.optimize(robot, cost, rest + np.array([[0.1] * 5, [-0.1, 0.2, 0, 0.1, 0.3]]),
+                              horizon=0.1, effort=[np.inf] * 4 + [0.0],
+                              final=lambda q, qd: np.concatenate([q - rest, 0.1 * qd]))
+
+    few = solved()
+    for name in ("shooting", "optimize"):
+        monkeypatch.setattr(import_module(f"nlink.optimization.{name}"), "MOST_STRAIGHT", 2)
+    many = solved()
+    assert bool(few)
+    assert_allclose(many.cost, few.cost, rtol=1e-12)
+    assert_allclose(many.u, few.u, atol=1e-9)
+
+
+def test_many_rates_have_no_bounds_and_no_quaternions() -> None:
+    chain = random_robot(1, 16, types=("revolute",), fixed=False, friction=False)
+    with pytest.raises(ValueError, match="16 rates and bounds on forces, expected at most 14"):
+        nlink.optimize(chain, lambda q, qd, u: u @ u, horizon=0.1, effort=1.0)
+    balls = random_robot(1, 8, types=("spherical",), fixed=False, friction=False)
+    with pytest.raises(ValueError, match="24 rates and coordinates that are no plain numbers"):
+        nlink.optimize(balls, lambda q, qd, u: u @ u, horizon=0.1)
+    with pytest.raises(ValueError, match="guess: states of 16 rates, expected forces alone"):
+        nlink.optimize(chain, lambda q, qd, u: u @ u, horizon=0.02, guess=(
+            np.zeros((3, 16)), np.zeros((3, 16)), np.zeros((2, 16))))

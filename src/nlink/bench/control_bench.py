@@ -1,6 +1,7 @@
 """`nlink bench --control`: optimal control beside crocoddyl, on one thread.
 
-A Panda takes its hand to points near the first ones, 100 knots of 10 ms, from many random starts.
+A Panda takes its hand to points near the first ones, 100 knots of 10 ms, from many random starts;
+so does a Talos on a stand, 50 knots.
 crocoddyl solves the same problems one after the other (`crocoddyl_peer`), by CPU time of its
 solver; it runs in the Python that the environment variable NLINK_CROCODDYL names (a path), or in
 this one: pip's crocoddyl needs libpinocchio 4.0.0. Costs count as the same within 1e-6.
@@ -21,8 +22,10 @@ from typing import Any
 import numpy as np
 
 from nlink.backends.llvm.threads import threads
+from nlink.bench.bench_robots import example_robot
 from nlink.bench.dynamics import cpu_name, versions
 from nlink.bench.machine_limits import fma_peak
+from nlink.formats.load import load_description
 from nlink.formats.urdf_writer import to_urdf
 from nlink.optimization.mpc import mpc
 from nlink.optimization.optimize import optimize
@@ -32,6 +35,7 @@ from nlink.simulation.stepper import Stepper
 
 Array = np.ndarray
 KNOTS, STEP, TOLERANCE = 100, 0.01, 1e-9
+HUMANOID, HAND, HUMANOID_KNOTS, HUMANOIDS = "talos_reduced.urdf", "arm_left_7_link", 50, 64
 STARTS, ROBOTS, AHEAD, MPC_STEPS = 1000, 1000, 0.2, 60
 MIDDLE = (0.0, -0.4, 0.0, -2.0, 0.0, 1.8, 0.7)
 GOAL = (0.35, 0.35, 0.35)
@@ -88,6 +92,22 @@ class Reach:
     robot: Robot
     q0: Array
     goal: Array
+    frame: str
+    knots: int = KNOTS
+
+    @staticmethod
+    def of_talos(count: int) -> Reach | None:
+        """A Talos on a stand, without friction, whose left hand reaches; None if its file is not
+        installed."""
+        path = example_robot(HUMANOID)
+        if path is None:
+            return None
+        robot = Robot(load_description(path, physical="ignore")).with_friction(viscous=0.0, dry=0.0)
+        rng = np.random.default_rng(0)
+        q0 = rng.uniform(-0.1, 0.1, (count, robot.n))
+        goal = robot.pose(0 * q0[0], HAND)[:3, 3] + [0.1, 0.05, 0.1] + rng.uniform(
+            -0.05, 0.05, (count, 3))
+        return Reach(robot, q0, goal, HAND, HUMANOID_KNOTS)
 
     @staticmethod
     def of_panda(count: int) -> Reach:
@@ -95,23 +115,23 @@ class Reach:
         q0 = MIDDLE + rng.uniform(-0.3, 0.3, (count, robot.n))
         goal = GOAL + rng.uniform(-0.1, 0.1, (count, 3))
         q0[0], goal[0] = MIDDLE, GOAL
-        return Reach(robot, q0, goal)
+        return Reach(robot, q0, goal, robot.links[-1].name)
 
     def cost(self, q: Any, qd: Any, u: Any, p: Any) -> Any:
         w = WEIGHTS
         return np.concatenate([
-            w["goal"] ** 0.5 * (self.robot.pose(q)[:3, 3] - p[:3]),
+            w["goal"] ** 0.5 * (self.robot.pose(q, self.frame)[:3, 3] - p[:3]),
             w["state"] ** 0.5 * (q - p[3:]), w["state"] ** 0.5 * qd, w["force"] ** 0.5 * u])
 
     def final(self, q: Any, qd: Any, p: Any) -> Any:
         w = WEIGHTS
         return np.concatenate([
-            w["last_goal"] ** 0.5 * (self.robot.pose(q)[:3, 3] - p[:3]),
+            w["last_goal"] ** 0.5 * (self.robot.pose(q, self.frame)[:3, 3] - p[:3]),
             w["last_state"] ** 0.5 * (q - p[3:]),
             (w["last_state"] * w["last_rate"]) ** 0.5 * qd])
 
     def solved(self, effort: Any) -> Optimized:
-        return optimize(self.robot, self.cost, self.q0, horizon=KNOTS * STEP, step=STEP,
+        return optimize(self.robot, self.cost, self.q0, horizon=self.knots * STEP, step=STEP,
                         final=self.final, effort=effort, tolerance=TOLERANCE,
                         parameters=np.concatenate([self.goal, self.q0], axis=-1))
 
@@ -119,7 +139,7 @@ class Reach:
         """What `crocoddyl_peer` finds for the first problems; None where it is not installed."""
         asked = {
             "urdf": to_urdf(self.robot.description), "floating": False,
-            "frame": self.robot.links[-1].name, "weights": WEIGHTS, "step": STEP, "knots": KNOTS,
+            "frame": self.frame, "weights": WEIGHTS, "step": STEP, "knots": self.knots,
             "q0": self.q0[:count].tolist(), "goal": self.goal[:count].tolist(),
             "u0": self.robot.gravity_torque(self.q0[:count]).tolist(),
             "effort": None if effort is None else list(effort), "tolerance": TOLERANCE,
@@ -144,10 +164,14 @@ def run_control_bench(*, seconds: float = 1.0, starts: int = STARTS, robots: int
     try:
         bench = ControlBench(cpu_name(), versions(), fma_peak())
         many = Reach.of_panda(starts)
-        one = Reach(many.robot, many.q0[:1], many.goal[:1])
-        for what, reach, effort, repeats in (
-                (f"Panda, {starts} starts", many, None, 1), ("Panda, one", one, None, 5),
-                (f"Panda, bounds on forces, {starts} starts", many, LIMITS, 1)):
+        one = Reach(many.robot, many.q0[:1], many.goal[:1], many.frame)
+        tasks: list[tuple[str, Reach, Any, int]] = [
+            (f"Panda, {starts} starts", many, None, 1), ("Panda, one", one, None, 5),
+            (f"Panda, bounds on forces, {starts} starts", many, LIMITS, 1)]
+        talos = Reach.of_talos(HUMANOIDS)
+        if talos is not None:
+            tasks.append((f"Talos on a stand, {talos.robot.n} rates", talos, None, 1))
+        for what, reach, effort, repeats in tasks:
             progress(what)
             bench.lines.append(_line(bench, what, reach, effort, seconds, repeats))
         progress("model predictive control")

@@ -6,7 +6,9 @@ else acts on a system (a controller, wrenches, smooth friction) is differentiate
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,10 +32,24 @@ class Accelerations:
     """qdd of q, qd, tau, and how it changes with them."""
 
     robot: Robot
-    value: AnyProgram
-    derivatives: AnyProgram
+    programs: Callable[[], tuple[AnyProgram, AnyProgram]]
+    """Makes the programs of qdd and of its derivatives."""
     key: tuple[Any, ...]
     """What tells them apart from others of the robot."""
+
+    @cached_property
+    def _programs(self) -> tuple[AnyProgram, AnyProgram]:
+        return self.programs()
+
+    @property
+    def value(self) -> AnyProgram:
+        """qdd of q, qd, tau."""
+        return self._programs[0]
+
+    @property
+    def derivatives(self) -> AnyProgram:
+        """How qdd changes with q, qd, tau."""
+        return self._programs[1]
 
     @staticmethod
     def of(given: Robot | System) -> Accelerations:
@@ -56,7 +72,7 @@ def _expect_smooth(system: System) -> None:
              "a tree: a step ends with a projection onto closed states, which has no derivative"),
             (system.contacts, "contact='rigid'", "a robot without contacts, or contact='ignore'"),
             (modes and any(each.rubs for each in modes.rates), "friction='dry'",
-             "nlink.System(robot, friction='smooth'), or 'ignore'"),
+             "nlink.System(robot, friction='smooth'), or robot.with_friction(dry=0)"),
             (modes or watched, f"limits={system.physics.limits!r}, or events",
              "limits='ignore' and costs that keep away from them"),
             (system.velocity.name != "qd", f"velocity={system.velocity.name!r}", "'qd'"),
@@ -72,9 +88,12 @@ def _expect_smooth(system: System) -> None:
 
 
 def _of_robot(robot: Robot) -> Accelerations:
-    value = robot.request("forward_dynamics").program()
-    return Accelerations(robot, replace(value, outputs=(Port("qdd", (robot.n,)),)),
-                         robot.request("forward_dynamics_derivatives").program(), ("robot",))
+    def programs() -> tuple[AnyProgram, AnyProgram]:
+        value = robot.request("forward_dynamics").program()
+        return (replace(value, outputs=(Port("qdd", (robot.n,)),)),
+                robot.request("forward_dynamics_derivatives").program())
+
+    return Accelerations(robot, programs, ("robot",))
 
 
 def _of_system(given: System) -> Accelerations:
@@ -105,10 +124,9 @@ def _of_system(given: System) -> Accelerations:
     matrices = [Port(f"dqdd_d{name}", (n, n)) for name in ("q", "qd", "tau")]
     by_row = [x for k in range(3) for row in zip(*columns[k * n:(k + 1) * n], strict=True)
               for x in row]
-    return Accelerations(
-        robot, Program("acceleration", ports, (Port("qdd", (n,)),), tuple(qdd)),
-        Program("acceleration_derivatives", ports, tuple(matrices), tuple(by_row)),
-        ("system", system.recipe()))
+    found = (Program("acceleration", ports, (Port("qdd", (n,)),), tuple(qdd)),
+             Program("acceleration_derivatives", ports, tuple(matrices), tuple(by_row)))
+    return Accelerations(robot, lambda: found, ("system", system.recipe()))
 
 
 def _changes(robot: Robot, qdd: list[Node], nodes: dict[str, list[Node]]) -> list[list[Node]]:

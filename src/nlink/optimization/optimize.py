@@ -14,6 +14,7 @@ from nlink.optimization.accelerations import Accelerations
 from nlink.optimization.costs import Cost
 from nlink.optimization.optimal_control import Box, OptimalControl
 from nlink.optimization.optimized import Optimized
+from nlink.optimization.shooting import MOST_STRAIGHT
 from nlink.optimization.shooting_solver import SOLVED, STATUS, Bounds
 from nlink.reports import progress as reporting
 from nlink.robot import Robot
@@ -23,8 +24,8 @@ from nlink.simulation.system import System
 Array = np.ndarray
 Effort = Any
 MOST_KNOTS = 100_000
-MOST_RATES = 14
-"""Rates beyond which a sweep's matrices are too long to be straight-line code."""
+MOST_RATES = 64
+"""Rates beyond which sweeps are not compiled."""
 
 
 def optimize(robot: Robot | System, cost: Cost, q0: ArrayLike | None = None,
@@ -120,6 +121,13 @@ def prepare(motion: Accelerations, cost: Cost, final: Cost | None, step: float, 
     if robot.n > MOST_RATES:
         raise ValueError(f"robot: {robot.n} rates, expected at most {MOST_RATES}")
     box, motors = _box(robot, effort)
+    if robot.n > MOST_STRAIGHT:
+        curved = not robot.mechanism.space.flat
+        for wrong, why in ((curved, "coordinates that are no plain numbers"),
+                           (box is not None, "bounds on forces")):
+            if wrong:
+                raise ValueError(f"robot: {robot.n} rates and {why}, expected at most "
+                                 f"{MOST_STRAIGHT} rates")
     return OptimalControl.prepared(motion, cost, final, step, box, motors, parameters)
 
 
@@ -159,6 +167,9 @@ def _guessed(robot: Robot, guess: Any, knots: int) -> tuple[Array, ...] | None:
     if len(guess) != 3:
         raise ValueError(f"guess: a tuple of {len(guess)}, expected (q, qd, u)")
     q, qd, u = guess
+    if robot.n > MOST_STRAIGHT:
+        raise ValueError(f"guess: states of {robot.n} rates, expected forces alone for more than "
+                         f"{MOST_STRAIGHT} rates")
     return (normalized(robot, _table("q", q, knots + 1, robot.nq)),
             _table("qd", qd, knots + 1, robot.n), _table("u", u, knots, robot.n))
 

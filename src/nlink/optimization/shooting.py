@@ -20,6 +20,7 @@ import numpy as np
 from nlink.optimization.accelerations import Accelerations
 from nlink.optimization.costs import Cost, CostTerms, QuadraticModel
 from nlink.optimization.riccati import LinearStep, ValueModel, backward_step, largest_of
+from nlink.optimization.tiled_riccati import tiled_backward_step
 from nlink.programs.program import Port, Program
 from nlink.programs.scans import Scan
 from nlink.robot import Robot
@@ -28,6 +29,8 @@ from nlink.scalars.graph import Graph, Node, uncollected
 from nlink.simulation.linear_programs import coordinates_after
 
 Array = np.ndarray
+MOST_STRAIGHT = 14
+"""Rates beyond which the matrices of a sweep are too long to be straight-line code."""
 NOTHING = 1e300
 """More than any pivot."""
 
@@ -60,10 +63,15 @@ class ShootingProblem:
         return len(self.motors)
 
     @property
+    def tiled(self) -> bool:
+        """Whether the backward sweep is computed in tiles."""
+        return self.robot.n > MOST_STRAIGHT
+
+    @property
     def value_size(self) -> int:
-        """Elements of the upper triangle of S."""
+        """Elements of S: of its upper triangle, or all in tiles."""
         z = 2 * self.robot.n
-        return z * (z + 1) // 2
+        return z * z if self.tiled else z * (z + 1) // 2
 
     @cached_property
     def _sizes(self) -> dict[str, int]:
@@ -177,7 +185,8 @@ class ShootingProblem:
         """The value at the last state, to second order."""
         def text(q: Any, qd: Any, p: Any) -> list[list[Any]]:
             model = self._ending(q, qd, p).quadratic(self.robot.mechanism.space, q, qd)
-            return [_packed(model.hessian), model.gradient]
+            whole = [x for row in model.hessian for x in row]
+            return [whole if self.tiled else _packed(model.hessian), model.gradient]
 
         program = self._program("end_model", ("q", "qd", "p"), ("S", "s"), text)
         return Scan("end_model", (program,), {}, self._once("q", "qd")[:2 + bool(
@@ -190,6 +199,12 @@ class ShootingProblem:
         gaps = ("gap", "open") if self.gaps else ()
         later = () if self.robot.mechanism.space.flat else ("qd.later",)
         carried = ("S", "s", "slope", "curve", "least", *(("most",) if self.gaps else ()))
+        if self.tiled:
+            costs, elements = self._cost_model()
+            step = tiled_backward_step(self.robot.n, self.motors, self.step, elements)
+            return Scan("backward", (self.motion.derivatives, costs, step),
+                        {x: f"{x}.next" for x in carried}, self._once("damping"),
+                        ("q", "qd", "tau"), ("K", "k"))
         program = self._program(
             "riccati", ("q", "qd", "tau", "dqdd_dq", "dqdd_dqd", "dqdd_dtau", "damping", "p",
                         *carried, *later, *gaps), (*(f"{x}.next" for x in carried), "K", "k"),
@@ -199,6 +214,25 @@ class ShootingProblem:
         return Scan("backward", (self.motion.derivatives, program),
                     {x: f"{x}.next" for x in carried}, self._once("damping"),
                     ("q", "qd", "tau", *later, *gaps[:1]), ("K", "k"))
+
+    def _cost_model(self) -> tuple[Program, list[tuple[int, int]]]:
+        """The derivatives of the running cost, and which elements of its Hessian are not zero."""
+        graph, n = Graph(), self.robot.n
+        ports = [Port(name, (self.size(name),)) for name in ("q", "qd", "tau", "p")]
+        x = {port.name: [graph.input(f"{port.name}[{k}]") for k in range(port.size)]
+             for port in ports}
+        model = self._running(x["q"], x["qd"], self._forces(x["tau"]), x["p"]).quadratic(
+            self.robot.mechanism.space, x["q"], [*x["qd"], *(x["tau"][k] for k in self.motors)])
+        size = 2 * n + self.m
+        hessian = {(i, j): graph.lift(self.step * model.hessian[i][j])
+                   for i in range(size) for j in range(i + 1)}
+        elements = [at for at, node in hessian.items()
+                    if not (node.op == "const" and node.value == 0)]
+        results = [graph.lift(self.step * g) for g in model.gradient]
+        second = [hessian[at] for at in elements] or [graph.const(0)]
+        return Program("cost_model", tuple(port for port in ports if port.size), (
+            Port("gradient", (size,)), Port("hessian", (len(second),))),
+            (*results, *second)), elements
 
     def _riccati(self, x: dict[str, Any]) -> list[list[Any]]:
         n, q, qd = self.robot.n, x["q"], x["qd"]
