@@ -62,8 +62,32 @@ def arms(count: int, seed: int):
     return robot, q, qd, 5.0 * rng.normal(size=(count, 3))
 
 
+def pairs(count: int, seed: int):
+    """A ball on its way into uneven ground and, in some states, into a capsule that is held."""
+    rng, x = np.random.default_rng(seed), np.linspace(-2, 2, 9)
+    field = nlink.HeightField(0.1 * np.sin(2 * x)[:, None] * np.cos(x)[None], (-2, 2), (-2, 2))
+    ball = nlink.free_body("ball", 1.0, nlink.Sphere(0.1), nlink.World(
+        height_field=field, friction=0.5))
+    pole = nlink.load("planar3").with_gravity((0, 0, -9.81)).with_contacts(
+        {"link3": nlink.Capsule(0.05, 0.6, pairs_only=True)}, ball.description.world)
+    robot = nlink.together(ball, pole).with_contacts(pairs=[("ball", "link3")])
+    q, qd = robot.random_state(rng, (count,))
+    q[:, 7:] *= 0.2
+    qd[:, :3], qd[:, 6:] = 2 * qd[:, :3], 0.1 * qd[:, 6:]
+    q[:, :2] = rng.uniform(-0.6, 0.6, (count, 2))
+    for k in range(count):
+        link = robot.pose(q[k], "link3")[:3, 3]
+        if k % 2:
+            q[k, :3] = link + [0.1, 0.11, 0.1]
+        for _ in range(30):
+            gaps = robot.contact_problem(q[k], qd[k], 0 * qd[k]).gap
+            q[k, 1 + (k + 1) % 2] -= 0.9 * (gaps[k % 2] - 1e-4)
+    return robot, q, qd, rng.normal(size=(count, robot.n))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("make", "options"), [(capsules, {}), (arms, {"limits": "hold"})])
+@pytest.mark.parametrize(("make", "options"), [
+    (capsules, {}), (arms, {"limits": "hold"}), (pairs, {})])
 def test_linear_models_of_steps_are_differences(make, options):
     robot, q, qd, tau = make(24, 0)
     A, B = nlink.linearize(robot, q, qd, tau, step=STEP, **options)
