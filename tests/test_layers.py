@@ -31,8 +31,8 @@ MAY_IMPORT = {
     # what users hold
     "formats": "model",
     "viewer": "formats model scalars spatial",
-    "engines": "algorithms backends closed_forms formats iterations model programs robot scalars spatial "
-               "viewer",
+    "engines": "algorithms backends closed_forms formats iterations model programs robot scalars "
+               "spatial viewer",
     "derivatives": "algorithms backends engines model programs robot scalars spatial",
     "robot": "engines formats kinematics loops model papers programs scalars viewer",
     "reports": "formats model robot",

@@ -78,7 +78,7 @@ def pairs(count: int, seed: int):
     for k in range(count):
         link = robot.pose(q[k], "link3")[:3, 3]
         if k % 2:
-            q[k, :3] = link + [0.1, 0.11, 0.1]
+            q[k, :3] = link + np.array([0.1, 0.11, 0.1])
         for _ in range(30):
             gaps = robot.contact_problem(q[k], qd[k], 0 * qd[k]).gap
             q[k, 1 + (k + 1) % 2] -= 0.9 * (gaps[k % 2] - 1e-4)
