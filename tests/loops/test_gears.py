@@ -237,7 +237,10 @@ def test_files_and_edits_keep_gears(tmp_path):
     assert robot.sub("link2").description.gears == ()
     assert repr(robot) == "<Robot planar3: 3 joints, 3 rates, fixed base, 1 gear>"
     assert repr(robot.loops) == "<Loops of planar3: belt (gear)>"
-    assert "the row of belt, whose branches meet in base" in str(robot.loops.plan)
+    plan = robot.loops.plan
+    assert "the row of belt, whose branches meet in base" in str(plan)
+    assert str(plan).count("open: belt") == 3
+    plan.plot(tmp_path / "plan.png")
     assert robot.tree.description.gears == ()
     both = nlink.together({"a": robot, "b": robot})
     assert [gear.name for gear in both.description.gears] == ["a/belt", "b/belt"]

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -175,13 +176,23 @@ def _main(name: str) -> None:
     begin = time.perf_counter()
     robot.forward_dynamics(*state)
     taken = time.perf_counter() - begin
+    print(json.dumps((taken, _peak_memory())))
+
+
+def _peak_memory() -> float:
+    """Bytes of this process at most. Linux's `ru_maxrss` would be that of the process which started
+    this one, if that was larger; its own record begins anew."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        if "VmHWM" in lines:
+            return float(lines["VmHWM"].split()[0]) * 1024
     try:
         import resource
     except ImportError:  # Windows
-        print(json.dumps((taken, float("nan"))))
-        return
+        return float("nan")
     unit = 1 if sys.platform == "darwin" else 1024
-    print(json.dumps((taken, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)))
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
 
 
 def _size(x: float | None, digits: str = ".1e") -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,6 +70,23 @@ class LoopPlan:
         return {k: tuple(sorted(set(self._path(edge.child)) ^ set(self._path(edge.parent))))
                 for k, edge in self._cut_edges()}
 
+    @lazy
+    def gear_cycles(self) -> dict[str, tuple[int, ...]]:
+        """For each gear the bodies of the paths between its joints."""
+        plan, found = self.elimination, dict[str, tuple[int, ...]]()
+        meets = {step.number: step.meets for step in plan.order if not step.is_body}
+        for number, (name, tie) in enumerate(zip(self.gears, plan.ties, strict=True),
+                                             len(plan.cut)):
+            bodies: set[int] = set()
+            for k in tie.edges:
+                ends = plan.edges[k].child, plan.edges[k].parent
+                held = [body for body in ends if body and plan.tree[body - 1].edge == k]
+                for body in held or ends:
+                    bodies.update(takewhile(lambda x, last=meets[number]: x != last,
+                                            self._path(body)))
+            found[name] = tuple(sorted(bodies))
+        return found
+
     def _cut_edges(self) -> Iterator[tuple[int, JointEdge]]:
         return ((k, self.elimination.edges[k]) for k in self.elimination.cut)
 
@@ -93,6 +111,7 @@ class LoopPlan:
         rates = self.elimination.edges[held.edge].rates
         kind = "joint" if held.edge < self.joints else "loop"
         through = [self.edges[k] for k, bodies in self.cycles.items() if step.number in bodies]
+        through += [name for name, bodies in self.gear_cycles.items() if step.number in bodies]
         return (f"{self.bodies[step.number]}, with the {'rate' if rates == 1 else 'rates'} of "
                 f"{kind} {self.edges[held.edge]}, from {self.bodies[held.parent]}"
                 + (f"; open: {', '.join(through)}" if through else ""))
@@ -127,8 +146,12 @@ class LoopPlan:
                 for held in plan.tree]
         arcs = [CutEdge(edge.child, edge.parent, f"{self.edges[k]}, {_count(edge.rows, 'row')}")
                 for k, edge in self._cut_edges()]
-        subtitle = (f"bodies in the order of their elimination; dashed: cut, blue: loops in the "
-                    f"tree; {_count(self.width, 'row')} open at most")
+        arcs += [CutEdge(plan.edges[one].child, plan.edges[other].child, f"{name}, gear")
+                 for name, tie in zip(self.gears, plan.ties, strict=True)
+                 for one, other in pairwise(tie.edges)]
+        dashed = "cut, and gears" if self.gears else "cut"
+        subtitle = (f"bodies in the order of their elimination; dashed: {dashed}, blue: loops in "
+                    f"the tree; {_count(self.width, 'row')} open at most")
         return draw_tree(self.name, subtitle, self.bodies, turn, tree, arcs)
 
     def plot(self, path: str | Path) -> Path:
