@@ -102,7 +102,7 @@ def figure() -> Any:
     times = np.linspace(0.0, 3.0, len(states))
     left.plot(times, np.degrees(states[:, :2]), label=["joint 1", "joint 2"])
     left.set(title="swing-up with weak motors", xlabel="time, s", ylabel="angle, degrees")
-    left.legend()
+    left.legend(frameon=False)
     went, plans = reach()
     for k, plan in enumerate(plans):
         right.plot(0.05 * k + 0.01 * np.arange(len(plan)), np.linalg.norm(plan - TARGET, axis=1),
@@ -110,7 +110,9 @@ def figure() -> Any:
     right.plot(0.01 * np.arange(len(went)), np.linalg.norm(went - TARGET, axis=1), label="real")
     right.set(title="Panda with 2 kg it does not know about", xlabel="time, s",
               ylabel="distance of the hand, m")
-    right.legend()
+    right.legend(frameon=False)
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
     return found
 
 

@@ -43,9 +43,9 @@ def catch_figure(pixels: int = 60) -> Any:
     figure = Figure(figsize=(5.4, 4.6), layout="constrained")
     axes = figure.subplots()
     picture = axes.pcolormesh(degrees, degrees, np.clip(off, 0, 180), cmap="magma_r")
-    figure.colorbar(picture, label="off upright after 4 s, degrees")
+    figure.colorbar(picture, label="angle from upright after 4 s, degrees")
     axes.set(xlabel="lean of the first rod, degrees", ylabel="bend of the second, degrees",
-             aspect="equal", title=f"{(off < 1).mean():.0%} caught with {EFFORT:g} N m")
+             aspect="equal", title=f"{(off < 1).mean():.0%} are caught, with {EFFORT:g} N m")
     return figure
 
 

@@ -24,9 +24,10 @@ def chaos_figure(pendulums: int = 1000) -> Any:
     figure = Figure(figsize=(9.0, 3.6), layout="constrained")
     angles, spread = figure.subplots(1, 2)
     angles.plot(run.t, run.q[::pendulums // 20, :, 1].T, linewidth=0.7)
-    angles.set(xlabel="time, s", ylabel="angle of the second rod, rad", title="together, then not")
+    angles.set(xlabel="time, s", ylabel="angle of the second rod, rad",
+               title="twenty of a thousand pendulums")
     spread.semilogy(run.t, run.q[..., 1].std(axis=0))
-    spread.set(xlabel="time, s", ylabel="spread, rad", title="grows exponentially until it is all")
+    spread.set(xlabel="time, s", ylabel="spread, rad", title="spread of a thousand pendulums")
     for axes in (angles, spread):
         axes.spines[["top", "right"]].set_visible(False)
     return figure

@@ -44,7 +44,7 @@ def friction_figure() -> Any:
     swing = nlink.simulate(arm(), [1.0, 0.5], t=14.0)
     figure = Figure(figsize=(9.0, 4.6), layout="constrained")
     axes = figure.subplots(2, 2, sharex="col")
-    curves = [[(slip, 0, slip.q[:, 0] + BELT * slip.t, "place of the block, m"),
+    curves = [[(slip, 0, slip.q[:, 0] + BELT * slip.t, "position of the block, m"),
                (swing, 0, swing.q[:, 0], "angle of joint 1, rad")],
               [(slip, 0, slip.qd[:, 0] + BELT, "its velocity, m/s"),
                (swing, 1, swing.q[:, 1], "angle of joint 2, rad")]]
@@ -56,6 +56,7 @@ def friction_figure() -> Any:
                             lw=0, zorder=0)
             ax.set_ylim(low, high)
             ax.set_ylabel(label)
+            ax.spines[["top", "right"]].set_visible(False)
     for ax in axes[1]:
         ax.set_xlabel("time, s")
     axes[0, 0].set_title("a block on a belt")

@@ -25,7 +25,7 @@ def four_bar_figure() -> Any:
         way = (robot.pose(run.q, link.name) @ [*link.com, 1.0])[:, :3]
         spread = way[:, np.argsort(-np.ptp(way, axis=0))[:2]]
         paths.plot(*spread.T, label=link.name)
-    paths.set(xlabel="m", ylabel="m", aspect="equal", title="mass centres of the links")
+    paths.set(xlabel="x, m", ylabel="y, m", aspect="equal", title="mass centres of the links")
     paths.legend(frameon=False)
     forces.plot(run.t, np.linalg.norm(run.closure_forces, axis=-1))
     forces.set(xlabel="time, s", ylabel="closure force, N",

@@ -61,11 +61,13 @@ def figure() -> Any:
     left.semilogy(np.asarray(costs), color="0.7", linewidth=0.5)
     left.semilogy(np.asarray(costs).min(axis=1), label="best")
     left.set(title="100 plans, improved by gradients", xlabel="round", ylabel="cost")
-    left.legend()
+    left.legend(frameon=False)
     right.plot(H * np.arange(1, STEPS + 1), np.degrees(np.asarray(states)[:, :2]),
                label=["joint 1", "joint 2"])
     right.set(title="the best plan", xlabel="time, s", ylabel="angle, degrees")
-    right.legend()
+    right.legend(frameon=False)
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
     return found
 
 

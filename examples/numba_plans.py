@@ -72,10 +72,13 @@ def figure() -> Any:
     height = np.sin(states[:, :2].cumsum(axis=1)).cumsum(axis=1)
     for y, name in zip(height.T, ("elbow", "end"), strict=True):
         left.plot(t, y, label=name)
-    left.set(xlabel="s", ylabel="height, m", title="up, pushed, and up again")
+    left.set(xlabel="time, s", ylabel="height, m", title="up, pushed, and up again")
     right.plot(t[1:], forces, drawstyle="steps-pre")
-    right.set(xlabel="s", ylabel="N m", title=f"motors; {PLANS} plans in {1e3 * seconds:.0f} ms")
-    left.legend()
+    right.set(xlabel="time, s", ylabel="torque, N m",
+              title=f"motors; {PLANS} plans in {1e3 * seconds:.0f} ms")
+    left.legend(frameon=False)
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
     return found
 
 

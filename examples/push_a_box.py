@@ -64,8 +64,9 @@ def main(path: str = "push-a-box.png") -> None:
     told.plot(run.t, np.linalg.norm(ground[:, :2], axis=1), label="friction of the ground")
     told.axhline(FRICTION * MASS * 9.81, color="0.6", linewidth=1, linestyle="--",
                  label="friction coefficient times weight")
-    told.set(xlabel="t, s", ylabel="force, N")
+    told.set(xlabel="time, s", ylabel="force, N")
     told.legend(frameon=False)
+    told.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
     figure.savefig(path, dpi=100)
     moved, turn = run.q[-1, 7:9] - run.q[0, 7:9], 2 * np.arctan2(run.q[-1, 13], run.q[-1, 10])

@@ -24,7 +24,7 @@ def runs() -> list[dict[str, Run]]:
     pid = PID(arm, GOAL, KP, KI, KD)
     bounded = PID(arm, GOAL, KP, KI, KD, effort=EFFORT)
     columns = [
-        {"PD": PD(arm, GOAL, KP, KD), "PID": pid, "PID, cut at 48 Nm": Saturated(pid, EFFORT),
+        {"PD": PD(arm, GOAL, KP, KD), "PID": pid, "PID, cut at 48 N m": Saturated(pid, EFFORT),
          "the same, no windup": bounded},
         {"PID": pid, "every 5 ms": Sampled(pid, 0.005),
          "every 5 ms, one sample late": Sampled(pid, 0.005, delay=1),
@@ -47,9 +47,11 @@ def control_figure() -> Any:
         axes[0, k].axhline(GOAL[0], color="0.6", lw=0.8, zorder=0)
         axes[0, k].legend(frameon=False, fontsize="small")
         axes[1, k].set_xlabel("time, s")
+    for panel in axes.flat:
+        panel.spines[["top", "right"]].set_visible(False)
     axes[1, 0].set_ylim(-60.0, 200.0)
     axes[0, 0].set_ylabel("angle of joint 1, rad")
-    axes[1, 0].set_ylabel("torque of joint 1, Nm")
+    axes[1, 0].set_ylabel("torque of joint 1, N m")
     return figure
 
 

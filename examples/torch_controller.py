@@ -58,7 +58,9 @@ def figure() -> Any:
         lines = right.plot(times, np.degrees(motion[:, :, 0].numpy()), color=colour, linewidth=0.6)
         lines[0].set_label(label)
     right.set(title="first joint", xlabel="time, s", ylabel="angle, degrees", ylim=(-90, 270))
-    right.legend()
+    right.legend(frameon=False)
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
     return found
 
 
