@@ -2,7 +2,7 @@
 
     python examples/stable_baselines_reach.py [FILE] [STEPS]
 
-Needs pip install stable-baselines3.
+Needs pip install ".[learn]" in a clone.
 """
 
 from __future__ import annotations

@@ -287,3 +287,22 @@ def test_what_is_refused_at_a_step():
         envs.reset(options={"reset_mask": np.ones(3, bool)})
     with pytest.raises(TypeError, match="num_envs: given for one robot"):
         Env(nlink.load("double_pendulum"), num_envs=3, observation=seen, reward=paid)
+
+
+def test_wrappers_of_gymnasium_see_episodes():
+    """What learners put around environments, CleanRL's among them."""
+    wrappers = gymnasium.wrappers.vector
+    envs = wrappers.NormalizeObservation(wrappers.RecordEpisodeStatistics(
+        gymnasium.make_vec("nlink/CartPoleSwingUp-v0", num_envs=4, max_episode_steps=5)))
+    envs.reset(seed=0)
+    lengths = []
+    for _ in range(13):
+        *_, infos = envs.step(np.zeros((4, 1), np.float32))
+        if "episode" in infos:
+            lengths += infos["episode"]["l"][infos["_episode"]].tolist()
+    assert lengths == [5] * 8
+    single = gymnasium.make("nlink/CartPoleSwingUp-v0", max_episode_steps=3)
+    around = gymnasium.wrappers.ClipAction(gymnasium.wrappers.RecordEpisodeStatistics(single))
+    around.reset(seed=0)
+    ends = [around.step(np.array([3.0], np.float32))[3] for _ in range(3)]
+    assert ends == [False, False, True]

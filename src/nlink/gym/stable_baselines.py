@@ -9,7 +9,7 @@
 >>> model.num_timesteps
 512
 
-Needs Stable-Baselines3: pip install stable-baselines3.
+Needs Stable-Baselines3: pip install nlink[learn].
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from gymnasium.vector import AutoresetMode
 try:
     from stable_baselines3.common.vec_env import VecEnv
 except ImportError:
-    raise ImportError("nlink.gym.stable_baselines needs Stable-Baselines3: pip install "
-                      "stable-baselines3") from None
+    raise ImportError("nlink.gym.stable_baselines needs Stable-Baselines3: pip install nlink[learn]"
+                      ) from None
 
 from nlink.gym.vector_env import VectorEnv
 

@@ -120,7 +120,7 @@ class Stepper:
                 except ValueError:
                     raise ValueError(f"tau: shape {given.shape}, expected "
                                      f"{(*self.lead, self.robot.n)}") from None
-            robots.hold(self._limited(given.reshape(-1, self.robot.n)))
+            robots.hold(np.asarray(self._limited(given.reshape(-1, self.robot.n))))
         if f_ext is not None:
             self._push(f_ext)
         robots.advance()

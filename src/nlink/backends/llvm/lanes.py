@@ -354,9 +354,9 @@ class Machine:
         f = self.f
         record = f.offset("%records", f.let(f"mul i64 {self.get(place, 'job')}, {self.record}"))
         f.store("i64", status, record)
-        other = f.let(f"zext i1 {f.let(f'icmp ne i64 {status}, %resumed')} to i64")
         ended = 8 * WORDS.index("ended")
-        f.store("i64", f.let(f"add i64 {f.load('i64', '%words', ended)}, {other}"), "%words", ended)
+        self.if_true(f"icmp ne i64 {status}, %resumed", lambda: f.store(
+            "i64", f.let(f"add i64 {f.load('i64', '%words', ended)}, 1"), "%words", ended))
         for k, name in enumerate(self.moves.counts, 1):
             f.store("i64", self.get(place, name), record, 8 * k)
         self.put(place, "row", f.let(f"ptrtoint ptr {record} to i64"))
