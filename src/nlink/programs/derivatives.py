@@ -13,8 +13,8 @@ from itertools import chain
 
 from nlink.programs.program import Port, Program
 from nlink.programs.tracing import input_nodes
+from nlink.scalars.differentiation import fewest_operations, pullback, pushforward
 from nlink.scalars.differentiation import jacobian as matrix
-from nlink.scalars.differentiation import pullback, pushforward
 from nlink.scalars.graph import Graph, Node
 from nlink.scalars.traversal import substitute
 
@@ -49,6 +49,26 @@ def jacobian(program: Program, by: Sequence[str] | None = None) -> Program:
             results += chain(*(row[first:first + source.size] for row in own))
             first += source.size
     return Program(f"{program.name}_jacobian", program.inputs, tuple(outputs), tuple(results))
+
+
+def slopes(program: Program, sources: Sequence[Node], count: int) -> Program:
+    """The matrix "slopes" of the first `count` results by some elements of the inputs."""
+    rows = matrix(program.results[:count], sources)
+    return Program("jacobian", program.inputs, (Port("slopes", (count, len(sources))),),
+                   tuple(chain(*rows)))
+
+
+def along(program: Program, directions: Sequence[Mapping[Node, Node]]) -> list[list[Node]]:
+    """How the results change in each of some directions, the rates of inputs: by each direction,
+    or by the whole matrix first, whichever are fewer operations."""
+    results, graph = list(program.results), _graph(program)
+    sources = list(dict.fromkeys(chain(*directions)))
+    columns = [pushforward(results, {x: graph.const(1)}) for x in sources]
+    by_matrix = [[graph.lift(sum(
+        (d[k] * moved[x] for x, d in zip(sources, columns, strict=True) if x in moved
+         and not (d[k].op == "const" and d[k].value == 0)), 0.0))
+        for k in range(len(results))] for moved in directions]
+    return fewest_operations([[pushforward(results, moved) for moved in directions], by_matrix])
 
 
 def bound(program: Program, values: Mapping[str, float]) -> Program:

@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nlink.backends.llvm.rates import RolledRates
+from nlink.programs.derivatives import slopes
 from nlink.programs.program import Port, Program
 from nlink.scalars.differentiation import jacobian
 from nlink.scalars.functions import less, where
@@ -199,19 +200,19 @@ def _of_tree(system: System) -> LinearRates:
     a = [graph.input(f"rate[{nq + k}]") for k in range(n)]
     sources = [*y[:size], t]
     if space.flat:
-        slopes = jacobian(tau, sources)
+        changes = jacobian(tau, sources)
         by_state = perform("inverse_dynamics_derivatives", q, v, a)
-        for i, row in enumerate(slopes):
+        for i, row in enumerate(changes):
             for j in range(n):
                 row[j] = row[j] - by_state[i * n + j]
                 row[n + j] = row[n + j] - by_state[(n + i) * n + j]
     else:  # by the coordinates themselves, which are more than the directions to go in
         forces = perform("inverse_dynamics", q, v, a)
-        slopes = jacobian([graph.lift(x - f) for x, f in zip(tau, forces, strict=True)], sources)
+        changes = jacobian([graph.lift(x - f) for x, f in zip(tau, forces, strict=True)], sources)
     M = perform("mass_matrix", q)
     velocity = [graph.lift(x) for x in space.tangent(q, v)]
     rest = [graph.lift(x) for x in further[:size - nq - n]]
-    rows = [*jacobian(velocity, sources), *slopes, *jacobian(rest, sources)]
+    rows = [*jacobian(velocity, sources), *changes, *jacobian(rest, sources)]
     E = _unit(graph, size)
     for i in range(n):
         for j in range(n):
@@ -235,9 +236,7 @@ def jacobian_program(system: System) -> Program:
     assert not isinstance(program, RolledRates)
     graph = program.results[0].graph
     sources = [*(graph.input(f"y[{k}]") for k in range(size)), graph.input("t[0]")]
-    rows = jacobian(program.results[:size], sources)
-    return Program("jacobian", program.inputs, (Port("slopes", (size, size + 1)),),
-                   tuple(x for row in rows for x in row))
+    return slopes(program, sources, size)
 
 
 def solving_in_python(ensemble: Ensemble, trajectory: int,
@@ -247,13 +246,13 @@ def solving_in_python(ensemble: Ensemble, trajectory: int,
 
     system = ensemble.system
     _expect_size(system, system.shape.continuous, "rows", MOST_ELEMENTS)
-    slopes, shape = load_kernel(jacobian_program(system)), system.shape
+    matrices, shape = load_kernel(jacobian_program(system)), system.shape
     which = np.array([trajectory])
 
     def factor(t: float, y: Array, cells: Sequence[Any], _rate: Array) -> tuple[Array, Array]:
         times = np.array([float(t)])
         ahead = ensemble.inputs(which, np.nextafter(times, np.inf))  # of a table, what comes next
-        found = slopes(times[:, None], y[None], ahead)[0]
+        found = matrices(times[:, None], y[None], ahead)[0]
         return np.eye(shape.continuous) - cells[0] * found[:, :-1], found[:, -1]
 
     def solve(t: float, b: Array, cells: Sequence[Any], factors: tuple[Array, Array]) -> Array:

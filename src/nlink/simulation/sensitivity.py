@@ -31,8 +31,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from nlink.backends.llvm.rates import RolledRates
+from nlink.programs.derivatives import along
 from nlink.programs.program import Port, Program
-from nlink.scalars.differentiation import fewest_operations, pushforward
+from nlink.scalars.differentiation import pushforward
 from nlink.scalars.functions import Scalars
 from nlink.scalars.graph import Graph, Node
 from nlink.scalars.lazy import lazy
@@ -242,18 +243,8 @@ class SensitiveSystem(System):
         return found
 
     def _with_derivatives(self, program: Program) -> Program:
-        """What a program gives, and how that changes: along every number, or by the whole
-        matrix first, whichever are fewer operations."""
-        results, graph = list(program.results), program.results[0].graph
-        directions = self._moved(graph)
-        sources = list(dict.fromkeys(chain(*directions)))
-        matrix = [pushforward(results, {x: graph.const(1)}) for x in sources]
-        by_matrix = [[graph.lift(sum(
-            (d[k] * moved[x] for x, d in zip(sources, matrix, strict=True) if x in moved
-             and not (d[k].op == "const" and d[k].value == 0)), 0.0))
-            for k in range(len(results))] for moved in directions]
-        return self._joined(program, fewest_operations(
-            [[pushforward(results, moved) for moved in directions], by_matrix]))
+        """What a program gives, and how that changes with every number."""
+        return self._joined(program, along(program, self._moved(program.results[0].graph)))
 
     def _ports(self, program: Program) -> tuple[Port, ...]:
         return tuple(Port("y", (self.shape.size,)) if port.name == "y" else port
