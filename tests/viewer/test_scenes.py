@@ -15,8 +15,9 @@ from nlink.viewer import surfaces
 from nlink.viewer.mesh_files import find_mesh
 from nlink.viewer.pictures import picture, png
 from nlink.viewer.places import LinkPlaces, quaternions
-from nlink.viewer.scene import BONES, Scene, _brief, equal_inertia
+from nlink.viewer.scene import BONES, Scene, _brief
 from nlink.viewer.scene_page import is_closed
+from nlink.viewer.solids import equal_inertia
 
 
 def example_files() -> dict[str, Path]:

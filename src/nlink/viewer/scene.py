@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from nlink.model.coordinates import frame_place
-from nlink.model.description import Description, Joint, Link
+from nlink.model.description import Description, Joint
 from nlink.model.joints import AxialJoint, Fixed, Free, Prismatic
 from nlink.model.names import visible
 from nlink.model.visuals import Colour, Visual
 from nlink.viewer import surfaces
 from nlink.viewer.mesh_files import check_reach, find_mesh, read_mesh
 from nlink.viewer.places import LinkPlaces
-from nlink.viewer.solids import solid, world_surfaces
+from nlink.viewer.solids import equal_inertia, solid, world_surfaces
 from nlink.viewer.surfaces import Surface
 
 if TYPE_CHECKING:
@@ -181,22 +181,6 @@ def contact_shapes(description: Description) -> Iterator[Part]:
         if surface is not None:
             link, pose = frame_place(description, collision.link)
             yield Part(link, surface.placed(pose.matrix).coloured(TOUCHES), "contacts")
-
-
-def equal_inertia(link: Link, size: float, *, box: bool = False) -> Surface | None:
-    """The uniform ellipsoid, or box, with the mass and moments of a link; none if there is none.
-
-    J = tr(I)/2 - I has the moments m a^2/5 for half axes a, and m e^2/12 for edges e.
-    """
-    I = np.array(link.inertia, float)
-    moments, axes = np.linalg.eigh(np.eye(3) * np.trace(I) / 2 - I)
-    if not (link.mass > 0 and moments[-1] > 0):
-        return None
-    lengths = np.sqrt(np.maximum(moments, 0) * (12 if box else 5) / link.mass)
-    lengths = np.clip(lengths, 0.004 * size, 2 * size)
-    T = np.eye(4)
-    T[:3, :3], T[:3, 3] = axes * np.sign(np.linalg.det(axes)), link.com
-    return (surfaces.box if box else surfaces.ellipsoid)(*lengths).placed(T)
 
 
 class _Meshes:

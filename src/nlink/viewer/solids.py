@@ -1,4 +1,4 @@
-"""Surfaces of the shapes that touch, and of the world that they touch."""
+"""Surfaces of shapes that touch, of the world that they touch, and of bodies without a shape."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
+from nlink.model.description import Link
 from nlink.model.shapes import (
     Box,
     Capsule,
@@ -93,3 +94,19 @@ def level_ground(world: World | None, up: Array) -> float | None:
     heights = [offset for normal, offset in (world.planes or () if world else ())
                if np.linalg.norm(np.cross(normal, up)) ** 2 <= LEVEL and np.array(normal) @ up > 0]
     return max(heights, default=None)
+
+
+def equal_inertia(link: Link, size: float, *, box: bool = False) -> Surface | None:
+    """The uniform ellipsoid, or box, with the mass and moments of a link; none if there is none.
+
+    J = tr(I)/2 - I has the moments m a^2/5 for half axes a, and m e^2/12 for edges e.
+    """
+    I = np.array(link.inertia, float)
+    moments, axes = np.linalg.eigh(np.eye(3) * np.trace(I) / 2 - I)
+    if not (link.mass > 0 and moments[-1] > 0):
+        return None
+    lengths = np.sqrt(np.maximum(moments, 0) * (12 if box else 5) / link.mass)
+    lengths = np.clip(lengths, 0.004 * size, 2 * size)
+    T = np.eye(4)
+    T[:3, :3], T[:3, 3] = axes * np.sign(np.linalg.det(axes)), link.com
+    return (surfaces.box if box else surfaces.ellipsoid)(*lengths).placed(T)
