@@ -15,7 +15,7 @@ import nlink
 from nlink.optimization.optimized import Optimized
 
 UP = np.array([np.pi / 2, 0.0])
-LIMIT = 22.0
+LIMIT = 24.0
 
 
 def swung(count: int = 48) -> Optimized:
