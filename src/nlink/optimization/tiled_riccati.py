@@ -31,9 +31,11 @@ def tiled_backward_step(n: int, motors: Sequence[int], h: float,
     S, s = port["S"], port["s"]
     Sqq, Sqv, Svv, sq, sv = S[:n, :n], S[:n, n:], S[n:, n:], s[:n], s[n:]
 
-    # the step: v' = (h Dq, 1 + h Dv) (dq, dv) + h Du du
-    Dq, Dv = port["dqdd_dq"], port["dqdd_dqd"]
-    Du = port["dqdd_dtau"][:, list(motors)]
+    # the step: v' = (Dq, 1 + Dv) (dq, dv) + Du du
+    Dq, Dv, Du = (t.each("scaled", t.new(n, size), port[f"dqdd_d{name}"][:, which],
+                         text=lambda a, _: h * a)
+                  for name, size, which in (("q", n, slice(None)), ("qd", n, slice(None)),
+                                            ("tau", m, list(motors))))
     # the value by dq and dv'
     C = t.each("C", t.new(n, n), Sqq, Sqv.T, more=[damping],
                text=lambda a, b, d, on: h * (a + d) + b if on else h * a + b)
@@ -42,21 +44,21 @@ def tiled_backward_step(n: int, motors: Sequence[int], h: float,
                    h * (h * (a + d) + b + c) + e + d if on else h * (h * a + b + c) + e))
     w = t.each("w", t.new(n, 1), sq, sv, text=lambda a, b, _: h * a + b)
     # by (dq, dv) and du
-    Yq, Yv = t.product(W, Dq, C, scale=h), t.product(W, Dv, W, scale=h)
-    WF = t.product(W, Du, scale=h)
-    Qqq = t.product(Dq.T, Yq, Sqq, scale=h, lower=True)
-    Qqq = t.product(C.T, Dq, Qqq, scale=h, lower=True, to=Qqq)
-    Qvq = t.product(Dv.T, Yq, Yq, scale=h)
-    Qvv = t.product(Dv.T, Yv, Yv, scale=h, lower=True)
-    Quu = t.product(Du.T, WF, scale=h, lower=True)
+    Yq, Yv = t.product(W, Dq, C), t.product(W, Dv, W)
+    WF = t.product(W, Du)
+    Qqq = t.product(Dq.T, Yq, Sqq, lower=True)
+    Qqq = t.product(C.T, Dq, Qqq, lower=True, to=Qqq)
+    Qvq = t.product(Dv.T, Yq, Yq)
+    Qvv = t.product(Dv.T, Yv, Yv, lower=True)
+    Quu = t.product(Du.T, WF, lower=True)
     for matrix in (Qqq, Quu):
         for place in np.diag(matrix):
             t.add(int(place), int(damping[0, 0]))
-    Qux = np.concatenate([t.product(Du.T, Yq, scale=h), t.product(Du.T, Yv, scale=h)], axis=1)
+    Qux = np.concatenate([t.product(Du.T, Yq), t.product(Du.T, Yv)], axis=1)
     gradient = port["gradient"].T
-    Qq = t.product(Dq.T, w, t.each("sum", t.new(n, 1), sq, gradient[:n], text=_sum), scale=h)
-    Qv = t.product(Dv.T, w, t.each("sum", t.new(n, 1), w, gradient[n:z], text=_sum), scale=h)
-    Qu = t.product(Du.T, w, gradient[z:], scale=h)
+    Qq = t.product(Dq.T, w, t.each("sum", t.new(n, 1), sq, gradient[:n], text=_sum))
+    Qv = t.product(Dv.T, w, t.each("sum", t.new(n, 1), w, gradient[n:z], text=_sum))
+    Qu = t.product(Du.T, w, gradient[z:])
     for k, (i, j) in enumerate(elements):
         t.add(int(_element(i, j, n, Qqq, Qvq, Qvv, Qux, Quu)), int(port["hessian"][0, k]))
     # the feedback
