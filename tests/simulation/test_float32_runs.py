@@ -136,5 +136,10 @@ def test_files_keep_what_was_integrated(tmp_path):
     saved = nlink.simulate(robot, q, qd, save=tmp_path / "a.npz", **options)
     assert saved.q.dtype == np.float64
     assert np.array_equal(saved.q.astype(np.float32), nlink.simulate(robot, q, qd, **options).q)
+    for name in ("c.npz", "c.zarr"):
+        run = nlink.simulate(robot, q, qd, **options)
+        again = nlink.load_run(run.save(tmp_path / name))
+        assert again.q.dtype == np.float64
+        assert np.array_equal(again.q, run.q)
     other = nlink.simulate(robot, *wide, save=tmp_path / "b.npz", **options)
     assert not np.array_equal(other.q, saved.q)

@@ -78,10 +78,12 @@ def write_run(run: Run, path: Path) -> Path:
         head["events"] = list(run.log.names)
     if path.suffix == ".zarr":
         return _save_zarr(run, path, head)
-    arrays = {"t": run.t, "q": run.q, "qd": run.qd, "tau": run.tau,
-              "status": run.status_codes, "t_end": run.t_end}
+    # files have float64, whatever states were given in
+    q, qd, tau = (np.asarray(x, float) for x in (run.q, run.qd, run.tau))
+    arrays = {"t": run.t, "q": q, "qd": qd, "tau": tau, "status": run.status_codes,
+              "t_end": run.t_end}
     arrays |= {name: np.asarray(value) for name, value in run.stats.by_name().items()}
-    arrays |= {f"part_{name}": np.asarray(values) for name, values in run.parts.items()}
+    arrays |= {f"part_{name}": np.asarray(values, float) for name, values in run.parts.items()}
     if run.variation is not None:
         arrays["vary"] = run.variation.values
     if run.desired is not None:
