@@ -6,7 +6,9 @@ import functools
 import gc
 import importlib
 import os
+import subprocess
 import sys
+import textwrap
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -186,16 +188,27 @@ def test_layouts_threads_and_what_looks_on():
     assert torch.equal(graph(*other), f(*other))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_functions_work_in_a_forked_worker():
-    f, x = nlink.torch.function(arm(), "forward_dynamics"), given(
-        arm(), lead=(50,), requires_grad=False)
-    wanted = f(*x)
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if torch.equal(f(*x), wanted) else 1)
-    assert os.waitpid(child, 0)[1] == 0
+    """As the workers of a DataLoader are; in a process that nothing else has given threads."""
+    script = """
+        import os, warnings
+        import torch, nlink
+        warnings.simplefilter("ignore")
+        robot = nlink.load("planar3")
+        f = nlink.torch.function(robot, "forward_dynamics")
+        q, qd = map(torch.tensor, robot.random_state(0, (50,)))
+        x = [q, qd, torch.ones_like(qd)]
+        wanted = f(*x)
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if torch.equal(f(*x), wanted) else 1)
+        raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False, text=True,
+                          capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(("call", "error", "message"), [
