@@ -144,15 +144,17 @@ def figure(seconds: float = SECONDS) -> Any:
           f"{': solved' if height > SOLVED else ''}")
     found = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = found.subplots(1, 2)
-    time, _, rewards, heights = np.array(curve).T
-    left.plot(time, rewards, color="0.7", label="reward of a step")
-    left.plot(time, heights, color="C0", label="height without noise")
+    _, count, rewards, heights = np.array(curve).T
+    left.plot(count / 1e6, rewards, color="0.7", label="reward of a step")
+    left.plot(count / 1e6, heights, color="C0", label="height without noise")
     left.axhline(SOLVED, color="0.5", linewidth=0.6)
-    left.set(title=f"PPO, {steps / 1e6:.2f} million steps", xlabel="s", ylim=(-0.1, 1))
-    left.legend()
+    left.set(title="PPO on 256 robots", xlabel="steps, million", ylim=(-0.1, 1))
+    left.legend(frameon=False)
     right.plot(0.04 * np.arange(1, 200), tried(agent), linewidth=0.6)
-    right.set(title="64 robots, without noise", xlabel="s", ylabel="height, 1 if both rods stand",
-              ylim=(0, 1.02))
+    right.set(title="64 robots, without noise", xlabel="time, s", ylim=(0, 1.02),
+              ylabel="height, 1 if both rods stand")
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
     return found
 
 

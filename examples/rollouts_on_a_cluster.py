@@ -86,11 +86,13 @@ def figure(client: Any = None) -> Any:
         left.plot(np.full(len(x), k), x, ".", color="0.7", markersize=2)
     left.plot(range(1, ROUNDS + 1), [np.sort(x)[:BEST].mean() for x in costs], label="the best six")
     left.set(title=f"{SETS * STARTS:,} rollouts a round", xlabel="round", ylabel="cost")
-    left.legend()
+    left.legend(frameon=False)
     angles = np.degrees(balanced(gains))
     right.plot(0.02 * np.arange(1, 1 + len(angles)), angles[:, ::20], linewidth=0.6)
-    right.set(title="1,000 poles with the best gains", xlabel="s", ylabel="angle, degrees")
+    right.set(title="1,000 poles with the best gains", xlabel="time, s", ylabel="angle, degrees")
     print(f"{(np.abs(angles[-1]) < 2).mean():.1%} of the poles stand")
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
     return found
 
 

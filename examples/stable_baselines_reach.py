@@ -70,9 +70,11 @@ def figure(steps: int = STEPS) -> Any:
     t = 0.02 * np.arange(1, 1 + len(apart))
     right.plot(t, apart, color="0.7", linewidth=0.6)
     right.plot(t, np.median(apart, axis=1), color="C0", label="median")
-    right.set(title="64 points", xlabel="s", ylabel="distance of the hand, m", ylim=(0, None))
-    right.legend()
+    right.set(title="64 points", xlabel="time, s", ylabel="distance of the hand, m", ylim=(0, None))
+    right.legend(frameon=False)
     print(f"median distance at the end: {100 * np.median(apart[-1]):.1f} cm")
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
     return found
 
 
