@@ -214,6 +214,8 @@ def test_runs_and_steppers_report_forces_gaps_slips_and_modes(tmp_path):
     w, v = world_twist(ball, run.q, run.qd)
     assert touch.slip[100] == pytest.approx(v[100, 0] - 0.1 * w[100, 1])
     assert touch.slip[-1] < 1e-9
+    assert touch.margin[[0, 100, -1]] == pytest.approx(
+        [touch.gap[0], touch.slip[100], 0.3 * 2 * G], abs=1e-8)
     stats = run.stats.contact
     assert stats.residual < 1e-10
     assert stats.depth < 1e-15

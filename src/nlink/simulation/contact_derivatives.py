@@ -30,7 +30,7 @@ from nlink.iterations.contact_cone import ContactBlock
 from nlink.iterations.contact_newton import ScaledContacts, natural_map
 from nlink.iterations.iteration import equal
 from nlink.iterations.joint_block import ON_LOWER, ON_UPPER, RESTS, UP, JointBlock
-from nlink.iterations.methods.semi_implicit import SemiImplicitEuler
+from nlink.iterations.methods import METHODS
 from nlink.programs.derivatives import jvp, vjp
 from nlink.programs.program import Port, Program
 from nlink.scalars.functions import Scalar, Scalars, divide, less, less_equal, maximum, sqrt, where
@@ -73,7 +73,7 @@ class ContactStep:
 
     def after(self, y: Array, u: Array, t: float) -> tuple[Array, Array]:
         """The states with the forces of the step that begins there, and those after it."""
-        new = one_step(self.system, SemiImplicitEuler(), y, u, t, self.h)
+        new = one_step(self.system, METHODS["semi_implicit"], y, u, t, self.h)
         y = self.with_forces(y, new)
         if not self.smooth:
             return y, new

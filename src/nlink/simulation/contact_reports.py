@@ -80,6 +80,9 @@ class ContactHistory:
     """(...): the speed along the surface, in m/s, where it touches."""
     mode: Array
     """(...): 0 open, 1 sticks, 2 slides; see `MODES`."""
+    margin: Array
+    """(...): how far that is from another mode: the gap in m where it is open, the friction that
+    is left in N where it sticks, the slip in m/s where it slides."""
 
     def __repr__(self) -> str:
         return f"<contact {self.name}: touches at {np.mean(self.mode > 0):.0%} of the states>"
@@ -95,7 +98,7 @@ class ContactHistories(Mapping[str, ContactHistory]):
         self._names = [each.name for each in robot.mechanism.contacts] if FORCE in parts else []
 
     @lazy
-    def _numbers(self) -> tuple[Array, Array, Array, Array]:
+    def _numbers(self) -> tuple[Array, ...]:
         varied = self._varied if self._varied.mechanical else NOTHING
         run = kept(self._robot, ("contact report", varied), lambda: run_program(
             report_program(self._robot, varied)))
@@ -108,10 +111,12 @@ class ContactHistories(Mapping[str, ContactHistory]):
             raise KeyError(f"contact {name!r}, expected one of {', '.join(self._names) or 'none'}"
                            f"{did_you_mean(name, self._names)}")
         k = self._names.index(name)
-        forces, gaps, slips, points = self._numbers
+        forces, gaps, slips, points, spare = (each[..., k] if each.ndim < self._numbers[0].ndim
+                                              else each[..., k, :] for each in self._numbers)
         mode = np.maximum(np.asarray(self._parts[CONTACT_MODE])[..., k], 0).astype(int)
-        return ContactHistory(name, forces[..., k, :], points[..., k, :], gaps[..., k],
-                              np.where(mode > 0, slips[..., k], 0.0), mode)
+        margin = np.choose(mode, [gaps, spare, slips])
+        return ContactHistory(name, forces, points, gaps, np.where(mode > 0, slips, 0.0), mode,
+                              margin)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -124,8 +129,8 @@ class ContactHistories(Mapping[str, ContactHistory]):
 
 
 def report_program(robot: Robot, varied: Varied) -> Program:
-    """Forces in world axes, gaps and speeds along the surface, of states, forces, and what varies.
-    """
+    """Forces in world axes, gaps, speeds along the surface, points, and the friction that is left,
+    of states, forces, and what varies."""
     shape = robot.mechanism
     count = len(shape.contacts)
 
@@ -135,7 +140,7 @@ def report_program(robot: Robot, varied: Varied) -> Program:
         places = forward_kinematics(driver, at, mechanism.base.p)
         moving = twists(driver, at, mechanism.split(qd, "nv"))
         touches = contact_points(driver, places, mechanism.base.p)
-        forces, slips = list[Scalar](), list[Scalar]()
+        forces, slips, spare = list[Scalar](), list[Scalar](), list[Scalar]()
         for k, touch in enumerate(touches):
             t, u = touch.tangents
             total = t * f[3 * k] + u * f[3 * k + 1] + touch.normal * f[3 * k + 2]
@@ -143,12 +148,14 @@ def report_program(robot: Robot, varied: Varied) -> Program:
             along = [sum((moving[body].dot(wrench) for body, wrench in ends), 0.0)
                      for ends in touch.on_bodies()[:2]]
             slips.append(sqrt(along[0] * along[0] + along[1] * along[1]))
+            flat = sqrt(f[3 * k] * f[3 * k] + f[3 * k + 1] * f[3 * k + 1])
+            spare.append(touch.contact.friction * f[3 * k + 2] - flat)
         return [*forces, *(touch.gap for touch in touches), *slips,
-                *(x for touch in touches for x in touch.point.components)]
+                *(x for touch in touches for x in touch.point.components), *spare]
 
     return trace_function(
         "contact_report",
         (Port("q", (shape.nq,)), Port("qd", (shape.nv,)), Port("force", (3 * count,)),
          Port("own", (varied.width,))),
         (Port("force", (count, 3)), Port("gap", (count,)), Port("slip", (count,)),
-         Port("point", (count, 3))), text)
+         Port("point", (count, 3)), Port("spare", (count,))), text)
