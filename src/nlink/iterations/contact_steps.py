@@ -30,7 +30,14 @@ from types import MappingProxyType
 from typing import Any
 
 from nlink.iterations.contact_newton import COLD, WARM
-from nlink.iterations.integration import STATUS, Attempt, OneStep, StepCost, Trial
+from nlink.iterations.integration import (
+    STATUS,
+    Attempt,
+    OneStep,
+    StepCost,
+    Trial,
+    keeps_rate,
+)
 from nlink.iterations.iteration import Layout, State, repeat, total, when
 from nlink.iterations.rules import larger, not_finite
 from nlink.scalars.functions import less, less_equal, where
@@ -73,14 +80,14 @@ class ContactEuler(OneStep):
         (), MappingProxyType(dict.fromkeys(
             ("contact_residual", "contact_depth", "contact_sweeps", "contact_fallbacks",
              "changed"), 0.0)),
-        ("new", "rate", "trial", "unknowns"),
+        ("new", "trial", "unknowns"),
         (*CELLS, "fall", "depth", "switches", "missed", "fell_back"), ("changed",))
 
     def __init__(self, modes: int, *, few: bool) -> None:
         self.modes, self.few = modes, few
 
     def attempt(self, s: State, trial: Trial, given: Any) -> Attempt:
-        h, moving = trial.size, less(given.index, given.continuous)
+        h = trial.size
         s = s.replace(calls=0.0, fell_back=0.0, eps=0.0, fall=0.0)
         if self.few:
             s = self._solved(s, h, ContactPrograms(given, "_few"))
@@ -88,9 +95,12 @@ class ContactEuler(OneStep):
                      lambda s: self._solved(s, h, ContactPrograms(given, "")))
         else:
             s = self._solved(s, h, ContactPrograms(given, ""))
-        s = s.replace(rate=where(moving, (s.new - s.y) / h, 0.0), status=where(
-            less_equal(s.residual, UNUSABLE), s.status, float(STATUS["contact not solved"])))
-        return Attempt(s, s.new, s.rate, total(not_finite(s.new)))
+        s = s.replace(status=where(less_equal(s.residual, UNUSABLE), s.status,
+                                   float(STATUS["contact not solved"])))
+        rate: Any = 0.0
+        if keeps_rate(s):  # for what looks between states
+            rate = where(less(given.index, given.continuous), (s.new - s.y) / h, 0.0)
+        return Attempt(s, s.new, rate, total(not_finite(s.new)))
 
     def _solved(self, s: State, h: Any, given: ContactPrograms) -> State:
         """The state after the step in `new`."""
