@@ -12,6 +12,7 @@ import nlink
 from nlink.algorithms.contact_rows import contact_rows
 from nlink.algorithms.inverse_dynamics import no_wrenches
 from nlink.algorithms.sweep import Unrolled
+from nlink.simulation import simulator
 from nlink.simulation.moment import without_dry_friction
 from nlink.testing import random_robot
 from nlink.testing.mechanisms import EVERY
@@ -246,3 +247,38 @@ def test_no_finite_state_becomes_nan():
     assert np.isfinite(stepper.q).all()
     assert np.isfinite(stepper.qd).all()
     assert set(stepper.status) == {"running", "contact not solved", "not finite"}
+
+
+class Halt(Exception):
+    """What stops a run on its way."""
+
+
+@pytest.mark.slow
+def test_resumed_runs_have_the_bits_of_whole_ones_with_joints_that_rub(tmp_path, monkeypatch):
+    arm = rough_arm(planes=[((0, 1.0, 0), -0.9)])
+    start = [[0.5, 0.1, -0.3], [-0.2, 0.4, 0.1]], [0.5, 1.0, 0]
+    options = {"t": 0.4, "limits": "hold", **EULER}
+    whole = nlink.simulate(arm, *start, **options)
+    monkeypatch.setattr(simulator, "SLICE", 1e-9)
+
+    def halt(share):
+        if share > 0.5:
+            raise Halt
+
+    with pytest.raises(Halt):
+        nlink.simulate(arm, *start, save=tmp_path / "run", progress=halt, **options)
+    resumed = nlink.simulate(arm, *start, save=tmp_path / "run", progress=False, **options)
+    assert np.asarray(resumed.q).tobytes() == whole.q.tobytes()
+    for name in whole.parts:
+        assert np.asarray(resumed.parts[name]).tobytes() == whole.parts[name].tobytes()
+    assert resumed.events.t.tobytes() == whole.events.t.tobytes()
+    assert (resumed.events.which == whole.events.which).all()
+    assert len(whole.events) > 3
+
+
+def test_events_of_steps_that_decide_modes_are_logged():
+    """Without contacts, too: a rate with dry friction beside a function that is watched."""
+    arm = nlink.load("planar3").with_friction(dry=0.1)
+    level = {"low": lambda t, q, qd: q[0]}
+    run = nlink.simulate(arm, [0.5, 0.2, 0.1], t=0.5, events=level, **EULER)
+    assert [run.events.names[k] for k in run.events.which] == ["low"]
