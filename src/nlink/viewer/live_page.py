@@ -23,7 +23,7 @@ def live_page(scene: Scene, title: str, places: Array, modules: Sequence[bytes],
     camera = Camera.around(scene, corners, 1.4)
     head = scene_numbers(scene, corners, camera, data)
     head["notes"] = [*notes, *head["notes"]]
-    still = png(picture(scene, places[0, 0], width=640, height=460, camera=camera))
+    still = png(picture(scene, places[0, 0], width=480, height=345, camera=camera))
     blocks = {f"module{k}": code for k, code in enumerate(modules)}
     return document(title, {"title": title, "compact": False, "live": dict(live)} | head, data,
                     still, "live.js", blocks=blocks, computes=True, beside=beside)
