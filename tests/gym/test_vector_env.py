@@ -120,7 +120,9 @@ def test_without_autoreset_robots_start_anew_where_a_mask_says():
     np.testing.assert_array_equal(envs.q[~mask], before[~mask])
 
 
-def test_a_seed_decides_everything_and_threads_nothing():
+def test_a_seed_decides_everything_and_threads_nothing(monkeypatch):
+    monkeypatch.setattr("nlink.simulation.sampled_robots.WORTH_A_THREAD", 1e-12)
+
     def rolled(threads):
         envs = arm(threads=threads, max_episode_steps=5, vary={
             "p": Uniform([0.0], [1.0]), "payload": Uniform([0.0], [1.0])})

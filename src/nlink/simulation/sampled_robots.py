@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nlink.backends.llvm.native import data_address
+from nlink.backends.llvm.process_kernel import RATE
 from nlink.backends.llvm.threads import threads as allowed
 from nlink.iterations.integration import STATUS
 from nlink.iterations.iteration import new_records
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from nlink.simulation.system import System
 
 Array = np.ndarray
+WORTH_A_THREAD = 100e-6
+"""Work, in seconds of one core, as the operations promise, for which another thread is asked."""
 RUNNING, WAITING = STATUS["running"], STATUS["waiting"]
 
 
@@ -58,7 +61,7 @@ class SampledRobots:
         self._events = system.entries
         self.log = EventLog(self.count, size, self._events)
         self._out, self._times = np.empty((self.count, 2, size)), np.array([0.0, np.inf])
-        self._bounds = solver.bounds(period)
+        self._bounds, self._period = solver.bounds(period), period
         # fixed steps are as many as a period has, and nothing makes them wait within it: contacts
         # add an entry to the log in a step
         room = 0 if self.log.buffer is None else self.log.buffer.shape[1]
@@ -96,8 +99,12 @@ class SampledRobots:
             self.held[:] = values
 
     def _prepared(self) -> PreparedRun:
-        """A call of the kernel, with as many robots for each thread."""
-        threads = max(1, min(self._threads, -(-self.count // self._kernel.width)))
+        """A call of the kernel, with as many robots for each thread, if that is worth asking one.
+        """
+        steps = max(1.0, self._period / self.ensemble.step) if self.ensemble.step else 1.0
+        vectors = -(-self.count // self._kernel.width)
+        seconds = vectors * steps * self._kernel.operations / RATE
+        threads = max(1, min(self._threads, vectors, int(seconds / WORTH_A_THREAD)))
         ends = [self.count * k // threads for k in range(threads + 1)]
         return self._kernel.prepared(
             self.records, self._bounds, self._out, self._times, log=self.log.buffer,
