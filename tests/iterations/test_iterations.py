@@ -271,7 +271,7 @@ PROGRAMS = {name: Gives() for name in (
     "solve")} | {"close": Gives(cells=1), "watch": Gives(False, 2), "limited": Gives(False, 1),
                  "factor": Gives(shared=True), "contact_rows": Gives(shared=True),
                  "contact_sweep": Gives(cells=2), "contact_move": Gives(cells=3),
-                 "contact_newton": Gives(cells=1), "contact_clear": Gives()}
+                 "contact_newton": Gives(cells=1), "contact_clear": Gives(cells=2)}
 PROGRAMS |= {f"{name}_few": gives for name, gives in PROGRAMS.items() if name[:8] == "contact_"}
 
 

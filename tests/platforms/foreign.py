@@ -127,7 +127,7 @@ def call_processes(compiled: Compiled, records: np.ndarray, given: np.ndarray, o
              "data": (memory.put(compiled.data), 0), "scratch": (scratch, 0),
              "room": (scratch, compiled.split),
              "count": (-1, len(records)), "outputs": (-1, out.shape[1]), "budget": (-1, 2**62)}
-    assert set(POINTERS) - {"held", "log"} <= set(words)
+    assert set(POINTERS) - {"held", "log", "seen", "told"} <= set(words)
     argument = memory.table([words.get(name, (-1, 0)) for name in WORDS])
     found = memory.run(compiled, ENTRY, [(argument, 0)], place)
     return np.frombuffer(found[rows]).reshape(out.shape)
