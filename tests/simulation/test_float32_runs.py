@@ -112,7 +112,8 @@ def test_small_steps_are_not_lost():
     {"method": "rkf45"}, {"method": "symplectic", "step": 0.01}, {"method": "rodas5p"},
     {"method": "rk4", "tau": np.zeros((3, 2), np.float32)},
     {"method": "rk4", "sensitivities": "q0"},
-    {"method": "rk4", "tau": lambda t, q, qd: -qd, "traced": False}], ids=lambda how: "-".join([how["method"], *list(how)[1:]]))
+    {"method": "rk4", "tau": lambda t, q, qd: -qd, "traced": False}],
+    ids=lambda how: "-".join([how["method"], *list(how)[1:]]))
 def test_what_stays_in_float64_has_its_bits(how):
     robot = nlink.load("double_pendulum")
     narrow, wide = states(robot, 3)
