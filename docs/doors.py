@@ -52,7 +52,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "`friction=\"dry\"`": {"friction": "dry"},
     "`friction=\"smooth\"`": {"friction": "smooth"},
     "`effort=\"saturate\"`": {"tau": damping, "effort": "saturate"},
-    "closed chains, `closing`": {"closing": 10.0},
+    "closed chains": {"closing": "project"},
+    "closed chains, `closing`: a rate": {"closing": 10.0},
     "`contact=\"rigid\"`": {"contact": "rigid"},
     "`velocity=\"nu\"`": {"velocity": "nu"},
     "`traced=False`": {"tau": damping, "traced": False},
@@ -88,8 +89,8 @@ DOORS: dict[str, Callable[..., Any]] = {
     "sensitivities": lambda what, q: _simulate(what, q, sensitivities=["q0"]),
     "adjoint": lambda what, q: nlink.adjoint(what, lambda q, qd: q @ q, q, **TIMES),
     "linearize": lambda what, q: nlink.linearize(what, q, np.zeros(len(q))),
-    "linearize, a step": lambda what, q: nlink.linearize(what, q, np.zeros(len(q)), step=0.01,
-                                                         method="rk4"),
+    "linearize, a step": lambda what, q: nlink.linearize(
+        what, q, np.zeros(len(q)), **{"step": 0.01, "method": "rk4", **_method(what)}),
 }
 
 
