@@ -58,6 +58,4 @@ def swing_up_figure() -> Any:
 
 
 if __name__ == "__main__":
-    picture = swing_up_figure()
-    if len(sys.argv) > 1:
-        picture.savefig(sys.argv[1], dpi=150)
+    swing_up_figure().savefig(sys.argv[1] if len(sys.argv) > 1 else "swing-up.png", dpi=150)

@@ -47,6 +47,14 @@ def _alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]
     return wrapped
 
 
+@functools.cache
+@_alone
+def _triple() -> str:
+    """The platform, by the name LLVM gives it. Asked once, and undisturbed: llvmlite frees a text
+    of LLVM's a second time if Ctrl-C comes while it frees it."""
+    return llvm.get_default_triple()
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """The processor the code is for, by the names LLVM gives it."""
@@ -59,7 +67,7 @@ class Host:
     def identity(self) -> str:
         """Everything that decides whether object code made elsewhere will do here."""
         version = ".".join(map(str, llvm.llvm_version_info))
-        return "|".join((llvm.get_default_triple(), self.cpu, self.features, str(self.target),
+        return "|".join((_triple(), self.cpu, self.features, str(self.target),
                          f"llvmlite {llvmlite.__version__}", f"llvm {version}"))
 
 
@@ -86,7 +94,7 @@ def portable() -> Iterator[None]:
 @functools.cache
 def _common_host() -> Host:
     own = _own_host()
-    if llvm.get_default_triple().startswith(("aarch64", "arm64")):
+    if _triple().startswith(("aarch64", "arm64")):
         return Host("generic", "", Target(2, fma=True))
     missing = [name for name in ("avx2", "fma", "bmi2") if f"+{name}" not in
                own.features.split(",")]
@@ -105,7 +113,7 @@ def _own_host() -> Host:
         found = llvm.get_host_cpu_features()
     except RuntimeError:  # LLVM cannot tell on this platform: its baseline is safe
         found = llvm.FeatureMap()
-    arm = llvm.get_default_triple().startswith(("aarch64", "arm64"))
+    arm = _triple().startswith(("aarch64", "arm64"))
     width = 8 if found.get("avx512f") else 4 if found.get("avx") else 2
     features = found.flatten() if found else ""
     return Host(llvm.get_host_cpu_name(), features,
