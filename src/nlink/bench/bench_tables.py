@@ -143,7 +143,7 @@ def _limit_lines(bench: Bench) -> list[str]:
     lines = ["", "## What bounds forward dynamics", "", "Vector instructions by kind, counted in "
              "the machine code, and the time of one state if they alone took time, at the rate at "
              "which this core does them. Products include fused multiply-adds; spills are stores "
-             "to the stack. See [the compiler](compiler.md#what-bounds-a-kernel).",
+             "to the stack. See [the compiler](../compiler.md#what-bounds-a-kernel).",
              "", _line(["robot", "measured", *kinds, "spills", "all instructions", "code",
                         "scratch"]), "|---|---:|" + "---:|" * (len(kinds) + 4)]
     for limits in bench.limits:
