@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from nlink.bench import loops_bench
 from nlink.bench.bench_robots import HUMANOID
 from nlink.bench.bench_tables import BenchRow, rows
 from nlink.bench.casadi_peer import CASADI
 from nlink.bench.derivatives_bench import DERIVATIVES
 from nlink.bench.dynamics import LARGE_BATCH, PLAIN
+from nlink.bench.loops_bench import LoopsBench, LoopsLine
 from nlink.bench.timing import CPP, Bench, Timing
-from nlink.cli.printing import bench_lines, print_bench
+from nlink.cli.printing import _print_bench, bench_lines, print_bench
 
 
 @pytest.fixture
@@ -49,3 +51,16 @@ def test_peers_of_one_row_stand_below_one_name():
         "  two   1.0 ns            missing",
         "leg",
         "  one   1.0 ns   30.0 ns    30.0x"]
+
+
+@pytest.mark.parametrize("width", ["80", "160"])
+def test_a_wide_table_is_told_row_by_row_on_a_narrow_terminal(width, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", width)
+    line = LoopsLine("ladder 160", 160, 0.98, 165e6, 946e-9, 5.5e-15, 114e-6, 1.6e-6, 11214e-6)
+    found = LoopsBench("a core", {}, [], [line])
+    _print_bench(loops_bench, found, ("mechanism",), save=None, as_json=False)
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= int(width)
+    assert "\u2026" not in out
+    for cell in loops_bench.rows(found)[0]:
+        assert cell in out

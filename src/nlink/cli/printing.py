@@ -36,6 +36,10 @@ GIVES_WAY = ("mass centre", "mass", "theta", "alpha", "b", "a", "joint")
 """Columns of links in the order in which they are left out where there is no room for all."""
 
 
+VAST = 10_000
+"""A width at which no table is cut."""
+
+
 def describe(robot: Robot) -> dict[str, Any]:
     """A robot as plain data, for `nlink info --json`."""
     rows = []
@@ -375,12 +379,31 @@ def _print_bench(measure: Any, result: Any, text: Sequence[str], below: str = ""
     if as_json:
         print(result.to_json())
         return
-    table = grid(*measure.HEADINGS, text=tuple(text))
+    table, out = grid(*measure.HEADINGS, text=tuple(text)), console()
     for row in measure.rows(result):
         table.add_row(*row)
-    console().print(table)
+    room = out.options.update(width=VAST)
+    if out.measure(table, options=room).maximum <= out.width:
+        out.print(table)
+    else:  # a narrow terminal: names and numbers are never cut
+        for name, *numbers in measure.rows(result):
+            out.print(name)
+            for line in _filled([f"{heading} {x}" for heading, x in zip(
+                    measure.HEADINGS[1:], numbers, strict=True) if x], out.width):
+                out.print(line)
     if below:
-        console().print(below)
+        out.print(below)
+
+
+def _filled(cells: Sequence[str], width: int) -> list[str]:
+    """Lines of whole cells, with a semicolon between them, as many as fit."""
+    lines: list[str] = []
+    for cell in cells:
+        if lines and len(lines[-1]) + 2 + len(cell) <= width:
+            lines[-1] += f"; {cell}"
+        else:
+            lines.append(f"    {cell}")
+    return lines
 
 
 def _not_installed(result: Any) -> str:
