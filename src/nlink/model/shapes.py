@@ -22,6 +22,20 @@ def _positive(who: str, name: str, value: float) -> None:
         raise ValueError(f"{who}: {name} {value!r:.80}, expected a finite number > 0")
 
 
+def _check_round(who: str, shape: Capsule | Cylinder) -> None:
+    """Refuse the sizes of what has a radius around an axis."""
+    _positive(who, "radius", shape.radius)
+    _positive(who, "length", shape.length)
+
+
+def _check_three(who: str, shape: SolidShape, key: str, each: str) -> None:
+    """Refuse the sizes of what has three along its axes, and keep them as numbers."""
+    sizes = single(f"{who}: {key}", getattr(shape, key), (3,)).tolist()
+    for size in sizes:
+        _positive(who, each, size)
+    object.__setattr__(shape, key, tuple(sizes))
+
+
 def check_friction(who: str, friction: float | None, restitution: float | None) -> None:
     """Coefficients that a law of contact can have, or None."""
     if friction is not None and not (math.isfinite(friction) and friction >= 0):
@@ -87,8 +101,7 @@ class Capsule(SolidShape):
     length: float
 
     def _check(self, who: str) -> None:
-        _positive(who, "radius", self.radius)
-        _positive(who, "length", self.length)
+        _check_round(who, self)
 
 
 @dataclass(frozen=True)
@@ -103,10 +116,7 @@ class Box(SolidShape):
     edges: tuple[float, float, float]
 
     def _check(self, who: str) -> None:
-        x, y, z = single(f"{who}: edges", self.edges, (3,)).tolist()
-        for edge in (x, y, z):
-            _positive(who, "edge", edge)
-        object.__setattr__(self, "edges", (x, y, z))
+        _check_three(who, self, "edges", "edge")
 
 
 @dataclass(frozen=True)
@@ -122,8 +132,7 @@ class Cylinder(SolidShape):
     length: float
 
     def _check(self, who: str) -> None:
-        _positive(who, "radius", self.radius)
-        _positive(who, "length", self.length)
+        _check_round(who, self)
 
 
 @dataclass(frozen=True)
@@ -138,10 +147,7 @@ class Ellipsoid(SolidShape):
     half_axes: tuple[float, float, float]
 
     def _check(self, who: str) -> None:
-        x, y, z = single(f"{who}: half_axes", self.half_axes, (3,)).tolist()
-        for half in (x, y, z):
-            _positive(who, "half axis", half)
-        object.__setattr__(self, "half_axes", (x, y, z))
+        _check_three(who, self, "half_axes", "half axis")
 
 
 MOST_CORNERS = 16
