@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from nlink.bench import bridges_bench, contact_bench, ik_bench, integration_bench, loops_bench
 from nlink.bench.bench_record import BenchRecord, table
 from nlink.bench.integration_bench import Comparison
+from nlink.cli import run
 
 WHERE = ("a core", {"nlink": "1"}, ["peer"])
 BENCHES = {
@@ -29,8 +30,8 @@ BENCHES = {
 @pytest.mark.parametrize("option", BENCHES)
 def test_every_bench_writes_its_table_to_the_file_that_is_asked_for(option, monkeypatch, tmp_path):
     measure, bench = BENCHES[option]
-    (run,) = (name for name in vars(measure) if name.startswith("run_"))
-    monkeypatch.setattr(measure, run, lambda *_arguments, **_options: bench)
+    (runner,) = (name for name in vars(measure) if name.startswith("run_"))
+    monkeypatch.setattr(measure, runner, lambda *_arguments, **_options: bench)
     path = tmp_path / "table.md"
     app = import_module("nlink.cli.app").app
     answer = CliRunner().invoke(app, ["bench", option, "--markdown", str(path), "--json"])
@@ -47,3 +48,10 @@ def test_tables_put_text_to_the_left():
     assert table(("what", "ratio"), [("a", "2.00x")], ("what",)) == (
         "| what | ratio |\n|---|---:|\n| a | 2.00x |\n")
     assert json.loads(BenchRecord(*WHERE).to_json())["missing"] == ["peer"]
+
+
+@pytest.mark.parametrize("option", ["--simulation", "--ik", "--loops", "--contact", "--learn"])
+def test_portable_code_beside_a_bench_that_has_none_is_refused(option, capsys):
+    """It was taken without a word, and the numbers were those of this processor's code."""
+    assert run(["bench", "--portable", option]) == 2
+    assert "--portable: given beside another bench" in capsys.readouterr().err

@@ -246,6 +246,8 @@ def bench(
 
     if not 0 < seconds < float("inf"):
         raise ValueError(f"--seconds {seconds}, expected a positive number")
+    if portable and any((simulation, kinematics, loops, bridges, contact, control, learn)):
+        raise ValueError("--portable: given beside another bench, expected it alone or with robots")
     if simulation:
         printing.run_simulation_bench(robots, save, as_json=as_json)
         return
